@@ -208,7 +208,7 @@ def prepare(world: ServerWorld, served: Served) -> dict[str, str]:
             world.publish(team, FEATURE, version)
         large = team.upload_blob(os.urandom(BLOB_BYTES))
     with world.client(served, "operator") as operator:
-        arms = [Arm(name=name, version=f"{name}.0.0", share_permyriad=5000) for name in ("1", "2")]
+        arms = [Arm(name=name, version=f"{name}.0.0", share_basis_points=5000) for name in ("1", "2")]
         draft = operator.create_experiment("flooded", FEATURE, arms, epsilon="2")
         operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy("flooded")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from alcove.features.language_id.contract import LanguageId, program_path
+from alcove.platform.cli.demo.actors import Person, load_sentences
 from alcove.platform.cli.demo.catalog import LARGE, SMALL
-from alcove.platform.cli.demo.people import Person, load_sentences
-from alcove.platform.cli.demo.story import EPSILON, LATENCY_EDGES_MS, DemoSettings
+from alcove.platform.cli.demo.scenario import EPSILON, LATENCY_EDGES_MS, DemoSettings
 from alcove.platform.stats import Mechanism, PowerModel, share_model
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
@@ -25,7 +25,7 @@ def measure() -> list[Figure]:
     fleet = DemoSettings.fleet
     layout, epsilon = HistogramLayout(2, 2, len(LATENCY_EDGES_MS) + 1), Fraction(EPSILON)
     model = share_model(small, bins=layout.latency_bins)
-    found = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon, power=POWER).detectable(fleet)
+    found = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon, power=POWER).detectable(fleet)
     keep = float(RandomizedResponse(layout.cell_count, epsilon).keep_probability)
     how = f"{fleet:,} devices, power {POWER:.1%}, one window, always-valid at 5 %"
     note = f"{PEOPLE} people of the demo, opening words"

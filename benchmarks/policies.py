@@ -90,7 +90,7 @@ def _compiler(features: int, experiments: int) -> Callable[[], Policy]:
             defaults=defaults,
             rollouts=rollouts,
             experiments=rows,
-            floors={},
+            min_versions={},
             layers=layers,
             holdout=holdout,
             sizes=sizes,
@@ -135,7 +135,7 @@ def _rollout(feature: str) -> RolloutRecord:
         manifest_sha256=_digest(feature, "2.0.0"),
         salt=f"salt-{feature}",
         state=RolloutState.RUNNING,
-        share_permyriad=1000,
+        share_basis_points=1000,
         created_at_s=0,
         updated_at_s=0,
         policy_serial=0,
@@ -161,7 +161,7 @@ def _evaluations_us(policy: Policy) -> tuple[float, float]:
     feature = min(policy.features)
     holdout = policy.holdout
     secrets = [hashlib.sha256(str(number).encode()).digest() for number in range(2 * DEVICES)]
-    free = [one for one in secrets if holdout is None or bucket(one, holdout.salt) >= holdout.share_permyriad]
+    free = [one for one in secrets if holdout is None or bucket(one, holdout.salt) >= holdout.share_basis_points]
 
     def evaluation(secret: bytes) -> Callable[[], object]:
         return lambda: resolve(policy, feature, secret, attributes=DEVICE)

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate
-from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
-from alcove.platform.simulation.summary import Summary, summarise
+from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.summary import Summary, summarize
 
 from benchmarks.options import write_json
 from benchmarks.sections import Section, table_lines
 
 SECTION = Section("simulator", "python -m benchmarks.simulator --write docs/statistics.md")
-HARMFUL = Behaviour(crash_fallback=0.021)
+HARMFUL = Behavior(crash_fallback=0.021)
 CRASH = GuardrailRecord("crash_fallback", 0.005)
 REFUSED = GuardrailRecord("refused", 0.03)
 EXPOSURE = (Stage(500, 0, 1000),)
 WHOLE = (Stage(200, 0, 1000), Stage(1000, 0, 1000), Stage(5000, 0, 1000))
-RESPONSE, SHARED = Mechanism.RANDOMISED_RESPONSE, Mechanism.PRIO3
+RESPONSE, SHARED = Mechanism.RANDOMIZED_RESPONSE, Mechanism.PRIO3
 
 
 def scenarios() -> dict[str, Scenario]:
@@ -66,7 +66,7 @@ def main() -> None:
     for name, scenario in scenarios().items():
         began_s = time.perf_counter()
         runs = list(simulate(scenario))
-        summary = summarise(runs, windows=scenario.windows, seconds=time.perf_counter() - began_s)
+        summary = summarize(runs, windows=scenario.windows, seconds=time.perf_counter() - began_s)
         figures.append({"scenario": name} | asdict(summary))
         rows.append(row_of(name, summary))
     lines = [

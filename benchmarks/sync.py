@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.demo.environment import APP
 from alcove.platform.cli.demo.testing import VERSIONS, running_experiment
-from alcove.platform.cli.demo.world import APP
 from alcove.sdk import Client
 
 from benchmarks.figures import Figure

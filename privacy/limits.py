@@ -7,7 +7,7 @@ MIN_EPSILON: Final = Fraction(1, 100)
 """Smallest epsilon of one report; below it a report says nothing and ledgers would grow without use."""
 
 MAX_EPSILON: Final = Fraction(16)
-"""Largest epsilon of one report; above it randomised response keeps the cell practically always."""
+"""Largest epsilon of one report; above it randomized response keeps the cell practically always."""
 
 MIN_CELLS: Final = 2
 """Fewest cells of a report; with one there is nothing to measure."""

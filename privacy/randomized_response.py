@@ -1,6 +1,6 @@
 """Randomizes one cell under local differential privacy, and estimates the true cells from the randomized ones.
 
-k-ary randomised response: with probability p a device tells its true cell, else one of the k - 1 others, each with
+k-ary randomized response: with probability p a device tells its true cell, else one of the k - 1 others, each with
 probability q = (1 - p) / (k - 1).  Any two true cells then give any reported cell with likelihoods whose ratio is at
 most p / q, and epsilon = ln(p / q) is the privacy loss of the report, whatever the servers do with it.
 
@@ -99,7 +99,7 @@ class RandomizedResponse:
         return estimates
 
     def covariance(self, counts: Counts) -> NDArray[np.float64]:
-        """Return the covariance of `estimate(counts)` that the randomisation adds, the true cells held fixed.
+        """Return the covariance of `estimate(counts)` that the randomization adds, the true cells held fixed.
 
         With t the true counts and P_x the distribution reported for cell x, Cov(counts) = sum_x t_x (diag(P_x) - P_x
         P_x^T). It is linear in t; the estimates stand in for t, moved to the nearest non-negative scale (negative ones

@@ -16,7 +16,7 @@ class Report:
     Attributes:
         task_id: SHA-256 of the task, 32 bytes.
         window: index of the window since the task's first, in [0, 2 ** 32).
-        cell: the randomised cell, in [0, 65536); whether it is below the task's cell count is the reader's to check.
+        cell: the randomized cell, in [0, 65536); whether it is below the task's cell count is the reader's to check.
 
     Raises:
         ParameterError: a field is out of its bound.

@@ -76,9 +76,14 @@ def _refuse_floats(value: object) -> None:
 
 
 class Part(BaseModel):
-    """A piece of a signed document: immutable, and unknown fields are refused."""
+    """A piece of a signed document: immutable, and unknown fields are refused.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    Bytes hold the alias of a field that has one; code uses its name.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_by_name=True, serialize_by_alias=True
+    )
 
 
 class Document(Part):

@@ -26,7 +26,7 @@ FEATURES_MAX: Final = 64  # features that one app may use
 ARMS_MAX: Final = 8  # a device fetches every arm of its experiment
 EXPERIMENTS_MAX: Final = 256  # running for one feature; their audiences are compared in pairs as a policy is read
 LAYERS_MAX: Final = 64  # of one app; each costs a device one keyed hash
-LATENCY_EDGES_MAX: Final = 15  # 16 bins: each bin costs accuracy under randomised response
+LATENCY_EDGES_MAX: Final = 15  # 16 bins: each bin costs accuracy under randomized response
 LATENCY_EDGE_MAX_MS: Final = 600_000.0  # ten minutes; anything slower is one bin
 PRE_EDGES_MAX: Final = 7  # 9 bins of what a device did before: more say little and cost every other cell precision
 PRE_ANSWERS_MIN: Final = 5  # answers below which a share of them says nothing of a device
@@ -52,4 +52,4 @@ APP_VERSION_PART_MAX: Final = 999_999  # of an app's version number, as of our o
 SERIAL_MAX: Final = 2**53 - 1  # every JSON reader holds it exactly
 TIME_MAX_S: Final = 2**40  # seconds since 1970; far beyond any clock, small enough for every reader
 
-POLICY_BUCKETS: Final = 10_000  # shares are in permyriad: 1/10 000
+POLICY_BUCKETS: Final = 10_000  # shares are in basis points: 1/10 000

@@ -1,7 +1,7 @@
 """Signs a team's own metadata, on its own machine, to add a version, raise a minimum version or reinstate a version.
 
 Members of a team share its key or have one each; the signer takes as current what as many of the keys that the
-caller names (its own, those of colleagues) have signed as the team's threshold asks for.  Where that is above 1 and the
+caller names (its own, those of cosigners) have signed as the team's threshold asks for.  Where that is above 1 and the
 keys are not all at hand, `draft_version` makes a change that is passed round.  Two who sign on top of the same metadata
 cannot both be right: the tree takes the first, the second reads again and signs again (`StaleMetadataError`).
 """
@@ -87,7 +87,7 @@ def draft_version(
     other_members: Sequence[Key] = (),
     threshold: int = 1,
 ) -> SigningRequest | None:
-    """Return what `sign_version` would, for colleagues to sign before it is published; None where it is published.
+    """Return what `sign_version` would, for cosigners to sign before it is published; None where it is published.
 
     Args:
         current_team_metadata: as the server keeps it.
@@ -181,7 +181,7 @@ def sign_min_version(
 
     Raises:
         PublishError: the minimum version is higher already; it only rises.
-        SignatureError: the current metadata was not signed by this key, or by a colleague's.
+        SignatureError: the current metadata was not signed by this key, or by a cosigner's.
         MetadataError: the current metadata is malformed, or `feature` or `min_version` has no acceptable form.
     """
     role = team_role(team)
@@ -267,5 +267,5 @@ def _check_own(metadata: _Metadata, keys: Mapping[str, Key], role: str, threshol
     if not valid:
         raise SignatureError(role, "the current metadata was altered after this team signed it")
     if valid < threshold:
-        known = f"{valid} of the {len(keys)} keys that are named, {threshold} have to; name the colleagues who did"
+        known = f"{valid} of the {len(keys)} keys that are named, {threshold} have to; name the cosigners who did"
         raise SignatureError(role, f"the current metadata was signed by {known}")

@@ -118,7 +118,7 @@ def check_growth(state: TrustedState, role: str, changed: Mapping[str, SignedRol
     Raises:
         RegistryError: as `Tree.accept_team_metadata` says for these rules.
     """
-    check_numbers(state, changed)  # first: what a colleague has just added is not dropped, it was not known
+    check_numbers(state, changed)  # first: what a cosigner has just added is not dropped, it was not known
     current = state.roles[role].metadata.signed
     owner = changed[role].metadata.signed if role in changed else current
     holders = {name: changed.get(name) or state.roles.get(name) for name in (role, *bins_of(owner))}

@@ -96,7 +96,7 @@ def _arms(candidate: "Candidate", rules: "FeaturePolicy") -> tuple["VersionRef",
         return ()
     if isinstance(part, ExperimentPolicy) and resolution.arm is not None:
         return _distinct(arm.version for arm in part.arms)
-    if isinstance(part, RolloutPolicy) and part.control_permyriad and resolution.arm is not None:
+    if isinstance(part, RolloutPolicy) and part.control_basis_points and resolution.arm is not None:
         return _distinct((rules.default, part.version))
     return (resolution.version,)
 

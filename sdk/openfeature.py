@@ -225,7 +225,7 @@ def _reason(resolution: "Resolution", rules: "FeaturePolicy") -> Reason:
         return Reason.SPLIT
     rollout = rules.rollout
     if resolution.reason is Why.ROLLOUT and rollout is not None:
-        if rollout.share_permyriad < POLICY_BUCKETS:
+        if rollout.share_basis_points < POLICY_BUCKETS:
             return Reason.SPLIT
         return Reason.STATIC if rollout.audience is None else Reason.TARGETING_MATCH
     return Reason.STATIC if rollout is None and not rules.experiments else Reason.DEFAULT

@@ -1,12 +1,12 @@
 """Reports a device's outcomes: at most one randomized cell per task and window.
 
     record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
-    report ─▶ debit the ledger ─▶ randomise ─▶ outbox.json ─▶ POST, each alone ─▶ gone from the outbox
+    report ─▶ debit the ledger ─▶ randomize ─▶ outbox.json ─▶ POST, each alone ─▶ gone from the outbox
                  └─ no budget, or had its report: dropped        └─ failed: the same bytes again next time, no new debit
 
 Invariants:
-  I1  The debit is on the disk before the randomised cell exists, and that before it is sent.
-  I2  The true cell leaves pending.json only through the randomiser; a window is randomised once, so repeating an upload
+  I1  The debit is on the disk before the randomized cell exists, and that before it is sent.
+  I2  The true cell leaves pending.json only through the randomizer; a window is randomized once, so repeating an upload
       tells nothing more.
   I3  Only the present window and the one before are reported; older outcomes are dropped.  A window is at least
       `WINDOW_MIN_S` long, whatever the policy says: it names when the device was used, and short ones would tie the
@@ -231,7 +231,7 @@ class Reporter:
             return left
 
     def _make_due(self, outbox: list[bytes], tally: _Tally) -> None:
-        """Move what is due from pending to the outbox, debited and randomised (I1)."""
+        """Move what is due from pending to the outbox, debited and randomized (I1)."""
         now_s = self._clock.now_s()
         pending = self._read_pending()
         kept: list[_Pending] = []

@@ -38,8 +38,8 @@ SEED = 20_271_001
 MECHANISMS = (
     (Mechanism.EXACT, Fraction(1)),
     (Mechanism.TWO_AGGREGATORS, Fraction(1)),
-    (Mechanism.RANDOMISED_RESPONSE, Fraction(2)),
-    (Mechanism.RANDOMISED_RESPONSE, Fraction(1)),
+    (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
+    (Mechanism.RANDOMIZED_RESPONSE, Fraction(1)),
 )
 
 
@@ -48,7 +48,7 @@ def name_of(mechanism: Mechanism, epsilon: Fraction) -> str:
     words = {
         Mechanism.EXACT: "exact",
         Mechanism.TWO_AGGREGATORS: f"two aggregators, ε = {float(epsilon):g}",
-        Mechanism.RANDOMISED_RESPONSE: f"randomized response, ε = {float(epsilon):g}",
+        Mechanism.RANDOMIZED_RESPONSE: f"randomized response, ε = {float(epsilon):g}",
     }
     return words[mechanism]
 

@@ -8,7 +8,7 @@ from alcove.platform.stats import (
     Aggregate,
     Mechanism,
     aggregate_from_noised_histogram,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     cuped_error_ratio,
     ratio_difference,
     split_pre_period,
@@ -34,7 +34,7 @@ CASES = (
 MECHANISMS = (
     (Mechanism.EXACT, Fraction(1)),
     (Mechanism.TWO_AGGREGATORS, Fraction(1)),
-    (Mechanism.RANDOMISED_RESPONSE, Fraction(2)),
+    (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
 )
 
 
@@ -128,4 +128,4 @@ def _draw(
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     reports = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomised_response(reports.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)
+    return aggregate_from_randomized_response(reports.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)

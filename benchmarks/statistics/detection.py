@@ -51,7 +51,7 @@ def detect(
     for name, more in (("harmful", MORE_CRASHES), ("harmless", 0.0)):
         fleet = CrashFleet(devices, (BASE_RATE + more, BASE_RATE), bins)
         cells = fleet.true_cells(rng, runs)
-        draw = fleet.randomize if mechanism is Mechanism.RANDOMISED_RESPONSE else fleet.aggregate
+        draw = fleet.randomize if mechanism is Mechanism.RANDOMIZED_RESPONSE else fleet.aggregate
         looks = draw(rng, cells, periods, epsilon)
         called = [is_harmful(look, period, 2 * devices) for period, look in enumerate(looks, start=1)]
         found[name] = tuple(float(np.any(called[:period], axis=0).mean()) for period in range(1, periods + 1))
@@ -62,7 +62,7 @@ def detect(
 
 
 def is_harmful(look: ShareSums, period: int, reports_a_period: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return per run whether `examine` would say HARMFUL; every device has reported in every period so far."""
+    """Return per run whether `evaluate_guardrail` says HARMFUL; every device has reported in every period so far."""
     found = share_difference(look, reports_per_device=period)
     factor = one_sided_critical_value(reports=reports_a_period * period, alpha=ALPHA, planned_reports=reports_a_period)
     return np.asarray(

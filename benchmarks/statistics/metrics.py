@@ -8,7 +8,7 @@ from alcove.platform.stats import (
     Aggregate,
     Mechanism,
     aggregate_from_noised_histogram,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     cuped_difference,
     ratio_difference,
 )
@@ -96,6 +96,6 @@ def _aggregate(
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
     reports = sum(rng.multinomial(count, row / row.sum()) for count, row in zip(cells, answers, strict=True))
-    return aggregate_from_randomised_response(
+    return aggregate_from_randomized_response(
         [int(count) for count in np.asarray(reports)], HistogramLayout(2, SIDE, SIDE), epsilon=epsilon
     )

@@ -1,7 +1,7 @@
 """Measures how often harm or a winner is called where there is none, and how often intervals cover the truth.
 
-`calls` decides as `examine` does, from the same functions, on arrays; the tests compare the two. A winner is called
-by `decide` itself, at the looks where a rougher bound does not exclude one.
+`calls` decides as `evaluate_guardrail` does, from the same functions, on arrays; the tests compare the two. A winner is
+called by `decide` itself, at the looks where a rougher bound does not exclude one.
 """
 
 import math

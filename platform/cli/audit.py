@@ -1,4 +1,4 @@
-"""`alcove audit`: who changed what, when and why, read on the machine that holds the server's data folder."""
+"""`alcove audit`: lists who changed what, when and why, on the machine that holds the server's data folder."""
 
 import json
 from pathlib import Path

@@ -107,10 +107,12 @@ def bench_command(
     with tempfile.TemporaryDirectory(prefix="alcove-bench-") as temporary:
         subjects = _subjects(programs, Path(temporary))
         at = core if core is not None else max(cores, default=0)
-        rows = _timed(subjects, _isas(isa), rounds, lambda s, forced: time_once(s, forced, seconds, at, threads))
+        rows = _time_subjects(
+            subjects, _isas(isa), rounds, lambda s, forced: time_once(s, forced, seconds, at, threads)
+        )
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
-    print_rows([_shown(row) for row in rows], as_json=False, empty="", title=_title(rows, at, threads))
+    print_rows([_format_row(row) for row in rows], as_json=False, empty="", title=_title(rows, at, threads))
 
 
 def _subjects(programs: Sequence[Path] | None, folder: Path) -> list[Subject]:
@@ -119,7 +121,7 @@ def _subjects(programs: Sequence[Path] | None, folder: Path) -> list[Subject]:
     from alcove.runtime import InputError, ProgramError, load  # noqa: PLC0415
 
     subjects = []
-    for number, (name, path) in enumerate(_named(programs, folder)):
+    for number, (name, path) in enumerate(_select_programs(programs, folder)):
         data = path.read_bytes()
         try:
             sets = timed_inputs(data, load(data))
@@ -135,7 +137,7 @@ def _subjects(programs: Sequence[Path] | None, folder: Path) -> list[Subject]:
     return subjects
 
 
-def _named(programs: Sequence[Path] | None, folder: Path) -> list[tuple[str, Path]]:
+def _select_programs(programs: Sequence[Path] | None, folder: Path) -> list[tuple[str, Path]]:
     if programs:
         return [(path.name, path) for path in programs]
     import numpy as np  # noqa: PLC0415
@@ -191,7 +193,7 @@ def time_once(subject: Subject, isa: str, seconds: float, core: int, threads: in
     return found
 
 
-def _timed(
+def _time_subjects(
     subjects: Sequence[Subject], isas: Sequence[str], rounds: int, run: Callable[[Subject, str], dict[str, Any]]
 ) -> list[Timing]:
     cells = list(product(subjects, isas))
@@ -227,7 +229,7 @@ def _timing(subject: Subject, times: Sequence[dict[str, Any]], fastest: float) -
     )
 
 
-def _shown(row: Timing) -> dict[str, str]:
+def _format_row(row: Timing) -> dict[str, str]:
     return {
         "program": row.program,
         "size": row.size or "–",

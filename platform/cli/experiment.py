@@ -10,7 +10,7 @@ from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import duration_s, guardrail_of
-from alcove.platform.cli.shares import segment_of, share_permyriad
+from alcove.platform.cli.shares import segment_of, share_basis_points
 from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
 from pydantic import TypeAdapter, ValidationError
 
@@ -88,12 +88,12 @@ class DesignOptions:
         typer.Option(
             metavar="EDGES",
             help="Correct the accepted share by what each device accepted before (CUPED): edges of that share's bins, "
-            "such as 0.5,0.8; '' for none. Each bin multiplies a report's cells: under randomised response that costs "
+            "such as 0.5,0.8; '' for none. Each bin multiplies a report's cells: under randomized response that costs "
             "more precision than it brings. Devices with an SDK that does not know it keep their last policy.",
         ),
     ] = None
 
-    def given(self) -> dict[str, object]:
+    def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
         return {
             "primary": self.primary,
@@ -114,7 +114,9 @@ class DesignOptions:
         Raises:
             typer.BadParameter: an option reads otherwise.
         """
-        plan = {name.removeprefix("plan."): value for name, value in self.given().items() if name.startswith("plan.")}
+        plan = {
+            name.removeprefix("plan."): value for name, value in self.as_options().items() if name.startswith("plan.")
+        }
         return {
             "primary": _primary(
                 self.primary, self.quantile, self.numerator, self.denominator, less_is_better=self.less_is_better
@@ -183,7 +185,7 @@ def update(
     *,
     experiment_id: ExperimentId,
     arm: Annotated[
-        list[str] | None, typer.Option("--arm", metavar="NAME=VERSION:SHARE", help="All arms anew; as in create.")
+        list[str] | None, typer.Option("--arm", metavar="NAME=VERSION:SHARE", help="All arms again; as in create.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Privacy loss of one report, a decimal number.")] = None,
     latency_edge_ms: Annotated[
@@ -200,7 +202,7 @@ def update(
     validate_only: ValidateOnly = False,
     call: CallOptions,
 ) -> None:
-    """Change a draft; what it needs is computed anew."""
+    """Change a draft; what it needs is computed again."""
     given = {
         "arms": arm,
         "epsilon": epsilon,
@@ -209,7 +211,7 @@ def update(
         "minimum_cohort": minimum_cohort,
         "audience": audience,
         "segment": segment,
-        **design.given(),
+        **design.as_options(),
     }
     fields = [name for name, value in given.items() if value is not None]
     designed = design.parse()
@@ -312,7 +314,7 @@ def _arm(text: str) -> Arm:
         raise typer.BadParameter(
             f"write NAME=VERSION:SHARE, such as control=1.0.0:50%; got {text!r}", param_hint="--arm"
         )
-    return Arm(name=name, version=version, share_permyriad=share_permyriad(share))
+    return Arm(name=name, version=version, share_basis_points=share_basis_points(share))
 
 
 def _show(experiments: list[Experiment], *, as_json: bool) -> None:
@@ -324,7 +326,9 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
             "experiment": experiment.experiment_id,
             "app": experiment.app,
             "feature": experiment.feature,
-            "arms": ", ".join(f"{arm.name} {arm.version} ({percent(arm.share_permyriad)})" for arm in experiment.arms),
+            "arms": ", ".join(
+                f"{arm.name} {arm.version} ({percent(arm.share_basis_points)})" for arm in experiment.arms
+            ),
             "state": experiment.state,
             "ε": experiment.epsilon,
             "started": when(experiment.started_at_s),

@@ -66,11 +66,11 @@ def _show_looks(experiment: Experiment, found: Results) -> None:
     ]
     if rows:
         print_table(["look", "reports", "boundary", "at the look", "decision", "taken"], rows)
-    taken = f"{len(rows)} of {experiment.plan.looks} planned looks taken"
+    count_text = f"{len(rows)} of {experiment.plan.looks} planned looks taken"
     due = (
         f"; the next is due at {found.next_look_reports:,} reports" if found.next_look_reports else "; no other follows"
     )
-    say(taken + due)
+    say(count_text + due)
 
 
 def _names(found: Results, pair: PairDifference) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import typer
 from alcove.runtime.program import Program
 
-__all__ = ["ExportOptions", "called", "checked_out", "export_factory", "made_by", "take_rounded_weights"]
+__all__ = ["ExportOptions", "call_function", "export_factory", "made_by", "take_rounded_weights", "validate_out_path"]
 
 LARGE_BYTES: Final = 2048
 """A certificate has 64 KiB for 16 samples."""
@@ -22,7 +22,7 @@ LARGE_BYTES: Final = 2048
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """How a module is exported and certified.
+    """Options of an export and its certificate.
 
     Attributes:
         quantize: as `export` takes it.
@@ -101,7 +101,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
     return program.with_bytes(embed_certificate(bytes(program), certificate))
 
 
-def checked_out(out: Path) -> None:
+def validate_out_path(out: Path) -> None:
     """Find out that a program can go to `out` before it is made.
 
     Raises:
@@ -118,7 +118,7 @@ def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]
     Raises:
         typer.BadParameter: no such module or function, or it returns something else.
     """
-    made = called(name)
+    made = call_function(name)
     if not isinstance(made, tuple) or len(made) not in (2, 3):
         kind = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
         raise typer.BadParameter(f"{name} must return (module, args) or (module, args, samples), not {kind}")
@@ -133,19 +133,19 @@ def made_by(name: str) -> tuple[Any, tuple[Any, ...], Sequence[tuple[Any, ...]]]
     return module.eval(), args, samples
 
 
-def called(name: str, **options: Any) -> Any:
+def call_function(name: str, **options: Any) -> Any:
     """Return what the user's function or class `MODULE:FUNCTION` returns, given `options` by name.
 
     Raises:
         typer.BadParameter: there is none, or it raises; names the error and the user's line.
     """
     function = _factory(name)
-    with _told(name):
+    with _report_export_errors(name):
         return function(**options)
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
+def _report_export_errors(name: str) -> Iterator[None]:
     """Turn what the user's own code raises into one sentence with its line."""
     try:
         yield
@@ -167,10 +167,10 @@ def _samples_of(name: str) -> list[Any]:
     Raises:
         typer.BadParameter: no such function, it raises, or it returns no samples.
     """
-    given = called(name)
+    given = call_function(name)
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise typer.BadParameter(f"{name} must return real inputs, one after the other, not {type(given).__name__}")
-    with _told(name):
+    with _report_export_errors(name):
         return list(given)
 
 
@@ -179,7 +179,7 @@ def _factory(name: str) -> Callable[..., Any]:
     if not (place and colon and function):
         raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
     try:
-        with _told(place):
+        with _report_export_errors(place):
             module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except typer.BadParameter as error:
         if isinstance(error.__cause__, ModuleNotFoundError | FileNotFoundError):

@@ -1,4 +1,4 @@
-"""`alcove feature`: what features come with alcove, and their answers to your own input."""
+"""`alcove feature`: lists the features that come with alcove, and runs them on your own input."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             yield {"value": None, "version": feature.default_version, "error": problem}
 
 
-def _known(name: str, features: Mapping[str, Feature]) -> str:
+def _require_known(name: str, features: Mapping[str, Feature]) -> str:
     if name not in features:
         raise typer.BadParameter(f"no feature {name!r} comes with alcove; there are: {', '.join(sorted(features))}")
     return name
@@ -79,7 +79,7 @@ def run_feature(
     ] = "-",
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version."""
-    _known(name, catalogue())
+    _require_known(name, catalogue())
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
     with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as stream:

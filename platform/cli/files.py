@@ -1,4 +1,4 @@
-"""Reads the files that a command was given, and says where others are unless it is told."""
+"""Reads the files that a command was given, and gives the default places of others."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ __all__ = ["online_folder", "read_secret", "read_text"]
 
 
 def online_folder(data_dir: Path) -> Path:
-    """Return where the server's keys are unless it is told otherwise: beside its data, so not in its back-ups."""
+    """Return where the server's keys are by default: beside its data, so not in its back-ups."""
     place = data_dir.resolve()
     return place.with_name(f"{place.name}-keys")
 

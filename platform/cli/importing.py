@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 import typer
-from alcove.platform.cli.exporting import called, take_rounded_weights
+from alcove.platform.cli.exporting import call_function, take_rounded_weights
 from alcove.runtime import load
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.compiler import export, load_state
@@ -35,7 +35,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Pictures:
-    """How pictures become a model's input.
+    """Size and normalization of a model's pictures.
 
     Attributes:
         size: side of the square that the program takes, in pixels.
@@ -50,7 +50,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of it.
+    """The result of an import.
 
     Attributes:
         program: certified.
@@ -66,7 +66,7 @@ class Imported:
 
 
 class PictureModel(nn.Module):
-    """A backbone behind the normalisation of pictures, so that an app gives bytes."""
+    """A backbone behind the normalization of pictures, so that an app gives bytes."""
 
     def __init__(self, backbone: nn.Module, pictures: Pictures) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def import_backbone(
         weights: state dict, `.safetensors` or what `torch.save` wrote; read without running code from it.
         folder: of pictures; those in its folders too, in order of name.
         pictures: how they become inputs.
-        samples: at most so many for the calibration, and as many again for the comparison.
+        samples: at most this number for the calibration, and as many for the comparison.
         is_quantized: int8; else float32.
 
     Raises:
@@ -251,13 +251,13 @@ def load_weights(module: nn.Module, state: Mapping[str, Tensor], path: Path) -> 
         ],
         "not finite": [name for name, value in state.items() if not torch.isfinite(value).all()],
     }
-    told = [
+    lines = [
         f"{len(names)} {kind}: {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
         for kind, names in problems.items()
         if names
     ]
-    if told:
-        raise typer.BadParameter(f"--weights {path} do not fit the architecture; {'; '.join(told)}")
+    if lines:
+        raise typer.BadParameter(f"--weights {path} do not fit the architecture; {'; '.join(lines)}")
     module.load_state_dict(dict(state))
 
 
@@ -267,7 +267,7 @@ def _architecture(name: str, options: Mapping[str, Any]) -> nn.Module:
         if options:
             raise typer.BadParameter("--option goes with MODULE:CLASS; a transformers config holds its own")
         return _of_config(path)
-    made = called(name, **options)
+    made = call_function(name, **options)
     if not isinstance(made, nn.Module):
         raise typer.BadParameter(f"{name} must make a torch module, not {type(made).__name__}")
     return made.float()

@@ -112,8 +112,8 @@ def _adds(change: SigningRequest) -> list[dict[str, object]]:
         is_signed = hashlib.sha256(text).hexdigest() == digest
         variants = Manifest.from_bytes(text).variants if is_signed else ()
         sizes = ", ".join(f"{one.name} ({one.size_bytes / 1e6:.2f} MB)" for one in variants)
-        told = sizes if is_signed else "THE MANIFEST IS NOT THE SIGNED ONE: do not sign"
-        rows.append({"version": path.removesuffix(".json"), "manifest_sha256": digest, "variants": told})
+        described = sizes if is_signed else "THE MANIFEST IS NOT THE SIGNED ONE: do not sign"
+        rows.append({"version": path.removesuffix(".json"), "manifest_sha256": digest, "variants": described})
     return rows
 
 

@@ -140,8 +140,8 @@ def accept(
 ) -> None:
     """Make a change part of the signed tree once enough have signed; repeating after any failure is safe.
 
-    Where one of the server's own keys changes, no server may run on the data folder meanwhile: it would go on signing
-    with the key that no device trusts any more.
+    Where one of the server's own keys changes, no server may run on the data folder meanwhile: it would continue to
+    sign with the key that no device trusts any more.
     """
     first, *copies = [key_changes.read_change(path) for path in change]
     merged = first.merge(copies)
@@ -158,8 +158,8 @@ def accept(
         if is_new:
             (data_dir / "tree").mkdir(mode=0o700, parents=True, exist_ok=True)
         elif state is not None and trusted != online_trust(state.root, state.targets):
-            from alcove.platform.server.guard import hold_data_folder  # noqa: PLC0415 - only a server's machine has it
             from alcove.platform.server.settings import Settings  # noqa: PLC0415
+            from alcove.platform.server.startup_checks import hold_data_folder  # noqa: PLC0415 - only a server's machine has it
 
             stack.enter_context(hold_data_folder(Settings(data_dir=data_dir, online_keys=keys)))
         changed = tree.accept_request(merged, online_keys_trusted(keys, trusted), old_keys=candidates)
@@ -204,7 +204,7 @@ def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -
 
 
 def _is_signed_by(tree_folder: Path, directory: Path) -> bool:
-    """Whether the root key in `directory` made the tree: all that its ceremony lacks is root.json."""
+    """True where the root key in `directory` made the tree: all that its ceremony lacks is root.json."""
     path = directory / "offline" / "root.pem"
     return (
         path.is_file()

@@ -88,7 +88,7 @@ def app_of(verb: str | None) -> typer.Typer:
     return app
 
 
-def needed(command: str, library: str) -> str:
+def explain_missing_extra(command: str, library: str) -> str:
     """Return the sentence about a library of the server that is not installed."""
     return f"{command}: needs alcove[platform]: pip install 'alcove[platform]' (missing: {library})"
 
@@ -100,14 +100,14 @@ def _missing(verb: str, library: str) -> Callable[[typer.Context], None]:
         """Needs the server's libraries: pip install 'alcove[platform]'."""
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
-        say_text(needed(f"alcove {verb}", library), err=True)
+        say_text(explain_missing_extra(f"alcove {verb}", library), err=True)
         context.exit(2)
 
     return refuse
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line; return its exit code.  What a user can cause is told in a sentence, not in a traceback."""
+    """Run a command line; return its exit code.  An error that a user can cause is one sentence, not a traceback."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["serve"]:
         from alcove.platform.core.log import silence_grpc  # noqa: PLC0415 - only a server's lines are all JSON
@@ -122,12 +122,12 @@ def run(arguments: list[str] | None = None) -> int:
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
         if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").partition(".")[0]) in SERVER_ONLY:
-            say_text(needed("alcove", library), err=True)
+            say_text(explain_missing_extra("alcove", library), err=True)
             return 2
-        told = explain(error)
-        if told is None:
+        explained = explain(error)
+        if explained is None:
             raise
-        message, code = told
+        message, code = explained
         if message:
             say_text(f"alcove: {message}", err=True)
         return code

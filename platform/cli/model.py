@@ -89,9 +89,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
-    from alcove.platform.cli.exporting import ExportOptions, checked_out, export_factory  # noqa: PLC0415 - loads torch
+    from alcove.platform.cli.exporting import ExportOptions, export_factory, validate_out_path  # noqa: PLC0415 - loads torch
 
-    checked_out(out)
+    validate_out_path(out)
     try:
         program = export_factory(
             factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes)
@@ -146,9 +146,9 @@ def import_command(
     as_json: AsJson = False,
 ) -> None:
     """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out."""
-    from alcove.platform.cli.exporting import checked_out  # noqa: PLC0415
+    from alcove.platform.cli.exporting import validate_out_path  # noqa: PLC0415
 
-    checked_out(out)
+    validate_out_path(out)
     try:
         from alcove.platform.cli.importing import (  # noqa: PLC0415 - loads torch
             Pictures,

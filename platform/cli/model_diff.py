@@ -31,7 +31,7 @@ _Side = Annotated[str, typer.Argument(metavar="VERSION|FILE", help="FEATURE@VERS
 
 @dataclass(frozen=True)
 class _Measures:
-    """What is measured here; nothing: what validations recorded is compared."""
+    """Measurements on this machine; without any, the records of validations are compared."""
 
     is_timed: bool
     is_profiled: bool
@@ -85,7 +85,7 @@ def _version(client: PlatformClient, name: str, measures: _Measures) -> Side:
             programs[variant.name], _ = figures_of(path.read_bytes(), **vars(measures))
     recorded = {} if measures.is_timed else _recorded_ms(details.validation)
     programs = {
-        variant: figures if variant not in recorded else _timed(figures, recorded[variant])
+        variant: figures if variant not in recorded else _add_latency(figures, recorded[variant])
         for variant, figures in programs.items()
     }
     lineage = {} if manifest.lineage is None else manifest.lineage.model_dump()
@@ -103,7 +103,7 @@ def _recorded_ms(validation: Validation | None) -> dict[str, float]:
     }
 
 
-def _timed(figures: ProgramFigures, latency_ms: float) -> ProgramFigures:
+def _add_latency(figures: ProgramFigures, latency_ms: float) -> ProgramFigures:
     return ProgramFigures(**{**vars(figures), "latency_ms": latency_ms})
 
 

@@ -93,7 +93,7 @@ def rules(
     ] = None,
     allowed_op: Annotated[
         list[str] | None,
-        typer.Option(help="An operator that programs may use; repeatable; 'any' lifts the bound."),
+        typer.Option(help="An operator that programs may use; repeatable; 'any' removes the bound."),
     ] = None,
     must_approve_aliases: Annotated[
         bool | None,
@@ -111,7 +111,7 @@ def rules(
     ] = None,
     call: CallOptions,
 ) -> None:
-    """Show what versions of a feature are held against; with options, set those and keep the others."""
+    """Show the rules that versions of a feature must meet; options set some and keep the others."""
     ops = None if allowed_op is None else () if allowed_op == ["any"] else tuple(allowed_op)
     given = {
         "max_size_bytes": max_size_bytes,

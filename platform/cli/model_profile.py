@@ -20,7 +20,7 @@ _MEBI: Final = 1 << 20
 
 
 class By(Enum):
-    """What a row stands for."""
+    """Meaning of a row."""
 
     OP = "op"
     TYPE = "type"
@@ -111,14 +111,14 @@ def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threa
         typer.BadParameter: words that are no inputs of it.
         AlcoveRuntimeError: the program or an input is refused.
     """
-    from alcove.platform.cli.running import given_inputs  # noqa: PLC0415
+    from alcove.platform.cli.running import parse_inputs  # noqa: PLC0415
     from alcove.platform.cli.synthetic_inputs import timed_inputs  # noqa: PLC0415
     from alcove.runtime import load  # noqa: PLC0415
     from alcove.runtime.profile import profile_program  # noqa: PLC0415
 
     model = load(program)
     if given:
-        inputs, origin = given_inputs(model, given), "given"
+        inputs, origin = parse_inputs(model, given), "given"
     else:
         sets = timed_inputs(program, model)
         middle = sets[len(sets) // 2]

@@ -26,12 +26,12 @@ def push(
         list[Path] | None,
         typer.Option(help="The team's private key, or each at hand; it is read here and goes nowhere."),
     ] = None,
-    colleague: Annotated[
+    cosigner: Annotated[
         list[Path] | None, typer.Option(help="Public key file of another member; what they signed counts; repeatable.")
     ] = None,
     threshold: Annotated[int, typer.Option(min=1, help="Number of the team's members that have to sign.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Publish nothing yet: write a change that colleagues sign (alcove keys sign).")
+        Path | None, typer.Option(help="Publish nothing yet: write a change that cosigners sign (alcove keys sign).")
     ] = None,
     signed: Annotated[
         list[Path] | None, typer.Option(help="Publish such a change, or its signed copies; nothing else is given.")
@@ -53,7 +53,7 @@ def push(
     ] = None,
     call: CallOptions,
 ) -> None:
-    """Package, verify, upload, sign on this machine, and publish a version; repeating goes on where a cut was.
+    """Package, verify, upload, sign on this machine, and publish a version; repeating continues where a cut was.
 
     Where several of a team have to sign: --out FILE, then `alcove keys sign FILE` by each, then push --signed FILE.
     """
@@ -67,7 +67,7 @@ def push(
     if lacking and not signed:
         raise typer.BadParameter(f"also give {', '.join(lacking)}, or --signed CHANGE")
 
-    told = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
+    lineage = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
     with call.connect() as client:
         pushed = (
             push_signed(client, signed)
@@ -78,10 +78,10 @@ def push(
                 feature=feature,
                 version=version,
                 team=team,
-                keys=TeamKeys(key or (), colleague or (), threshold),
+                keys=TeamKeys(key or (), cosigner or (), threshold),
                 out=out,
                 card=card,
-                lineage=Lineage.model_validate(told) if any(told.values()) else None,
+                lineage=Lineage.model_validate(lineage) if any(lineage.values()) else None,
                 deltas_from=deltas_from,
                 needs=needs or [],
                 is_quiet=call.as_json,
@@ -91,7 +91,7 @@ def push(
         if call.as_json:
             print_json({"change": str(out)})
         else:
-            say(f"{out} waits for colleagues: alcove keys sign {out} --key KEY, then push --signed {out}")
+            say(f"{out} waits for cosigners: alcove keys sign {out} --key KEY, then push --signed {out}")
     elif call.as_json:
         print_json(pushed)
     else:
@@ -208,7 +208,7 @@ def download(
     ] = None,
     call: CallOptions,
 ) -> None:
-    """Download a program, verified against its digest; a download that was cut goes on where it ended."""
+    """Download a program, verified against its digest; a download that was cut continues where it ended."""
     named = parse_reference(name)
     with call.connect() as client:
         details = client.version_details(named.feature, version=named.version, alias=named.alias)

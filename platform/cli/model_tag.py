@@ -1,4 +1,4 @@
-"""`alcove model tag`: words about versions, to find them by."""
+"""`alcove model tag`: sets and removes the tags by which versions are found."""
 
 from typing import Annotated
 

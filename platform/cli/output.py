@@ -127,9 +127,9 @@ def show_progress(*, of: Literal["steps", "bytes"] = "steps", quiet: bool = Fals
     return Progress(*bar, *more, console=make_console(err=True, quiet=quiet), transient=True)
 
 
-def percent(permyriad: int) -> str:
+def percent(basis_points: int) -> str:
     """Return a share in 1/10 000 as a percentage."""
-    return f"{permyriad / 100:g} %"
+    return f"{basis_points / 100:g} %"
 
 
 def when(moment_s: int | None) -> str:

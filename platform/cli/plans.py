@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
-from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import GuardrailPlan, Plan, StagePlan
 from pydantic import ValidationError
 
@@ -52,7 +52,7 @@ class PlanOptions:
     timeout: Annotated[
         str | None, typer.Option(help="Time after which a stage is too late, such as 14d; by default never.")
     ] = None
-    waiver: Annotated[
+    auto_advance_reason: Annotated[
         str | None,
         typer.Option(help="Why it may advance by itself where a stage is safe; else a person advances. Audited."),
     ] = None
@@ -80,7 +80,7 @@ class PlanOptions:
             "on_harm": self.on_harm,
             "on_timeout": self.on_timeout,
             "timeout_s": None if self.timeout is None else duration_s(self.timeout),
-            "waiver": self.waiver,
+            "auto_advance_reason": self.auto_advance_reason,
             "epsilon": self.epsilon,
             "latency_edges_ms": None if self.latency_edges_ms is None else tuple(self.latency_edges_ms),
             "window_s": None if self.window is None else duration_s(self.window),
@@ -120,7 +120,7 @@ def stage_of(text: str) -> StagePlan:
     if len(rest) > 2 or (len(rest) == 2 and _COUNT.fullmatch(rest[1]) is None):
         raise typer.BadParameter(f"a stage is written SHARE[:TIME[:DEVICES]], such as 1%:2d:5000; got {text!r}")
     return StagePlan(
-        share_permyriad=share_permyriad(share),
+        share_basis_points=share_basis_points(share),
         minimum_s=duration_s(rest[0]) if rest else 0,
         minimum_cohort=int(rest[1]) if len(rest) == 2 else 0,
     )

@@ -6,7 +6,7 @@ import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, when
-from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import Holdout, Layer
 
 __all__ = ["holdouts", "layers"]
@@ -53,7 +53,7 @@ def set_command(
 ) -> None:
     """Hold a share of the devices out of every experiment; it may rise only while none runs."""
     with call.connect() as client:
-        holdout = client.set_holdout(app_name, share_permyriad(share), etag=etag, validate_only=validate_only)
+        holdout = client.set_holdout(app_name, share_basis_points(share), etag=etag, validate_only=validate_only)
     _show_holdout(holdout, as_json=call.as_json)
 
 
@@ -93,5 +93,5 @@ def _show_holdout(holdout: Holdout, *, as_json: bool) -> None:
     if as_json:
         print_json(holdout)
         return
-    row = {"app": holdout.app, "held out": percent(holdout.share_permyriad), "etag": holdout.etag}
+    row = {"app": holdout.app, "held out": percent(holdout.share_basis_points), "etag": holdout.etag}
     print_rows([row | {"policy": holdout.policy_serial or "-"}], as_json=False, empty="")

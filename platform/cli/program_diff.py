@@ -1,6 +1,6 @@
 """Compares two versions or two programs: sizes, memory, operators, weights, times, signatures, lineage and cards.
 
-Pure but for `figures_of`, which asks the runtime.
+Pure except `figures_of`, which asks the runtime.
 """
 
 import difflib
@@ -15,7 +15,7 @@ __all__ = ["Figure", "ProgramFigures", "Side", "VariantDiff", "VersionDiff", "co
 
 @dataclass(frozen=True)
 class ProgramFigures:
-    """What is compared of a program.
+    """Figures of a program that are compared.
 
     Attributes:
         size_bytes: of the file.
@@ -47,7 +47,7 @@ class Side:
         card: model card; None for a file.
         signature: inputs and outputs.
         programs: by variant.
-        lineage: what is told of where it comes from, by field.
+        lineage: what the manifest says of its origin, by field.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class VariantDiff:
-    """What differs between two programs.
+    """Differences of two programs.
 
     Attributes:
         variant: its name, or both names.
@@ -88,7 +88,7 @@ class VariantDiff:
 
 @dataclass(frozen=True)
 class VersionDiff:
-    """What differs between two sides.
+    """Differences of two sides.
 
     Attributes:
         variants: of programs that both have.
@@ -152,16 +152,16 @@ def figures_of(
     from alcove.registry.program_validation import RuntimeValidator  # noqa: PLC0415 - loads the runtime
     from alcove.registry.program_verification import RuntimeVerifier  # noqa: PLC0415
 
-    examiner = RuntimeValidator()
+    validator = RuntimeValidator()
     facts = RuntimeVerifier().inspect("", program)
-    anatomy = examiner.anatomy("", program)
+    anatomy = validator.anatomy("", program)
     figures = ProgramFigures(
         size_bytes=len(program),
         memory_ceiling_bytes=facts.memory_ceiling_bytes,
         ops=anatomy.ops,
         tolerance=anatomy.tolerance,
         samples=anatomy.samples,
-        latency_ms=examiner.latency_ms("", program) if is_timed or is_profiled else None,
+        latency_ms=validator.latency_ms("", program) if is_timed or is_profiled else None,
         weights=anatomy.weights,
         times_us=_times_us(program) if is_profiled else {},
     )

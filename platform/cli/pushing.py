@@ -1,7 +1,7 @@
-"""Pushes program files as a version: with the keys at hand, or through a file that colleagues sign too.
+"""Pushes program files as a version: with the keys at hand, or through a file that cosigners sign too.
 
 enough keys ─▶ packaged, uploaded, signed, published
-too few     ─▶ packaged, uploaded, signed ─▶ FILE ─▶ `alcove keys sign FILE` (each colleague) ─▶ `push --signed FILE`
+too few     ─▶ packaged, uploaded, signed ─▶ FILE ─▶ `alcove keys sign FILE` (each cosigner) ─▶ `push --signed FILE`
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "": 1}
 
 @dataclass(frozen=True)
 class TeamKeys:
-    """Who signs for the team.
+    """Keys that sign for the team.
 
     Attributes:
         signing: key files that sign here, at least one.
@@ -76,13 +76,13 @@ def push_programs(
             raise typer.BadParameter(f"variant {variant!r} is named twice; write VARIANT=FILE")
         files[variant] = Path(name)
     if out is None and len(keys.signing) < keys.threshold:
-        told = (
-            f"{keys.threshold} keys have to sign, got {len(keys.signing)}: --out FILE writes what colleagues sign too"
+        problem = (
+            f"{keys.threshold} keys have to sign, got {len(keys.signing)}: --out FILE writes what cosigners sign too"
         )
-        raise typer.BadParameter(told, param_hint="--key")
+        raise typer.BadParameter(problem, param_hint="--key")
     if out is not None and out.exists():
         raise typer.BadParameter(f"{out} exists; a change is drafted once", param_hint="--out")
-    signers = [load_any_signer(path, secrets=_asked) for path in keys.signing]
+    signers = [load_any_signer(path, secrets=_prompt) for path in keys.signing]
     other_members = [load_key(path) for path in keys.other_members]
     console = make_console(err=True, quiet=is_quiet)
     with console.status("packaging") as status:
@@ -119,7 +119,7 @@ def push_signed(client: PlatformClient, files: list[Path]) -> Version:
     return publish_signed(client, first.merge(copies))
 
 
-def _asked(what: str) -> str:
+def _prompt(what: str) -> str:
     return str(typer.prompt(what, hide_input=True))
 
 

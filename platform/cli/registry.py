@@ -32,12 +32,12 @@ def registry() -> None:
 @app.command("check")
 def check(*, data_dir: DataDir, database: Database = None, blobs: Blobs = None, as_json: AsJson = False) -> None:
     """Verify every signature, date, manifest, policy, blob and row; exit code 1 if anything is wrong."""
-    from alcove.platform.services.publishing import StoreReport, inspect_store  # noqa: PLC0415 - other verbs need no database
+    from alcove.platform.services.publishing import StoreReport, audit_store  # noqa: PLC0415 - other verbs need no database
 
     tree = _tree(data_dir, blobs)
 
     async def work(store: "Store | None") -> StoreReport:
-        return await inspect_store(store, tree)
+        return await audit_store(store, tree)
 
     report = asyncio.run(_with_store(data_dir, database, work))
     problems = [
@@ -76,14 +76,14 @@ def collect_command(
     as_json: AsJson = False,
 ) -> None:
     """Remove the blobs that neither tree nor rows name; servers may be running, and it may be killed anywhere."""
-    from alcove.platform.services.publishing import Collected, TreeLock, collect  # noqa: PLC0415
+    from alcove.platform.services.publishing import CollectionResult, RepositoryLock, collect_garbage  # noqa: PLC0415
 
     tree = _tree(data_dir, blobs)
 
-    async def work(store: "Store | None") -> Collected:
-        lock = asyncio.Lock() if store is None else TreeLock(store)
+    async def work(store: "Store | None") -> CollectionResult:
+        lock = asyncio.Lock() if store is None else RepositoryLock(store)
         now_s = SYSTEM_CLOCK.now_s()
-        return await collect(store, tree, lock, now_s=now_s, grace_s=grace_hours * 3600, is_dry=is_dry)
+        return await collect_garbage(store, tree, lock, now_s=now_s, grace_s=grace_hours * 3600, is_dry=is_dry)
 
     done = asyncio.run(_with_store(data_dir, database, work))
     rows = [

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions
-from alcove.platform.cli.explaining import Explained, show_explanations
+from alcove.platform.cli.explanations import Explained, show_explanations
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import PlanOptions, duration_s
 from alcove.platform.cli.rollout_details import show_details
-from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import DeadlineError, Rollout
 
 __all__ = ["app"]
@@ -52,7 +52,7 @@ def create(
 
     Example: --stage 1%:2d:5000 --stage 10%:2d --stage 50%:2d --guard crash_fallback:0.5% --guard refused:2%
     """
-    wanted = None if share is None else share_permyriad(share)
+    wanted = None if share is None else share_basis_points(share)
     plan, given = planned.plan()
     with call.connect() as client:
         rollout = client.create_rollout(
@@ -132,7 +132,7 @@ def advance(
     call: CallOptions,
 ) -> None:
     """Raise the share to that of the next stage, or to the one given; 100% makes the version the default."""
-    wanted = share_permyriad(share) if share else 0
+    wanted = share_basis_points(share) if share else 0
     with call.connect() as client:
         rollout = client.advance_rollout(rollout_id, wanted, override_reason=override_reason, etag=etag)
     _show([rollout], as_json=call.as_json)
@@ -211,9 +211,9 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
             "feature": rollout.feature,
             "version": rollout.version,
             "state": rollout.state.replace("_", " "),
-            "share": percent(rollout.share_permyriad),
+            "share": percent(rollout.share_basis_points),
             "stage": f"{rollout.stage} of {len(rollout.plan.stages)}" if rollout.plan.stages else "-",
-            "last look": rollout.examination.judgement if rollout.examination else "-",
+            "last look": rollout.analysis.decision if rollout.analysis else "-",
             "changed": when(rollout.updated_at_s),
         }
         for rollout in rollouts
@@ -222,8 +222,8 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
 
 
 def _line(rollout: Rollout) -> str:
-    look = rollout.examination
-    said = "" if look is None else f"; {look.judgement}: {look.reason}"
+    look = rollout.analysis
+    said = "" if look is None else f"; {look.decision}: {look.reason}"
     waits = "" if rollout.proposal is None else f"; {rollout.proposal.proposed_by} proposes to advance"
-    state = f"{rollout.state.replace('_', ' ')} at {percent(rollout.share_permyriad)}"
+    state = f"{rollout.state.replace('_', ' ')} at {percent(rollout.share_basis_points)}"
     return f"{when(rollout.updated_at_s)}  {state}{said}{waits}"

@@ -1,7 +1,7 @@
-"""Prints one rollout's plan, stage by stage, and what the last look at it found."""
+"""Prints one rollout's plan, stage by stage, and its last analysis."""
 
 from alcove.platform.cli.output import percent, print_rows, say, when
-from alcove.platform.client import Rollout, Verdict
+from alcove.platform.client import GuardrailVerdict, Rollout
 
 __all__ = ["show_details"]
 
@@ -11,12 +11,12 @@ def show_details(rollout: Rollout) -> None:
     lines = []
     if rollout.audience:
         lines.append(f"audience: {rollout.audience}")
-    if rollout.control_permyriad:
-        lines.append(f"control group: {percent(rollout.control_permyriad)} of the devices keep the default version")
+    if rollout.control_basis_points:
+        lines.append(f"control group: {percent(rollout.control_basis_points)} of the devices keep the default version")
     if rollout.proposal is not None:
         proposal = rollout.proposal
         lines.append(
-            f"{proposal.proposed_by} proposes {percent(proposal.share_permyriad)}: a second person approves it with"
+            f"{proposal.proposed_by} proposes {percent(proposal.share_basis_points)}: a second person approves it with"
             f" 'alcove rollout approve {rollout.rollout_id}'"
         )
     for line in lines:
@@ -32,7 +32,7 @@ def _show_stages(rollout: Rollout) -> None:
     rows = [
         {
             "stage": number,
-            "share": percent(stage.share_permyriad),
+            "share": percent(stage.share_basis_points),
             "at least": f"{stage.minimum_s / 3600:g} h",
             "devices each": stage.minimum_cohort,
             "": "now, since " + when(rollout.stage_started_at_s)
@@ -43,7 +43,7 @@ def _show_stages(rollout: Rollout) -> None:
         }
         for number, stage in enumerate(plan.stages, 1)
     ]
-    by_itself = "advances by itself" if plan.waiver else "a person advances"
+    by_itself = "advances by itself" if plan.auto_advance_reason else "a person advances"
     harm = plan.on_harm.replace("_", " ")
     harm += "" if plan.on_harm == "pause" else " (a pause by itself, while reports are not attested)"
     title = f"harm: {harm}; safe: {by_itself}; epsilon {plan.epsilon} a report"
@@ -51,10 +51,10 @@ def _show_stages(rollout: Rollout) -> None:
 
 
 def _show_look(rollout: Rollout) -> None:
-    look = rollout.examination
+    look = rollout.analysis
     if look is None:
         return
-    title = f"last look {when(look.examined_at_s)}: {look.judgement}; {look.reason} ({look.report_count} reports)"
+    title = f"last look {when(look.analyzed_at_s)}: {look.decision}; {look.reason} ({look.report_count} reports)"
     rows = [
         {
             "guardrail": verdict.metric,
@@ -68,7 +68,7 @@ def _show_look(rollout: Rollout) -> None:
     print_rows(rows, as_json=False, empty=title, title=title)
 
 
-def _value(value: float | None, verdict: Verdict) -> str:
+def _value(value: float | None, verdict: GuardrailVerdict) -> str:
     if value is None:
         return "?"
     return f"{value:g} ms" if verdict.metric == "latency" else f"{100 * value:.3g} %"

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from alcove.runtime import Model, load
 
-__all__ = ["given_inputs", "run_program"]
+__all__ = ["parse_inputs", "run_program"]
 
 _NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
 
@@ -21,11 +21,11 @@ def run_program(program: bytes, inputs: list[str]) -> dict[str, Any]:
         AlcoveRuntimeError: the program or an input is refused.
     """
     model = load(program)
-    values = given_inputs(model, inputs)
+    values = parse_inputs(model, inputs)
     return {port.name: array.tolist() for port, array in zip(model.outputs, model(*values), strict=True)}
 
 
-def given_inputs(model: Model, inputs: Sequence[str]) -> list[Any]:
+def parse_inputs(model: Model, inputs: Sequence[str]) -> list[Any]:
     """Return what words on the command line stand for: a text, a JSON array, or `@FILE.npy` for the array in a file.
 
     Raises:

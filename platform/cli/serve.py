@@ -1,4 +1,4 @@
-"""`alcove serve`: run the server until told to stop."""
+"""`alcove serve`: runs the server until a signal stops it."""
 
 import asyncio
 from enum import StrEnum
@@ -14,7 +14,7 @@ __all__ = ["serve_command"]
 
 
 class Part(StrEnum):
-    """What one command serves alone."""
+    """The part that one command serves alone."""
 
     GRPC = "grpc"
     INGRESS = "ingress"
@@ -25,7 +25,7 @@ def serve_command(
     data_dir: Annotated[Path, typer.Option(help="Database, blobs and signed tree (made by alcove keys create).")],
     keys: Annotated[
         Path | None,
-        typer.Option(help="Folder with the four online keys, and no other key; DATA_DIR-keys unless told otherwise."),
+        typer.Option(help="Folder with the four online keys, and no other key; DATA_DIR-keys by default."),
     ] = None,
     database: Database = None,
     blobs: Blobs = None,
@@ -49,7 +49,7 @@ def serve_command(
     ] = None,
     reflection: Annotated[bool, typer.Option("--reflection", help="Tell known callers which calls there are.")] = False,
     calls_per_second: Annotated[int, typer.Option(help="gRPC calls that one caller may make a second.")] = 1000,
-    call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, but for a stream.")] = 120.0,
+    call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, except a stream.")] = 120.0,
     reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
     bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 5000,
     connections: Annotated[int, typer.Option(help="Connections of devices, open at once.")] = 2048,

@@ -6,14 +6,14 @@ from fractions import Fraction
 import typer
 from alcove.platform.client import Segment
 
-__all__ = ["segment_of", "share_permyriad"]
+__all__ = ["segment_of", "share_basis_points"]
 
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%", re.ASCII)
 _SEGMENT = re.compile(r"([^:]{1,64}):(\d{1,5})-(\d{1,5})", re.ASCII)
 _COUNT = re.compile(r"\d{1,5}", re.ASCII)
 
 
-def share_permyriad(text: str) -> int:
+def share_basis_points(text: str) -> int:
     """Return a share in 1/10 000, in [0, 10 000].
 
     Raises:

@@ -1,4 +1,4 @@
-"""`alcove simulate`: how a rollout would go, on virtual devices, before it is begun."""
+"""`alcove simulate`: simulates a rollout on virtual devices before it starts."""
 
 import time
 from importlib.util import find_spec
@@ -12,8 +12,8 @@ from alcove.platform.client import Plan
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate as simulated
-from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
-from alcove.platform.simulation.summary import Summary, summarise
+from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.summary import Summary, summarize
 from pydantic import ValidationError
 
 __all__ = ["simulate"]
@@ -42,8 +42,8 @@ def simulate(
     treatment: Version = None,
     mechanism: Annotated[
         Mechanism,
-        typer.Option(help="How reports become sums. prio3 is planned: no device sends such reports yet."),
-    ] = Mechanism.RANDOMISED_RESPONSE,
+        typer.Option(help="How reports become sums; prio3 is planned: no device sends such reports yet."),
+    ] = Mechanism.RANDOMIZED_RESPONSE,
     runs: Annotated[int, typer.Option(help="Number of repetitions of the whole simulation.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
     is_advanced: Annotated[
@@ -60,11 +60,11 @@ def simulate(
     Virtual devices go through the real policy, assignment, noise, statistics and rules.  Example, a version that
     crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
     """
-    _check_plot(plot)
+    _validate_plot(plot)
     if mechanism is Mechanism.PRIO3:
-        say("alcove: prio3 is planned; what devices send today is --mechanism randomised-response", err=True)
+        say("alcove: prio3 is planned; what devices send today is --mechanism randomized-response", err=True)
     plan, _ = planned.plan()
-    usual = _behaviour("--control", control, Behaviour())
+    usual = _behavior("--control", control, Behavior())
     try:
         scenario = Scenario(
             plan=_record(plan),
@@ -72,7 +72,7 @@ def simulate(
             windows=windows,
             active=_share("--active", active),
             control=usual,
-            treatment=_behaviour("--treatment", treatment, usual),
+            treatment=_behavior("--treatment", treatment, usual),
             mechanism=mechanism,
             is_advanced=is_advanced,
             runs=runs,
@@ -87,7 +87,7 @@ def simulate(
     with show_progress() as progress:
         task = progress.add_task("runs", total=runs)
         results = list(simulated(scenario, lambda done: progress.update(task, completed=done)))
-    summary = summarise(results, windows=windows, seconds=time.perf_counter() - began_s)
+    summary = summarize(results, windows=windows, seconds=time.perf_counter() - began_s)
     if plot is not None:
         from alcove.platform.simulation.plots import write_plot  # noqa: PLC0415 - loads matplotlib
 
@@ -104,9 +104,9 @@ def _show(summary: Summary, *, as_json: bool) -> None:
     rows = [
         {
             "window": look.window,
-            "share": f"{look.share_permyriad / 100:g} %",
+            "share": f"{look.share_basis_points / 100:g} %",
             "reports": f"{look.reports:,}",
-            "judgement": look.judgement,
+            "decision": look.decision,
             "rule": look.code,
         }
         for look in summary.looks
@@ -120,7 +120,7 @@ def _show(summary: Summary, *, as_json: bool) -> None:
     say(f"{summary.device_windows_per_s / 1e6:.1f} million device-windows a second")
 
 
-def _check_plot(path: Path | None) -> None:
+def _validate_plot(path: Path | None) -> None:
     if path is None:
         return
     if path.suffix.lower() not in (".png", ".svg", ".pdf", ".html"):
@@ -131,7 +131,7 @@ def _check_plot(path: Path | None) -> None:
         raise typer.BadParameter("--plot draws with matplotlib: pip install 'alcove[simulate]'")
 
 
-def _behaviour(option: str, given: list[str] | None, usual: Behaviour) -> Behaviour:
+def _behavior(option: str, given: list[str] | None, usual: Behavior) -> Behavior:
     values: dict[str, float] = {}
     for text in given or ():
         name, _, value = text.partition("=")
@@ -144,7 +144,7 @@ def _behaviour(option: str, given: list[str] | None, usual: Behaviour) -> Behavi
                 f"{option}: crash_fallback=1%, error=1%, refused=20% or latency=25ms; got {text!r}"
             )
     try:
-        return Behaviour.model_validate(usual.model_dump() | values)
+        return Behavior.model_validate(usual.model_dump() | values)
     except ValidationError as error:
         raise typer.BadParameter(f"{option}: {error.errors(include_url=False)[0]['msg']}") from None
 
@@ -165,12 +165,12 @@ def _number(option: str, whole: str, text: str) -> float:
 def _record(plan: Plan) -> RolloutPlan:
     """Return the plan as the engine has it; what is left open gets the server's defaults there."""
     return RolloutPlan(
-        stages=tuple(Stage(each.share_permyriad, each.minimum_s, each.minimum_cohort) for each in plan.stages),
+        stages=tuple(Stage(each.share_basis_points, each.minimum_s, each.minimum_cohort) for each in plan.stages),
         guardrails=tuple(GuardrailRecord(each.metric, each.margin, each.quantile or None) for each in plan.guardrails),
         on_harm=_ACTIONS.get(plan.on_harm, PlanAction.HALT),
         on_timeout=_ACTIONS.get(plan.on_timeout, PlanAction.HOLD),
         timeout_s=plan.timeout_s,
-        waiver=plan.waiver,
+        auto_advance_reason=plan.auto_advance_reason,
         epsilon=plan.epsilon or "1",
         latency_edges_ms=plan.latency_edges_ms,
         window_s=plan.window_s,

@@ -56,7 +56,7 @@ def timed_inputs(program: bytes, model: Model) -> list[Timed]:
     problem: InputError | None = None
     for at in _sizes(spec):
         try:
-            inputs = _made(model, _shapes(spec, at))
+            inputs = _make_arrays(model, _shapes(spec, at))
         except InputError as error:  # sizes within their bounds may still not go together
             problem = error
             continue
@@ -92,7 +92,7 @@ def _shapes(spec: ProgramSpec, sizes: Sequence[int]) -> list[tuple[int, ...]]:
     return [tensors[port.tensor].shape for port in spec.inputs]
 
 
-def _made(model: Model, shapes: Sequence[tuple[int, ...]]) -> "tuple[str | NDArray[Any], ...]":
+def _make_arrays(model: Model, shapes: Sequence[tuple[int, ...]]) -> "tuple[str | NDArray[Any], ...]":
     """Return inputs that the program takes: numbers around 0 for floats, whole numbers as large as it lets them be."""
     problem: InputError | None = None
     for bound in BOUNDS:

@@ -53,13 +53,13 @@ from alcove.platform.client.models import (
 from alcove.platform.client.policies import Claim, Holdout, Layer
 from alcove.platform.client.push import draft_push, publish_signed, push_package, recent_programs
 from alcove.platform.client.rollout_models import (
-    Examination,
     GuardrailPlan,
+    GuardrailVerdict,
     Plan,
     Proposal,
     Rollout,
+    StageAnalysis,
     StagePlan,
-    Verdict,
 )
 
 __all__ = [
@@ -79,7 +79,6 @@ __all__ = [
     "DeadlineError",
     "Decision",
     "Estimate",
-    "Examination",
     "Experiment",
     "ExperimentPlan",
     "ExperimentReport",
@@ -87,6 +86,7 @@ __all__ = [
     "FailedPreconditionError",
     "FeatureRules",
     "GuardrailPlan",
+    "GuardrailVerdict",
     "Holdout",
     "InvalidRequestError",
     "Layer",
@@ -106,6 +106,7 @@ __all__ = [
     "Results",
     "Rollout",
     "Segment",
+    "StageAnalysis",
     "StagePlan",
     "StateMove",
     "Tag",
@@ -114,7 +115,6 @@ __all__ = [
     "UnavailableError",
     "Validation",
     "Variant",
-    "Verdict",
     "Version",
     "VersionDetails",
     "draft_push",

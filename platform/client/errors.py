@@ -70,7 +70,7 @@ class FailedPreconditionError(ClientError):
 
 
 class ConflictError(ClientError):
-    """Somebody else was first: read again and repeat."""
+    """Another caller was first: read again and repeat."""
 
 
 class TooLargeError(ClientError):

@@ -36,11 +36,11 @@ class Arm(Value):
 
     name: str
     version: str
-    share_permyriad: int
+    share_basis_points: int
 
 
 class Decision(Value):
-    """What the reports allow to say; `winner` is an index into the arms."""
+    """The decision that the reports allow; `winner` is an index into the arms."""
 
     kind: Annotated[Literal["winner", "inconclusive"], without_prefix("DECISION_KIND_")]
     winner: int | None = None
@@ -62,7 +62,7 @@ class Primary(Value):
 
 
 class ExperimentPlan(Value):
-    """What shall be found and by how many devices; what the server says of it is output; 0: unknown, or not at all."""
+    """The effect to find and the devices that find it; the server computes the rest; 0: unknown, or not at all."""
 
     mde: float = 0.0
     base_rate: float = 0.0
@@ -165,7 +165,7 @@ class ArmDifference(Value):
 
 
 class Adjustment(Value):
-    """What the correction by earlier answers (CUPED) did to a difference."""
+    """The effect of the correction by earlier answers (CUPED) on a difference."""
 
     unadjusted: Estimate
     theta: float = 0.0
@@ -181,7 +181,7 @@ class PrimaryDifference(Value):
 
 
 class ExperimentVerdict(Value):
-    """What one guardrail, by its place in the experiment's, says of one arm."""
+    """The verdict of one guardrail, by its place in the experiment's, on one arm."""
 
     arm: int
     guardrail: int = 0

@@ -99,7 +99,7 @@ class ExperimentCalls:
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
-        """Change what `fields` names in a draft, such as "arms", "audience" or "plan.mde"; it is planned anew."""
+        """Change what `fields` names in a draft, such as "arms", "audience" or "plan.mde"; it is planned again."""
         request = pb.UpdateExperimentRequest(
             request_id=request_id or new_id(),
             experiment_id=experiment_id,
@@ -161,7 +161,7 @@ class ExperimentCalls:
 
 
 def _arm(arm: Arm) -> pb.Arm:
-    return pb.Arm(name=arm.name, version=arm.version, share_permyriad=arm.share_permyriad)
+    return pb.Arm(name=arm.name, version=arm.version, share_basis_points=arm.share_basis_points)
 
 
 def _primary(primary: Primary) -> pb.Primary:

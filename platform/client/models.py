@@ -68,7 +68,7 @@ class Tag(Value):
 
 
 class Lineage(Value):
-    """Where a version comes from, as its team signed it."""
+    """The origin of a version, as its team signed it."""
 
     training_run: str
     code_revision: str
@@ -112,7 +112,7 @@ class StateMove(Value):
 
 
 class Check(Value):
-    """One figure held against its bound; bound "": the feature sets none."""
+    """One figure and its bound; bound "": the feature sets none."""
 
     name: str
     variant: str
@@ -122,7 +122,7 @@ class Check(Value):
 
 
 class Validation(Value):
-    """What a validation found."""
+    """The result of a validation."""
 
     is_passed: bool
     checks: tuple[Check, ...]
@@ -176,7 +176,7 @@ class Aliases(Value):
 
 
 class FeatureRules(Value):
-    """What versions of a feature are held against; 0 and () bound nothing."""
+    """The rules that versions of a feature must meet; 0 and () bound nothing."""
 
     must_approve_aliases: bool = False
     must_approve_rollouts: bool = False

@@ -31,13 +31,13 @@ class Holdout(Value):
     """Devices of an app that take part in no experiment, in 1/10 000."""
 
     app: str
-    share_permyriad: int
+    share_basis_points: int
     etag: str
     policy_serial: int
 
 
 class PolicyCalls:
-    """What keeps an app's experiments apart, and what its devices are told."""
+    """Calls about an app's layers, holdout and documents."""
 
     _policy: PolicyServiceStub
     _call: Caller
@@ -57,7 +57,7 @@ class PolicyCalls:
     def set_holdout(
         self,
         app: str,
-        share_permyriad: int,
+        share_basis_points: int,
         *,
         etag: str = "",
         validate_only: bool = False,
@@ -67,7 +67,7 @@ class PolicyCalls:
         request = pb.SetHoldoutRequest(
             request_id=request_id or new_id(),
             app=app,
-            share_permyriad=share_permyriad,
+            share_basis_points=share_basis_points,
             etag=etag,
             validate_only=validate_only,
         )
@@ -78,7 +78,7 @@ class PolicyCalls:
         return value_of(Holdout, self._call(self._policy.GetHoldout, pb.GetHoldoutRequest(app=app)).holdout)
 
     def policy(self, app: str) -> tuple[Policy, Halt]:
-        """Return what the app's devices are told: the newest policy and halt.
+        """Return the documents that the app's devices read: the newest policy and halt.
 
         Raises:
             DocumentError: this client is too old to understand them.

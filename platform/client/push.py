@@ -17,7 +17,7 @@ from securesystemslib.signer import Key, Signer  # type: ignore[attr-defined]  #
 
 __all__ = ["draft_push", "publish_signed", "push_package", "recent_programs"]
 
-_ATTEMPTS = 5  # of signing on top of metadata that a colleague just replaced
+_ATTEMPTS = 5  # of signing on top of metadata that a cosigner just replaced
 
 
 def push_package(
@@ -41,7 +41,7 @@ def push_package(
         other_members: public keys of the team's other members, whose signatures on what is current are as good.
         threshold: how many of the team's keys have to sign.
         clock: dates the signature.
-        progress: told each step, for people.
+        progress: called with each step, for people.
 
     Raises:
         ClientError: the server refused or did not answer.
@@ -64,7 +64,7 @@ def push_package(
         try:
             return client.publish_version(signed, package.manifest.to_bytes())
         except (ConflictError, FailedPreconditionError):
-            # Was a colleague first?  Then the metadata is another now, and signing on top of it helps.
+            # Was a cosigner first?  Then the metadata is another now, and signing on top of it helps.
             if attempt == _ATTEMPTS or client.team_metadata(package.manifest.team) == current:
                 raise
     raise AssertionError  # the last attempt returns or raises
@@ -80,7 +80,7 @@ def draft_push(
     clock: Clock = SYSTEM_CLOCK,
     progress: Callable[[str], None] = lambda _step: None,
 ) -> SigningRequest | None:
-    """Verify and upload a package and sign it with the keys at hand; return what colleagues sign, too.
+    """Verify and upload a package and sign it with the keys at hand; return what cosigners sign, too.
 
     Nothing is visible to devices before `publish_signed`.  None: the version is published already.
 
@@ -101,7 +101,7 @@ def publish_signed(client: PlatformClient, change: SigningRequest) -> Version:
     """Publish what `draft_push` made and enough have signed; repeating is safe.
 
     Raises:
-        ClientError: the server refused (too few signed, or another push came first: draft anew) or did not answer.
+        ClientError: the server refused (too few signed, or another push came first: draft again) or did not answer.
         PublishError: the change adds no version.
     """
     metadata, manifest = split_signed(change)
@@ -133,7 +133,7 @@ def recent_programs(
         variants: names of the variants that are wanted.
         but: a version that is left out: the one that is being pushed, perhaps for the second time.
         versions: how many versions to look at, revoked ones aside.
-        progress: told each step, for people.
+        progress: called with each step, for people.
 
     Raises:
         ClientError: the server refused or did not answer.

@@ -57,13 +57,13 @@ class RegistryCalls:
     def download_blob(self, sha256: str, path: Path, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Write a blob to a file, verified; return its size in bytes.
 
-        What was received goes to a `.part` file beside it, and a download that was cut goes on where that ends.
+        What was received goes to a `.part` file beside it, and a download that was cut continues where that ends.
         Nothing is at `path` before all of it is there with its digest; a part that proves wrong is removed.
 
         Args:
             sha256: digest of the blob.
             path: where it goes; replaced at the end.
-            progress: told the bytes that are there and those that will be.
+            progress: called with the bytes received and the bytes in all.
 
         Raises:
             ClientError: the server refused, ended early, or sent other bytes.
@@ -193,7 +193,7 @@ class RegistryCalls:
         request = pb.SetAliasRequest(
             request_id=request_id or new_id(), feature=feature, alias=alias, version=version, reason=reason
         )
-        return _moved(self._call(self._registry.SetAlias, request))
+        return _read_alias_change(self._call(self._registry.SetAlias, request))
 
     def remove_alias(
         self, feature: str, alias: str, *, reason: str, request_id: str | None = None
@@ -202,7 +202,7 @@ class RegistryCalls:
         request = pb.RemoveAliasRequest(
             request_id=request_id or new_id(), feature=feature, alias=alias, reason=reason
         )  # fmt: skip
-        return _moved(self._call(self._registry.RemoveAlias, request))
+        return _read_alias_change(self._call(self._registry.RemoveAlias, request))
 
     def approve_alias(self, proposal_id: str, *, request_id: str | None = None) -> AliasMove:
         """Make a move that somebody else proposed."""
@@ -272,20 +272,20 @@ class RegistryCalls:
         return value_of(Version, answer.version), list(answer.apps)
 
     def set_rules(self, feature: str, rules: FeatureRules, *, request_id: str | None = None) -> FeatureRules:
-        """Set what versions of a feature are held against, all of it."""
-        told = rules.model_dump(exclude={"set_by", "set_at_s"})
+        """Set all rules that versions of a feature must meet."""
+        fields = rules.model_dump(exclude={"set_by", "set_at_s"})
         request = pb.SetFeatureRulesRequest(
-            request_id=request_id or new_id(), feature=feature, rules=pb.FeatureRules(**told)
+            request_id=request_id or new_id(), feature=feature, rules=pb.FeatureRules(**fields)
         )
         return value_of(FeatureRules, self._call(self._registry.SetFeatureRules, request).rules)
 
     def rules(self, feature: str) -> FeatureRules:
-        """Return what versions of a feature are held against."""
+        """Return the rules that versions of a feature must meet."""
         request = pb.GetFeatureRulesRequest(feature=feature)
         return value_of(FeatureRules, self._call(self._registry.GetFeatureRules, request).rules)
 
 
-def _moved(answer: pb.SetAliasResponse | pb.RemoveAliasResponse) -> AliasMove | AliasProposal:
+def _read_alias_change(answer: pb.SetAliasResponse | pb.RemoveAliasResponse) -> AliasMove | AliasProposal:
     if answer.HasField("proposal"):
         return value_of(AliasProposal, answer.proposal)
     return value_of(AliasMove, answer.move)

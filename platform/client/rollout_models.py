@@ -5,22 +5,24 @@ from typing import Annotated, Literal
 from alcove.platform.client.models import Value, without_prefix
 from pydantic import Field
 
-__all__ = ["Examination", "GuardrailPlan", "Plan", "Proposal", "Rollout", "StagePlan", "Verdict"]
+__all__ = ["GuardrailPlan", "GuardrailVerdict", "Plan", "Proposal", "Rollout", "StageAnalysis", "StagePlan"]
 
 Metric = Annotated[Literal["crash_fallback", "error", "refused", "latency"], without_prefix("GUARD_METRIC_")]
+Kind = Annotated[Literal["harmful", "safe", "inconclusive"], without_prefix("GUARD_KIND_")]
+Decision = Annotated[Literal["wait", "hold", "ready", "harm", "timeout", "alarm"], without_prefix("STAGE_DECISION_")]
 Action = Annotated[Literal["unspecified", "hold", "pause", "roll_back", "halt"], without_prefix("ACTION_")]
 
 
 class StagePlan(Value):
     """One step: a share, seconds that it lasts at least, devices of each group (0: the server's default)."""
 
-    share_permyriad: int
+    share_basis_points: int
     minimum_s: int = 0
     minimum_cohort: int = 0
 
 
 class GuardrailPlan(Value):
-    """What must not get worse than the control's by more than a margin: a share, or milliseconds for "latency"."""
+    """A limit on how much worse than the control's a metric may be: a share, or milliseconds for "latency"."""
 
     metric: Metric
     margin: float
@@ -28,40 +30,40 @@ class GuardrailPlan(Value):
 
 
 class Plan(Value):
-    """How a rollout goes on and what stops it; what is left open is the server's default."""
+    """Stages, guardrails and actions of a rollout; fields left out have the server's default."""
 
     stages: tuple[StagePlan, ...] = ()
     guardrails: tuple[GuardrailPlan, ...] = ()
     on_harm: Action = "unspecified"
     on_timeout: Action = "unspecified"
     timeout_s: int = 0
-    waiver: str = ""
+    auto_advance_reason: str = ""
     epsilon: str = ""
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 0
 
 
-class Verdict(Value):
-    """What a guardrail said at the last look; None where the reports say too little."""
+class GuardrailVerdict(Value):
+    """The verdict of a guardrail in the last analysis; None where there are too few reports."""
 
     metric: Metric
-    kind: str
+    kind: Kind
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     reason: str
 
 
-class Examination(Value):
-    """The last look at the present stage: "wait", "hold", "ready", "harm", "timeout" or "alarm", and why."""
+class StageAnalysis(Value):
+    """The last analysis of the present stage: what follows, and why."""
 
-    examined_at_s: int
-    judgement: str
+    analyzed_at_s: int
+    decision: Decision
     code: str
     reason: str
     report_count: int
     devices: tuple[float, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[GuardrailVerdict, ...]
 
 
 class Proposal(Value):
@@ -69,7 +71,7 @@ class Proposal(Value):
 
     proposed_by: str
     proposed_at_s: int
-    share_permyriad: int
+    share_basis_points: int
     override_reason: str
 
 
@@ -83,7 +85,7 @@ class Rollout(Value):
     state: Annotated[
         Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], without_prefix("ROLLOUT_STATE_")
     ]
-    share_permyriad: int
+    share_basis_points: int
     created_at_s: int
     updated_at_s: int
     policy_serial: int
@@ -92,6 +94,6 @@ class Rollout(Value):
     stage: int = 0
     stage_started_at_s: int = 0
     audience: str = ""
-    control_permyriad: int = 0
+    control_basis_points: int = 0
     proposal: Proposal | None = None
-    examination: Examination | None = None
+    analysis: StageAnalysis | None = None

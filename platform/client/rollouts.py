@@ -72,7 +72,7 @@ class RolloutCalls:
     def advance_rollout(
         self,
         rollout_id: str,
-        share_permyriad: int = 0,
+        share_basis_points: int = 0,
         *,
         override_reason: str = "",
         etag: str = "",
@@ -86,7 +86,7 @@ class RolloutCalls:
         request = pb.AdvanceRolloutRequest(
             request_id=request_id or new_id(),
             rollout_id=rollout_id,
-            share_permyriad=share_permyriad,
+            share_basis_points=share_basis_points,
             override_reason=override_reason,
             etag=etag,
         )

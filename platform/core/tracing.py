@@ -9,7 +9,7 @@ __all__ = ["Tracer", "is_traced", "set_tracer", "span"]
 
 
 class Tracer(Protocol):
-    """What makes spans: an adapter of OpenTelemetry's tracer in the server."""
+    """Makes spans: an adapter of OpenTelemetry's tracer in the server."""
 
     def span(self, name: str, parent: str | None, attributes: dict[str, str | int]) -> AbstractContextManager[Any]:
         """Return a block that is one span, inside `parent` (a W3C traceparent) or the span of the present task."""

@@ -1,6 +1,6 @@
 """Accepts audiences, and says which may take the place of another while devices are in it.
 
-Whoever takes part tells that it is in the audience, so an audience should be a crowd.  How many devices meet one is
+A device that takes part shows that it is in the audience, so an audience should be large.  How many devices meet one is
 known to nobody here; what can be known is how finely it is cut: memory is compared in steps, as devices do, and no
 audience names more than `AUDIENCE_ATTRIBUTES_MAX` attributes.
 """
@@ -12,7 +12,7 @@ from alcove.registry.policy.attributes import MEMORY_STEPS_MB, RANGED
 from alcove.registry.policy.audience import Audience, Interval, both
 from alcove.registry.policy.audience_text import parse_audience
 
-__all__ = ["check_wider", "parse_optional_audience", "validate_audience"]
+__all__ = ["parse_optional_audience", "validate_audience", "validate_wider"]
 
 
 def validate_audience(text: str) -> str:
@@ -45,7 +45,7 @@ def parse_optional_audience(text: str) -> Audience | None:
     return parse_audience(text) if text else None
 
 
-def check_wider(before: str, after: str) -> None:
+def validate_wider(before: str, after: str) -> None:
     """Let the audience of a live rollout grow; both texts are checked.
 
     Raises:

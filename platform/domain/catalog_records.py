@@ -81,7 +81,7 @@ class ListedVersion:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One figure held against its bound; both as text with their units.
+    """One figure and its bound; both as text with their units.
 
     Attributes:
         name: which check.
@@ -98,7 +98,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class ValidationRecord:
-    """What a validation found."""
+    """The result of a validation."""
 
     is_passed: bool
     checks: tuple[CheckResult, ...]
@@ -108,7 +108,7 @@ class ValidationRecord:
 
 @dataclass(frozen=True)
 class FeatureRules:
-    """What versions of a feature are held against; 0 and () bound nothing.
+    """The rules that versions of a feature must meet; 0 and () bound nothing.
 
     Attributes:
         must_approve_aliases: a move of an alias needs a second person.

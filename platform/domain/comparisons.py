@@ -28,11 +28,11 @@ def rollout_policy(record: RolloutRecord, default: VersionRef, sizes: Mapping[st
         id=record.rollout_id,
         salt=record.salt,
         version=version,
-        share_permyriad=record.share_permyriad,
-        control_permyriad=record.control_permyriad,
+        share_basis_points=record.share_basis_points,
+        control_basis_points=record.control_basis_points,
         audience=parse_optional_audience(record.audience),
         task=stage_task(record),
-        own_arm=record.control_permyriad > 0 and _is_own_arm((default, version), sizes),
+        own_arm=record.control_basis_points > 0 and _is_own_arm((default, version), sizes),
     )
 
 
@@ -47,7 +47,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         Arm(
             name=arm.name,
             version=VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256),
-            share_permyriad=arm.share_permyriad,
+            share_basis_points=arm.share_basis_points,
         )
         for arm in record.arms
     )

@@ -3,7 +3,7 @@
     PlatformError
     ├── CallError                  the call: repeat it differently
     │   ├── InvalidFieldError      a field outside its bound
-    │   ├── NotFoundError          names something that does not exist
+    │   ├── ResourceNotFoundError          names something that does not exist
     │   ├── RequestIdReusedError   one request_id, two contents
     │   ├── BlobTooLargeError      announced or sent more than the limit
     │   ├── OffsetError            beyond what is there
@@ -24,14 +24,14 @@
     │   ├── IllegalTransitionError the state machine has no such arrow
     │   ├── VersionRevokedError    the version is forbidden for ever
     │   ├── NotReleasedError       the feature's rules ask for a released version
-    │   ├── UploadBusyError        the same upload goes on elsewhere
+    │   ├── UploadBusyError        the same upload is under way elsewhere
     │   ├── StaleProposalError     the alias moved since the move was proposed
     │   ├── StaleEtagError         the thing was changed since it was read
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
     │   │   └── OverlappingClaimError  a device could be in both experiments
     │   ├── LayerExistsError       layers have different names
     │   ├── HoldoutRaisedError     an experiment runs: a larger holdout would take devices out of it
-    │   ├── BelowFloorError        the team forbids versions as old as this one
+    │   ├── BelowMinVersionError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
     │   ├── ShareNotRaisedError    a rollout's share only rises
     │   ├── ResultsRefusedError    statistics refuse the reports of an experiment
@@ -40,12 +40,12 @@
     └── ServerError                us
         ├── KeyWithinReachError    a private key that the server must never see
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
-        ├── TreeMissingError       no signed tree in the data folder
+        ├── RepositoryMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
         ├── IngressFailedError     the devices' process does not start
         ├── CertificateListError   the list of client certificates is none
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
-        ├── ServerStoppingError    it was told to stop while the call ran
+        ├── ServerStoppingError    it was asked to stop while the call ran
         ├── ServerFullError        all callers together have as many calls under way as there may be
         ├── StoreDamagedError      the database's file is damaged or none
         ├── StoreFullError         the database's disk is full
@@ -62,7 +62,7 @@ from typing import Final
 __all__ = [
     "ERROR_KEY",
     "PUSHBACK_KEY",
-    "BelowFloorError",
+    "BelowMinVersionError",
     "BlobMismatchError",
     "BlobTooLargeError",
     "BusyCallerError",
@@ -82,7 +82,6 @@ __all__ = [
     "LateRequestError",
     "LayerExistsError",
     "NoDefaultVersionError",
-    "NotFoundError",
     "NotReleasedError",
     "OffsetError",
     "OnlineKeyError",
@@ -94,7 +93,9 @@ __all__ = [
     "PlatformError",
     "QuotaError",
     "ReportRefusedError",
+    "RepositoryMissingError",
     "RequestIdReusedError",
+    "ResourceNotFoundError",
     "ResultsRefusedError",
     "ServerError",
     "ServerFullError",
@@ -109,7 +110,6 @@ __all__ = [
     "StoreUnavailableError",
     "TooManyCallsError",
     "TracingMissingError",
-    "TreeMissingError",
     "UnauthenticatedError",
     "UploadBusyError",
     "VersionRevokedError",
@@ -136,7 +136,7 @@ class InvalidFieldError(CallError):
         super().__init__(f"{field}: expected {bound}, got {value!r:.120}")
 
 
-class NotFoundError(CallError):
+class ResourceNotFoundError(CallError):
     """Something named in the call does not exist."""
 
     def __init__(self, kind: str, name: str) -> None:
@@ -203,7 +203,7 @@ class QuotaError(CallError):
 
 
 class ChecksFullError(CallError):
-    """As many programs wait to be checked as may, of this team or of all."""
+    """The queue of programs to check is full, of this team or of all."""
 
     def __init__(self, team: str, most: int) -> None:
         self.team, self.most = team, most
@@ -269,7 +269,7 @@ class PermissionDeniedError(IdentityError):
 
 
 class OwnApprovalError(IdentityError):
-    """Whoever asks for something that a second person must approve cannot be that person."""
+    """The person who asks for something cannot be the second person who approves it."""
 
     def __init__(self, what: str, principal: str) -> None:
         self.what, self.principal = what, principal
@@ -318,11 +318,13 @@ class StaleProposalError(StateError):
 
     def __init__(self, proposal_id: str, alias: str) -> None:
         self.proposal_id, self.alias = proposal_id, alias
-        super().__init__(f"proposal {proposal_id}: {alias} has moved since, or the proposal was approved: propose anew")
+        super().__init__(
+            f"proposal {proposal_id}: {alias} has moved since, or the proposal was approved: propose again"
+        )
 
 
 class StaleEtagError(StateError):
-    """Somebody changed the thing since the caller read it: read it again and decide anew."""
+    """The resource changed since the caller read it: read it again and decide again."""
 
     def __init__(self, kind: str, name: str, etag: str, current: str) -> None:
         self.kind, self.name, self.etag, self.current = kind, name, etag, current
@@ -365,16 +367,16 @@ class LayerExistsError(StateError):
 class HoldoutRaisedError(StateError):
     """A larger holdout would take devices out of an experiment that runs."""
 
-    def __init__(self, app: str, *, share_permyriad: int, current_permyriad: int, holder: str) -> None:
-        self.app, self.share_permyriad = app, share_permyriad
-        self.current_permyriad, self.holder = current_permyriad, holder
+    def __init__(self, app: str, *, share_basis_points: int, current_basis_points: int, holder: str) -> None:
+        self.app, self.share_basis_points = app, share_basis_points
+        self.current_basis_points, self.holder = current_basis_points, holder
         super().__init__(
-            f"the holdout of app {app!r} is {current_permyriad} of 10000 and cannot rise to {share_permyriad}"
+            f"the holdout of app {app!r} is {current_basis_points} of 10000 and cannot rise to {share_basis_points}"
             f" while {holder} runs: devices would leave it"
         )
 
 
-class BelowFloorError(StateError):
+class BelowMinVersionError(StateError):
     """The team has raised the floor of its feature above this version."""
 
     def __init__(self, feature: str, version: str, floor: str) -> None:
@@ -385,22 +387,26 @@ class BelowFloorError(StateError):
 class NoDefaultVersionError(StateError):
     """A partial rollout of a feature that has no default version in the app."""
 
-    def __init__(self, app: str, feature: str, share_permyriad: int) -> None:
-        self.app, self.feature, self.share_permyriad = app, feature, share_permyriad
+    def __init__(self, app: str, feature: str, share_basis_points: int) -> None:
+        self.app, self.feature, self.share_basis_points = app, feature, share_basis_points
         super().__init__(
             f"feature {feature!r} of app {app!r} has no default version yet, which the other devices of a share of "
-            f"{share_permyriad} permyriad would run: advance to 10000, or start an experiment"
+            f"{share_basis_points} basis points would run: advance to 10000, or start an experiment"
         )
 
 
 class ShareNotRaisedError(StateError):
     """A rollout's share only rises; taking it back is a roll-back."""
 
-    def __init__(self, rollout_id: str, share_permyriad: int, wanted_permyriad: int) -> None:
-        self.rollout_id, self.share_permyriad, self.wanted_permyriad = rollout_id, share_permyriad, wanted_permyriad
+    def __init__(self, rollout_id: str, share_basis_points: int, wanted_basis_points: int) -> None:
+        self.rollout_id, self.share_basis_points, self.wanted_basis_points = (
+            rollout_id,
+            share_basis_points,
+            wanted_basis_points,
+        )
         super().__init__(
-            f"rollout {rollout_id} has a share of {share_permyriad} permyriad: advance must raise it, "
-            f"got {wanted_permyriad} (to take it back: rollback)"
+            f"rollout {rollout_id} has a share of {share_basis_points} basis points: advance must raise it, "
+            f"got {wanted_basis_points} (to take it back: rollback)"
         )
 
 
@@ -442,7 +448,7 @@ class OnlineKeyError(ServerError):
         super().__init__(f"online key of role {role!r} ({path}): {problem}")
 
 
-class TreeMissingError(ServerError):
+class RepositoryMissingError(ServerError):
     """The data folder holds no signed tree."""
 
     def __init__(self, folder: Path) -> None:
@@ -482,7 +488,7 @@ class TracingMissingError(ServerError):
 
 
 class ServerStoppingError(ServerError):
-    """The server was told to stop while the call ran."""
+    """The server was asked to stop while the call ran."""
 
     def __init__(self) -> None:
         super().__init__("the server is stopping: try again")

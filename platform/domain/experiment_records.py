@@ -9,7 +9,7 @@ __all__ = ["ExperimentPlan", "InterimAnalysis", "PairRecord", "StoredDecision"]
 
 @dataclass(frozen=True)
 class ExperimentPlan:
-    """How an experiment is decided and how large it has to be; 0 where nothing was said or nothing is known.
+    """Metric, guardrails and size of an experiment; 0 where nothing was given or nothing is known.
 
     Attributes:
         primary: what decides, as `platform.stats.PrimaryKind` spells it.
@@ -58,7 +58,7 @@ class ExperimentPlan:
 
 @dataclass(frozen=True)
 class StoredDecision:
-    """What held when an experiment was stopped, or at a planned look; `winner` is an index into its arms."""
+    """The decision at the stop of an experiment, or at a planned analysis; `winner` is an index into its arms."""
 
     kind: str
     winner: int | None

@@ -16,7 +16,7 @@ __all__ = ["PERMISSIONS", "Permission", "require", "require_owner", "require_tea
 
 @dataclass(frozen=True)
 class Permission:
-    """What an RPC does, in words, and the roles that may do it."""
+    """An RPC's effect, in words, and the roles that may call it."""
 
     action: str
     roles: frozenset[str]
@@ -35,7 +35,7 @@ def _operate(action: str) -> Permission:
 
 
 def _stop(action: str) -> Permission:
-    """What is urgent, or takes a second person: operators, and each team for its own features (`require_owner`)."""
+    """Urgent calls, or those of two persons: operators, and each team for its own features (`require_owner`)."""
     return Permission(action, frozenset({"operator", "team"}))
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from alcove.platform.domain.checks import fields_named
 from alcove.platform.domain.comparisons import NO_SIZES, experiment_policy, rollout_policy
+from alcove.platform.domain.field_validation import fields_named
 from alcove.platform.domain.records import Default, ExperimentRecord, HoldoutRecord, LayerRecord, RolloutRecord
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import (
@@ -25,7 +25,7 @@ def compile_policy(
     defaults: Iterable[Default],
     rollouts: Iterable[RolloutRecord],
     experiments: Iterable[ExperimentRecord],
-    floors: Mapping[str, str],
+    min_versions: Mapping[str, str],
     layers: Iterable[LayerRecord] = (),
     holdout: HoldoutRecord | None = None,
     sizes: Mapping[str, int] = NO_SIZES,
@@ -38,7 +38,7 @@ def compile_policy(
         defaults: default versions of the app; a feature without one is not in the policy.
         rollouts: the app's rollouts that are on devices, at most one per feature.
         experiments: the app's running experiments.
-        floors: lowest version of each feature that its team still lets run; absent: any.
+        min_versions: lowest version of each feature that its team still lets run; absent: any.
         layers: the app's layers; those that no experiment uses are left out.
         holdout: who takes part in no experiment.
         sizes: bytes of the largest program of each version, by manifest digest; absent: small.
@@ -50,14 +50,14 @@ def compile_policy(
     compared: dict[str, list[ExperimentRecord]] = {}
     for experiment in sorted(experiments, key=lambda row: row.experiment_id):
         compared.setdefault(experiment.feature, []).append(experiment)
-    kept = [default for default in defaults if not is_below(default.version, floors.get(default.feature))]
+    kept = [default for default in defaults if not is_below(default.version, min_versions.get(default.feature))]
     with fields_named("policy"):
         features = {
             default.feature: _feature(
                 default,
                 moving.get(default.feature),
                 compared.get(default.feature, []),
-                floors.get(default.feature, NO_FLOOR),
+                min_versions.get(default.feature, NO_FLOOR),
                 sizes,
             )
             for default in sorted(kept, key=lambda row: row.feature)
@@ -69,8 +69,8 @@ def compile_policy(
             features=features,
             layers={layer.name: layer.salt for layer in layers if layer.name in used},
             holdout=None
-            if holdout is None or holdout.share_permyriad == 0
-            else Holdout(salt=holdout.salt, share_permyriad=holdout.share_permyriad),
+            if holdout is None or holdout.share_basis_points == 0
+            else Holdout(salt=holdout.salt, share_basis_points=holdout.share_basis_points),
         )
 
 

@@ -14,7 +14,7 @@ _ROLE = re.compile(r"reader|operator|(?:operator|team):(?P<team>[a-z][a-z0-9_-]{
 
 @dataclass(frozen=True)
 class Role:
-    """What a token or certificate may do.
+    """The rights of a token or certificate.
 
     `reader` reads; `operator` operates everything, `operator:<name>` one team's features; `team:<name>` pushes those.
 

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class RolloutState(StrEnum):
-    """Where a rollout stands; the arrows are drawn in `rollouts/machine.py`."""
+    """State of a rollout; the transitions are drawn in `rollouts/machine.py`."""
 
     DRAFT = "draft"
     RUNNING = "running"
@@ -39,7 +39,7 @@ class RolloutState(StrEnum):
 
 
 class ExperimentState(StrEnum):
-    """Where an experiment stands; the arrows are drawn in `experiments/machine.py`."""
+    """State of an experiment; the transitions are drawn in `experiments/machine.py`."""
 
     DRAFT = "draft"
     RUNNING = "running"
@@ -47,7 +47,7 @@ class ExperimentState(StrEnum):
 
 
 class VersionState(StrEnum):
-    """Where a version stands; the arrows are drawn in `catalog/lifecycle.py`."""
+    """State of a version; the transitions are drawn in `catalog/lifecycle.py`."""
 
     REGISTERED = "registered"
     VALIDATED = "validated"
@@ -97,13 +97,13 @@ class RolloutRecord:
     """A rollout; shares in 1/10 000 of all devices; `policy_serial` 0: no policy carries it yet.
 
     Attributes:
-        plan: how it goes on.
+        plan: how it advances.
         audience: canonical text; "": every device.
         stage: number of the present stage, from 1; 0: a draft, or no stages.
         stage_started_at_s: when it began; 0: none did.
-        control_permyriad: devices that are compared with the treated ones.
+        control_basis_points: devices that are compared with the treated ones.
         proposal: the advance that waits for a second person.
-        examination: the last look at the present stage.
+        analysis: the last look at the present stage.
         revision: rises with every change.
     """
 
@@ -115,7 +115,7 @@ class RolloutRecord:
     manifest_sha256: str
     salt: str
     state: RolloutState
-    share_permyriad: int
+    share_basis_points: int
     created_at_s: int
     updated_at_s: int
     policy_serial: int
@@ -123,9 +123,9 @@ class RolloutRecord:
     audience: str = ""
     stage: int = 0
     stage_started_at_s: int = 0
-    control_permyriad: int = 0
+    control_basis_points: int = 0
     proposal: Proposal | None = None
-    examination: AnalysisRecord | None = None
+    analysis: AnalysisRecord | None = None
     revision: int = 0
 
 
@@ -136,7 +136,7 @@ class ArmRecord:
     name: str
     version: str
     manifest_sha256: str
-    share_permyriad: int
+    share_basis_points: int
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class HoldoutRecord:
 
     app: str
     salt: str
-    share_permyriad: int
+    share_basis_points: int
     revision: int
     policy_serial: int
 

@@ -1,4 +1,4 @@
-"""Defines the records of a rollout's plan, and of what its reports said at the last look."""
+"""Defines the records of a rollout's plan and of its last analysis."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class PlanAction(StrEnum):
-    """What happens by itself; `rollouts/decide.py` says when."""
+    """An action of the plan; `rollouts/decide.py` says when."""
 
     HOLD = "hold"
     PAUSE = "pause"
@@ -25,7 +25,7 @@ class PlanAction(StrEnum):
 
 
 class StageDecisionKind(StrEnum):
-    """What follows from a look at a stage; `rollouts/decide.py` says from what."""
+    """The decision after an analysis of a stage, by the rules of `rollouts/decide.py`."""
 
     WAIT = "wait"
     HOLD = "hold"
@@ -39,7 +39,7 @@ class StageDecisionKind(StrEnum):
 class Stage:
     """One step: a share in 1/10 000, seconds that it lasts at least, devices that each group has at least."""
 
-    share_permyriad: int
+    share_basis_points: int
     minimum_s: int
     minimum_cohort: int
 
@@ -61,7 +61,7 @@ class GuardrailRecord:
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """How a rollout goes on and what stops it.
+    """Stages, guardrails and actions of a rollout.
 
     Attributes:
         stages: rising; none: the operator names each share and nothing is watched.
@@ -69,7 +69,7 @@ class RolloutPlan:
         on_harm: pause, roll back or halt; on reports that are not attested no more than a pause.
         on_timeout: hold, pause or roll back, for a stage that was not found safe in time; as `on_harm`.
         timeout_s: seconds after which that is so; 0: never.
-        waiver: why it may advance by itself; "": a person advances.
+        auto_advance_reason: why it may advance by itself; "": a person advances.
         epsilon: privacy loss of one report, decimal text.
         latency_edges_ms: upper edges of the latency bins but the last, rising.
         window_s: seconds in which a device reports at most once.
@@ -80,7 +80,7 @@ class RolloutPlan:
     on_harm: PlanAction = PlanAction.HALT
     on_timeout: PlanAction = PlanAction.HOLD
     timeout_s: int = 0
-    waiver: str = ""
+    auto_advance_reason: str = ""
     epsilon: str = "1"
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 86_400
@@ -92,13 +92,13 @@ class Proposal:
 
     proposed_by: str
     proposed_at_s: int
-    share_permyriad: int
+    share_basis_points: int
     override_reason: str
 
 
 @dataclass(frozen=True)
 class VerdictRecord:
-    """What one guardrail said: harmful, safe or inconclusive; the difference to the control, None: cannot be told."""
+    """The verdict of one guardrail, harmful, safe or inconclusive, and the difference to the control; None: unknown."""
 
     metric: str
     kind: str
@@ -110,11 +110,11 @@ class VerdictRecord:
 
 @dataclass(frozen=True)
 class AnalysisRecord:
-    """What the reports of a stage said at the last look.
+    """The last analysis of a stage's reports.
 
     Attributes:
-        examined_at_s: seconds since 1970.
-        judgement: what follows.
+        analyzed_at_s: seconds since 1970.
+        decision: what follows.
         code: the rule that says so.
         reason: one sentence with the bound and the value.
         reports: counted in this stage.
@@ -123,8 +123,8 @@ class AnalysisRecord:
         is_attested: each report came from an enrolled device.
     """
 
-    examined_at_s: int
-    judgement: StageDecisionKind
+    analyzed_at_s: int
+    decision: StageDecisionKind
     code: str
     reason: str
     reports: int

@@ -35,7 +35,7 @@ _log = structlog.get_logger()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Answer devices until told to stop; return the exit code: 0 stopped, 1 could not start or lost its server."""
+    """Answer devices until asked to stop; return the exit code: 0 stopped, 1 could not start or lost its server."""
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["--socket"]:
         for number in (signal.SIGINT, signal.SIGTERM):  # to a whole group; the server says when it is time

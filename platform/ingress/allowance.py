@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.ingress.connections import Connection, Connections
 
-__all__ = ["allow_download", "limited", "waiting_for_body"]
+__all__ = ["allow_download", "limit_connections", "waiting_for_body"]
 
 ANSWER_S: Final = 20.0  # seconds from the head of a request to the last byte of a small answer
 SLOWEST_BYTES_PER_S: Final = 8 * 1024  # that a device must read of a large one; GPRS is as fast
@@ -36,7 +36,7 @@ class _Allowance:
             self._connections.take_body(self._place)
 
     def extend(self, size_bytes: int) -> bool:
-        """Give the time that so many bytes may take; False: too many others are sent as much."""
+        """Return the time that this number of bytes may take; False: too many others are sent as much."""
         if size_bytes <= LARGE_BYTES:
             return True
         if not self._connections.download(self._place):
@@ -51,7 +51,7 @@ _allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 
 def allow_download(size_bytes: int) -> web.Response | None:
-    """Return None where an answer of so many bytes may be sent now, or the answer that says "later"."""
+    """Return None where an answer of this size may be sent now, or the answer that says "later"."""
     allowance = _allowance.get()
     if allowance is None or allowance.extend(size_bytes):
         return None
@@ -70,7 +70,7 @@ def refuse_for_now(why: str, status: int = 503) -> web.Response:
     return web.Response(status=status, text=f"{why}\n", headers=headers)
 
 
-def limited(connections: Connections) -> Middleware:
+def limit_connections(connections: Connections) -> Middleware:
     """Return the outermost middleware: it counts requests, and sends each answer within its time."""
 
     @web.middleware
@@ -81,14 +81,14 @@ def limited(connections: Connections) -> Middleware:
         try:
             if not connections.begin(place):
                 return refuse_for_now("too_often: fewer requests a second", 429)
-            return await _answered(request, handler, connections, place)
+            return await _answer(request, handler, connections, place)
         finally:
             connections.end(place)
 
     return limit
 
 
-async def _answered(
+async def _answer(
     request: web.Request, handler: Handler, connections: Connections, place: Connection
 ) -> web.StreamResponse:
     transport = request.transport

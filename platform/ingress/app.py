@@ -1,4 +1,4 @@
-"""Says which addresses answer devices: all of them here; everything else is 404.
+"""Defines the routes that answer devices; everything else is 404.
 
     GET  /metadata/<file>.json           signed metadata; timestamp.json is the only one that changes
     GET  /targets/<folder>/<sha256>.<name>.json
@@ -6,7 +6,7 @@
     POST /reports                        one report of 38 bytes
     GET  /healthz                        "ok" while the process serves
 
-Nothing here logs a remote address, and no answer depends on who asks, but for how often (`connections`).
+Nothing here logs a remote address, and no answer depends on who asks, except how often (`connections`).
 """
 
 import logging
@@ -17,12 +17,12 @@ from typing import Final
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from alcove.platform.ingress.allowance import limited
+from alcove.platform.ingress.allowance import limit_connections
 from alcove.platform.ingress.connections import Connections
 from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.ingress.report_handler import reports_handler
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.static import static_routes
-from alcove.platform.ingress.taking import reports_handler
 from alcove.registry.blobs import BlobStore
 
 __all__ = ["SILENT", "create_ingress"]
@@ -51,7 +51,7 @@ def create_ingress(
         blobs: where they are no files of the tree.
         connections: those on which requests come; None: without their limits.
     """
-    limits = [] if connections is None else [limited(connections)]
+    limits = [] if connections is None else [limit_connections(connections)]
     app = web.Application(client_max_size=0, middlewares=[*limits, _no_bodies, _own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder, blobs))

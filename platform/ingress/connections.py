@@ -37,7 +37,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """How much devices may ask for at once.
+    """Limits on what devices may ask for at once.
 
     Attributes:
         most: connections in all, below ADDRESSES_KEPT.
@@ -135,7 +135,7 @@ class Connections:
         return False
 
     def await_body(self, connection: Connection) -> None:
-        """Note that the body of its request is waited for: it gives way (I3); whoever reads it says for how long."""
+        """Note that the body of its request is waited for: it gives way (I3); its reader says for how long."""
         connection.until_s = math.inf
 
     def take_body(self, connection: Connection) -> None:

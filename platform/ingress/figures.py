@@ -1,4 +1,4 @@
-"""What the devices' process tells of itself: sums since its start, with nobody in them."""
+"""Defines the figures of the devices' process: sums since its start, without personal data."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -33,8 +33,8 @@ class IngressFigures:
             ValueError: it is no such line.
         """
         try:
-            told = json.loads(line)
-            refused = {str(reason): int(count) for reason, count in told["refused"].items()}
-            return cls(int(told["counted"]), refused, int(told["connections"]))
+            fields = json.loads(line)
+            refused = {str(reason): int(count) for reason, count in fields["refused"].items()}
+            return cls(int(fields["counted"]), refused, int(fields["connections"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError("no figures of an ingress") from None

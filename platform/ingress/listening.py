@@ -128,13 +128,13 @@ class Listener:
             made.close()
             raise
 
-    def opened(self, transport: asyncio.Transport, place: Connection) -> asyncio.Protocol:
+    def open_connection(self, transport: asyncio.Transport, place: Connection) -> asyncio.Protocol:
         """Note what a place's connection is; return what reads it."""
         place.cut = transport.abort
         self._connections.places[transport] = place
         return self._protocol()
 
-    def closed(self, transport: asyncio.BaseTransport | None, place: Connection) -> None:
+    def close_connection(self, transport: asyncio.BaseTransport | None, place: Connection) -> None:
         """Free a place."""
         self._connections.places.pop(transport, None)
         self._connections.release(place)
@@ -153,7 +153,7 @@ class _Limited(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(type(transport).__name__)
         self._transport = transport
-        self._inner = self._listener.opened(transport, self._place)
+        self._inner = self._listener.open_connection(transport, self._place)
         self._inner.connection_made(transport)
         # An answer is over when the kernel has all of it.  With TLS asyncio pauses where as much as the limit
         # waits, not where more does; what is left of the handshake waits already.
@@ -178,7 +178,7 @@ class _Limited(asyncio.Protocol):
             self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._listener.closed(self._transport, self._place)
+        self._listener.close_connection(self._transport, self._place)
         if self._inner is not None:
             self._inner.connection_lost(exc)
 

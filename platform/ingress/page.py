@@ -24,7 +24,7 @@ class IngressGauges:
         self._connections = Gauge("alcove_device_connections", "Connections of devices, open now.", registry=registry)
 
     def show(self, figures: IngressFigures) -> None:
-        """Take over what the ingress told."""
+        """Store the figures that the ingress sent."""
         self._counted.set(figures.counted)
         self._connections.set(figures.connections)
         for reason, count in figures.refused.items():

@@ -1,9 +1,9 @@
-"""Judges reports, and counts those of running experiments.
+"""Validates reports, and counts those of running experiments.
 
 A body is one report, as devices send it.  What is kept is one sum per (task, window, cell); order, time and origin of
 reports are gone when the answer is sent.  Refusals are counted by reason.
 
-arrived ─▶ judged by the tasks in memory ─▶ waits ─▶ judged again, counted with all that wait ─▶ committed ─▶ answered
+arrived ─▶ checked by the tasks in memory ─▶ waits ─▶ checked again, counted with all that wait ─▶ committed ─▶ answered
 
 I1  A report that is refused costs no transaction.
 I2  A report is acknowledged when the commit that counts it is synced, never sooner.
@@ -40,7 +40,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ReportCollector"]
 
-TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again, whoever changed them
+TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again
 TASKS_AGAIN_S: Final = 0.05  # seconds between two readings, where reports name tasks that are not among them
 WAITING_MOST: Final = 4096  # reports; a second of them or so
 AT_ONCE: Final = 1024  # reports in one transaction; it takes some ten milliseconds
@@ -57,7 +57,7 @@ class ReportCollector:
         store: where sums are kept.
         clock: says which windows have begun.
         monotonic_s: seconds that only rise; ages the tasks in memory.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
 
     Attributes:
         counted: reports counted since the start.

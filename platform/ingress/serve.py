@@ -106,7 +106,7 @@ async def run_ingress(
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
         allowed = raise_file_limit()
         if allowed < settings.connections:
-            _log.warning("too few open files for so many connections (ulimit -n)", connections=allowed)
+            _log.warning("too few open files for the connections allowed (ulimit -n)", connections=allowed)
         connections = Connections(replace(settings.limits, most=min(allowed, settings.connections)))
         collector = ReportCollector(store, clock)
         stack.push_async_callback(collector.close)
@@ -182,18 +182,18 @@ async def _start_listening(
 
 async def _log_refusals(ingress: Ingress) -> None:
     """Write how many were refused for which reason, now and then and only if there are more: never a line for each."""
-    told: dict[str, int] = {}
+    logged: dict[str, int] = {}
     try:
         while True:
             await asyncio.sleep(LOG_S)
-            told = tell_refusals(ingress.figures().refused, told)
+            logged = log_refusals(ingress.figures().refused, logged)
     finally:
-        tell_refusals(ingress.figures().refused, told)
+        log_refusals(ingress.figures().refused, logged)
 
 
-def tell_refusals(refused: Mapping[str, int], told: Mapping[str, int]) -> dict[str, int]:
-    """Write a line if sums have grown since they were told; return them."""
-    if refused != told:
+def log_refusals(refused: Mapping[str, int], logged: Mapping[str, int]) -> dict[str, int]:
+    """Write a line if sums have grown since the last one; return them."""
+    if refused != logged:
         _log.info("refused since the start", **dict(sorted(refused.items())))
     return dict(refused)
 
@@ -205,7 +205,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def reach_blobs(url: str) -> BlobStore:
-    """Return the store, asked for a blob that is not there: a wrong key or name is told at the start.
+    """Return the store, asked for a blob that is not there: a wrong key or name fails at the start.
 
     Raises:
         RegistryError: it cannot be reached, or refuses.

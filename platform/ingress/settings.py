@@ -1,4 +1,4 @@
-"""The settings of the process that answers devices."""
+"""Defines the settings of the process that answers devices."""
 
 import ipaddress
 import json
@@ -22,7 +22,7 @@ def networks_of(text: str) -> tuple[Network, ...]:
 
 
 class IngressSettings(BaseModel):
-    """Where the devices' process finds what it sends, and where it listens.  It needs no key that signs.
+    """Folders, addresses and limits of the devices' process.  It needs no key that signs.
 
     Attributes:
         data_dir: database and signed tree.
@@ -59,7 +59,7 @@ class IngressSettings(BaseModel):
     behind_proxy: str = ""
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             msg = "tls_certificate and tls_key come together"
             raise ValueError(msg)
@@ -67,13 +67,13 @@ class IngressSettings(BaseModel):
 
     @field_validator("behind_proxy")
     @classmethod
-    def _check_proxies(cls, text: str) -> str:
+    def _validate_proxies(cls, text: str) -> str:
         networks_of(text)
         return text
 
     @property
     def limits(self) -> ConnectionLimits:
-        """How much devices may ask for at once."""
+        """Limits on what devices may ask for at once."""
         return ConnectionLimits(
             self.connections, self.connections_per_address, self.requests_per_address, networks_of(self.behind_proxy)
         )
@@ -85,12 +85,12 @@ class IngressSettings(BaseModel):
 
     @property
     def scheme(self) -> str:
-        """How an address of this process begins."""
+        """The scheme of this process's addresses."""
         return "http" if self.tls_key is None else "https"
 
     @property
     def database(self) -> Path | str:
-        """Where the database is; the URL may hold a password."""
+        """URL of the database; it may hold a password."""
         return database_of(self.data_dir, None if self.database_url is None else self.database_url.get_secret_value())
 
     @property

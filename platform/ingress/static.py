@@ -52,8 +52,8 @@ def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.Rout
     def packed_once(name: str, _identity: tuple[int, int]) -> bytes:
         return gzip.compress((folder / METADATA / name).read_bytes(), _LEVEL, mtime=0)
 
-    def packed(name: str) -> bytes | None:
-        """Return a file packed, or None where it is not there or so small that packing gains nothing."""
+    def compress(name: str) -> bytes | None:
+        """Return a file compressed, or None where it is not there or so small that packing gains nothing."""
         try:
             status = (folder / METADATA / name).stat()
             return packed_once(name, (status.st_mtime_ns, status.st_size)) if status.st_size > _SMALL_BYTES else None
@@ -69,7 +69,7 @@ def static_routes(folder: Path, blobs: BlobStore | None = None) -> list[web.Rout
         if name == "timestamp.json":
             return await _file(folder / METADATA, [(_METADATA, name)], FRESH)
         if _METADATA.fullmatch(name) and "Range" not in request.headers and _accepts_gzip(request):
-            body = await asyncio.to_thread(packed, name)
+            body = await asyncio.to_thread(compress, name)
             if body is not None:
                 return allow_download(len(body)) or web.Response(body=body, headers=_PACKED)
         absent = ABSENT if name.endswith(".root.json") else NOT_KEPT

@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop; return the exit code: 0 stopped, 1 could not start, 2 wrong use."""
+    """Serve until asked to stop; return the exit code: 0 stopped, 1 could not start, 2 wrong use."""
     settings = settings_from(arguments, Settings, prog="alcove.platform.server", description=__doc__)
     if settings is None:
         return 2

@@ -34,7 +34,7 @@ _DESCRIPTORS: Final = "/dev/fd"  # Linux and macOS both have it
 
 @dataclass
 class Connection:
-    """What is known of one connection.
+    """State of one connection.
 
     Attributes:
         peer: its far end.
@@ -124,21 +124,21 @@ class Connections:
     def __len__(self) -> int:
         return len(self._known)
 
-    def accepted(self, peer: str, caller: str) -> Connection | None:
+    def accept(self, peer: str, caller: str) -> Connection | None:
         """Note that a call of a known caller began on the connection."""
         one = self._of(peer)
         if one is not None:
             one.caller, one.used_s, one.refusals = caller, self._monotonic_s(), 0
         return one
 
-    def refused(self, peer: str) -> None:
+    def count_refusal(self, peer: str) -> None:
         """Note that a stranger's call was refused."""
         one = self._of(peer)
         if one is not None:
             one.refusals += 1
             self._judge(one)
 
-    def probed(self, peer: str) -> None:
+    def count_probe(self, peer: str) -> None:
         """Note a health probe."""
         one = self._of(peer)
         if one is not None:
@@ -156,14 +156,14 @@ class Connections:
     def look(self) -> int:
         """Find the connections that there are, and shut down those that have no right to stay; return how many."""
         there = self._there()
-        self._known = {peer: self._seen(peer, self._sockets[there[peer]][0]) for peer in there}
+        self._known = {peer: self._find_connection(peer, self._sockets[there[peer]][0]) for peer in there}
         closed = overdue(self._known.values(), self._monotonic_s())
         for one in closed:
             self._shut(there[one.peer], one.peer)
             del self._known[one.peer]
         return len(closed)
 
-    def _seen(self, peer: Peer, inode: int) -> Connection:
+    def _find_connection(self, peer: Peer, inode: int) -> Connection:
         """Return what is known of a connection that is there."""
         one = self._known.get(peer) or Connection(peer, self._monotonic_s())
         if one.inode not in (0, inode):  # another one, opened from the same port; its calls may have come before
@@ -172,7 +172,7 @@ class Connections:
         return one
 
     @asynccontextmanager
-    async def watched(self, *ports: int) -> AsyncIterator[None]:
+    async def watch(self, *ports: int) -> AsyncIterator[None]:
         """Look again and again at the connections of these ports of ours while the block runs."""
         self._ports = frozenset(ports)
         task = asyncio.create_task(self._watch())

@@ -28,7 +28,7 @@ from alcove.platform.stats import (
 )
 from alcove.registry.policy import Outcome
 
-__all__ = ["experiment_message", "experiment_spec", "results_message", "updated"]
+__all__ = ["experiment_message", "experiment_spec", "results_message", "update_spec"]
 
 EPSILON_DEFAULT = "2"
 
@@ -60,7 +60,7 @@ def experiment_spec(request: pb.CreateExperimentRequest) -> ExperimentSpec:
     return ExperimentSpec(
         app=request.app,
         feature=request.feature,
-        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_permyriad) for arm in request.arms),
+        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_basis_points) for arm in request.arms),
         epsilon=request.epsilon or EPSILON_DEFAULT,
         latency_edges_ms=tuple(request.latency_edges_ms),
         window_s=request.window_s or limits.WINDOW_S_DEFAULT,
@@ -77,7 +77,7 @@ def _segment_from(request: pb.CreateExperimentRequest) -> SegmentRecord | None:
     return SegmentRecord(request.segment.layer, request.segment.first, request.segment.count)
 
 
-def updated(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> ExperimentSpec:
+def update_spec(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> ExperimentSpec:
     """Return an experiment with the fields that the request's mask names.
 
     Raises:

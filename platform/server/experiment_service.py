@@ -10,11 +10,11 @@ from typing import Any
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
 from alcove.platform.domain import limits
-from alcove.platform.domain.checks import check_page
+from alcove.platform.domain.field_validation import validate_page
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import ExperimentState
-from alcove.platform.server.callers import Turns
-from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, updated
+from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, update_spec
+from alcove.platform.server.rate_limits import Turns
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.experiments import get_experiment, list_experiments
@@ -44,7 +44,7 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.UpdateExperimentResponse:
             record = await engine.update(
-                uow, request.experiment_id, lambda spec: updated(spec, request), etag=request.etag
+                uow, request.experiment_id, lambda spec: update_spec(spec, request), etag=request.etag
             )
             return pb.UpdateExperimentResponse(experiment=experiment_message(record))
 
@@ -101,11 +101,11 @@ class ExperimentService(rpc.ExperimentServiceServicer):
             )
 
         async with self._evaluations.turn(current_principal().name):
-            return await store.remembered.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
+            return await store.version_cache.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
 
     async def ListExperiments(self, request: pb.ListExperimentsRequest, context: Any) -> pb.ListExperimentsResponse:
         """List experiments, oldest first."""
-        page = check_page(request.page_size, request.page_token)
+        page = validate_page(request.page_size, request.page_token)
         app, feature = request.app or None, request.feature or None
         async with self._mutations.store.read() as session:
             records = await list_experiments(session, page, app=app, feature=feature)

@@ -1,9 +1,9 @@
 """Checks the fields of each request by their names, with one rule for all requests that have such a field.
 
-This comes before anything is looked up, so a malformed field is told as such whatever else is wrong, and a filter of a
-list that could match nothing is told instead of answered with an empty page.  A field that is empty is left to its
-service, which knows whether it needs one; where a service would look for something without a name, the table says that
-it must have one.  The rules hold for fields of messages inside the request too.
+This comes before anything is looked up, so a malformed field is reported as such whatever else is wrong, and a filter
+of a list that could match nothing is refused instead of answered with an empty page.  A field that is empty is left to
+its service, which knows whether it needs one; where a service would look for something without a name, the table says
+that it must have one.  The rules hold for fields of messages inside the request too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.domain.checks import check, check_page, check_reason
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.field_validation import validate_field, validate_page, validate_reason
 from alcove.registry.canonical import AppName, FeatureName, Identifier, TeamName, VersionText
 from alcove.registry.limits import POLICY_BUCKETS
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
-__all__ = ["check_fields"]
+__all__ = ["validate_fields"]
 
 _Rule = Callable[[str, Any], object]
 EPSILON_LENGTH: Final = 32  # characters; "0.01" is what people write
 
 
-def _named(kind: Any) -> _Rule:
-    return lambda field, value: check(field, kind, value)
+def _rule_of_kind(kind: Any) -> _Rule:
+    return lambda field, value: validate_field(field, kind, value)
 
 
 def _page_size(_field: str, value: int) -> None:
-    check_page(value, "")
+    validate_page(value, "")
 
 
 def _bucket(field: str, value: int) -> None:
@@ -54,17 +54,17 @@ def _epsilon(field: str, value: str) -> None:
 # By the name of the field, wherever it stands.
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
-        "app": _named(AppName),
-        "feature": _named(FeatureName),
-        "version": _named(VersionText),
-        "team": _named(TeamName),
-        "rollout_id": _named(Identifier),
-        "experiment_id": _named(Identifier),
-        "proposal_id": _named(Identifier),
-        "layer": _named(Identifier),
+        "app": _rule_of_kind(AppName),
+        "feature": _rule_of_kind(FeatureName),
+        "version": _rule_of_kind(VersionText),
+        "team": _rule_of_kind(TeamName),
+        "rollout_id": _rule_of_kind(Identifier),
+        "experiment_id": _rule_of_kind(Identifier),
+        "proposal_id": _rule_of_kind(Identifier),
+        "layer": _rule_of_kind(Identifier),
         "first": _bucket,
         "epsilon": _epsilon,
-        "override_reason": check_reason,
+        "override_reason": validate_reason,
         "page_size": _page_size,
     }
 )
@@ -78,16 +78,16 @@ _NEEDED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 )
 
 
-def check_fields(request: Message) -> None:
+def validate_fields(request: Message) -> None:
     """Let a request pass whose fields are well formed.
 
     Raises:
         InvalidFieldError: one is not; it is named by its path.
     """
-    _check(request, "")
+    _validate(request, "")
 
 
-def _check(message: Any, prefix: str) -> None:
+def _validate(message: Any, prefix: str) -> None:
     ruled, nested = _plan(message.DESCRIPTOR)
     for name, rule, is_needed in ruled:
         value = getattr(message, name)
@@ -96,9 +96,9 @@ def _check(message: Any, prefix: str) -> None:
     for name, is_repeated in nested:
         if is_repeated:
             for item in getattr(message, name):
-                _check(item, f"{prefix}{name}.")
+                _validate(item, f"{prefix}{name}.")
         elif message.HasField(name):
-            _check(getattr(message, name), f"{prefix}{name}.")
+            _validate(getattr(message, name), f"{prefix}{name}.")
 
 
 @cache

@@ -1,7 +1,7 @@
 """Answers health probes, which need no token: gRPC's own protocol, without its endless streams.
 
 `Check` answers at once.  `Watch` is UNIMPLEMENTED: anybody could hold any number of them, and the protocol says that a
-client which is told so takes the server to be healthy.
+client that gets this answer takes the server to be healthy.
 """
 
 # The names and signatures are those of the generated base class.

@@ -1,7 +1,7 @@
 """Identifies the caller by its token, or by its client certificate where there is no token.
 
 A token is looked up in the database unless nobody has committed since it was, so a revoked one is refused with its next
-call.  Certificates are told apart by their names, each with its kind before it:
+call.  Certificates differ by their names, each with its kind before it:
 
     uri:spiffe://acme/ci    dns:deploy.acme.example    email:ops@acme.example    cn:deploy (if it has no other name)
 

@@ -1,10 +1,10 @@
 """Keeps the devices' process: starts it, tells it its settings, starts it again when it ends by itself.
 
-launched ─▶ told ─▶ answers ─▶ told to stop ─▶ ended
+launched ─▶ configured ─▶ answers ─▶ asked to stop ─▶ ended
                ▲        │ ended by itself
                └────────┘ after a pause that grows
 
-The socket that devices connect to is this process's, so that a port that is taken is told at the start, and devices
+The socket that devices connect to is this process's, so that a port that is taken is an error at the start, and devices
 that come while the other process starts again wait in its queue.
 """
 
@@ -34,7 +34,7 @@ class IngressProcess:
     """The process that answers devices.
 
     Args:
-        settings: what it is told.
+        settings: what it gets at its start.
         listener: the listening socket; stays the caller's.
 
     Attributes:
@@ -57,7 +57,7 @@ class IngressProcess:
         return None if self._process is None else self._process.pid
 
     async def launch(self) -> None:
-        """Start the process; it imports what it needs and waits to be told its settings.
+        """Start the process; it imports what it needs and waits for its settings.
 
         Raises:
             OSError: it cannot be started.
@@ -120,7 +120,7 @@ class IngressProcess:
                 await process.communicate()
 
     async def _keep(self) -> None:
-        """Start it again whenever it ends; operators go on meanwhile."""
+        """Start it again whenever it ends; calls of operators continue meanwhile."""
         pause_s, clock_s = PAUSE_S[0], asyncio.get_running_loop().time
         while True:
             began_s = clock_s()

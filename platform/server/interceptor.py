@@ -36,11 +36,11 @@ from alcove.platform.domain.errors import (
 from alcove.platform.domain.permissions import require
 from alcove.platform.domain.principal import set_principal
 from alcove.platform.ingress.rate import RateLimit
-from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
-from alcove.platform.server.fields import check_fields
+from alcove.platform.server.fields import validate_fields
 from alcove.platform.server.health import Probes
 from alcove.platform.server.messages import LONG, deserializer, forgetting
+from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.status import status_of
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ _Call = Callable[[AsyncIterator[Any], _Context], Awaitable[None]]
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Authenticates, authorises, bounds, maps errors and logs.
+    """Authenticates, authorizes, bounds, maps errors and logs.
 
     Args:
         identity: tells who calls.
         callers: bounds what each caller holds; None: the default.
-        connections: is told which connection has a known caller; None: nobody is.
-        call_s_max: seconds that a call may run, but for a stream, which may take `limits.STREAM_S_MAX`.
+        connections: notes which connection has a known caller; None: nobody is.
+        call_s_max: seconds that a call may run, except a stream, which may take `limits.STREAM_S_MAX`.
         metrics: gets each call that ended; None: nobody counts.
     """
 
@@ -113,13 +113,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         """Return the handler of a call, wrapped; one that refuses for a method that there is not."""
-        handler: Any = await continuation(handler_call_details)  # its behaviours are coroutines, which the stubs deny
+        handler: Any = await continuation(handler_call_details)  # its behaviors are coroutines, which the stubs deny
         method = handler_call_details.method
         reason = self._identity.why_stranger(handler_call_details.invocation_metadata)
         if reason and not method.startswith(_HEALTH):
             return grpc.stream_stream_rpc_method_handler(self._refuse(str(UnauthenticatedError(reason))))
         if handler is None or method == _HEALTH_WATCH:
-            return grpc.stream_stream_rpc_method_handler(forgetting(self._unimplemented(method)))
+            return grpc.stream_stream_rpc_method_handler(forgetting(self._refuse_unknown_method(method)))
         return grpc.stream_stream_rpc_method_handler(
             forgetting(self._probe(handler) if method == _HEALTH_CHECK else self._around(method, handler)),
             request_deserializer=deserializer(method, handler.request_deserializer),
@@ -140,14 +140,14 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
                 async with self._callers.publishing(principal.name) if is_long else nullcontext():
                     async with self._callers.reading(principal.name):
                         request = await _one(requests, method, limits.REQUEST_S)
-                    check_fields(request)
+                    validate_fields(request)
                     await _respond(handler, request, answers)
 
         return call
 
     def _probe(self, handler: Any) -> _Call:
         async def call(requests: AsyncIterator[Any], context: _Context) -> None:
-            self._connections.probed(context.peer())
+            self._connections.count_probe(context.peer())
             try:
                 async with asyncio.timeout(limits.PROBE_S) as limit:
                     with self._probes.waiting(limit):
@@ -159,10 +159,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         return call
 
     def _refuse(self, message: str) -> _Call:
-        """Refuse whoever shows nothing, at the least cost that there is: it is what a flood is made of."""
+        """Refuse a call without credentials at the least cost: floods consist of them."""
 
         async def call(_requests: AsyncIterator[Any], context: _Context) -> None:
-            self._connections.refused(context.peer())
+            self._connections.count_refusal(context.peer())
             if self._metrics is not None:
                 self._metrics.call_ended(_UNKNOWN, _UNAUTHENTICATED.name, 0.0)
             self._note(_UNKNOWN, None, _UNAUTHENTICATED, 0.0)
@@ -170,12 +170,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
 
         return call
 
-    def _unimplemented(self, method: str) -> _Call:
+    def _refuse_unknown_method(self, method: str) -> _Call:
         """Refuse a method: strangers, who have no business here, as strangers."""
 
         async def call(_requests: AsyncIterator[Any], context: _Context) -> None:
             if method == _HEALTH_WATCH:
-                self._connections.probed(context.peer())
+                self._connections.count_probe(context.peer())
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "probe with Health.Check, now and then")
             async with self._answering(_UNKNOWN, _Answers(context), self._call_s_max):
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
@@ -192,7 +192,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         name, status = None, grpc.StatusCode.CANCELLED
         try:
             with span(method.removeprefix("/"), parent=_parent(context), **_ATTRIBUTES):
-                async with self._bounded(method, limit_s):
+                async with self._limit_time(method, limit_s):
                     principal = await self._identity.of(context)
                     name = principal.name
                     async with self._place(principal, method, context, is_stream=is_stream):
@@ -203,7 +203,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             raise
         except Exception as error:  # noqa: BLE001 - whatever happens inside, the caller gets a status
             if name is None and isinstance(error, UnauthenticatedError):
-                self._connections.refused(context.peer())
+                self._connections.count_refusal(context.peer())
             status = status_of(error) or grpc.StatusCode.INTERNAL
             if answers.is_sending:
                 if not isinstance(error, CallTooLongError | ServerStoppingError):
@@ -230,7 +230,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         self, principal: Principal, method: str, context: _Context, *, is_stream: bool
     ) -> AsyncIterator[None]:
         """Give the call of a known caller its place."""
-        connection = self._connections.accepted(context.peer(), principal.name)
+        connection = self._connections.accept(context.peer(), principal.name)
         self._callers.take(principal.name)
         if method != _UNKNOWN and not method.startswith(_REFLECTION):
             require(principal, method)
@@ -257,7 +257,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1), **more)
 
     @asynccontextmanager
-    async def _bounded(self, method: str, limit_s: float) -> AsyncIterator[None]:
+    async def _limit_time(self, method: str, limit_s: float) -> AsyncIterator[None]:
         """End what runs inside the block when its time is over, or the server's."""
         limit = asyncio.timeout(limit_s)
         try:
@@ -330,11 +330,11 @@ class _Answers:
 async def _respond(handler: Any, request: Any, answers: _Answers) -> None:
     """Run the call and send what it answers; to send is part of the call: who takes nothing holds a place."""
     if not handler.response_streaming:
-        behaviour = handler.stream_unary if handler.request_streaming else handler.unary_unary
-        await answers.send(await behaviour(request, answers.context))
+        behavior = handler.stream_unary if handler.request_streaming else handler.unary_unary
+        await answers.send(await behavior(request, answers.context))
         return
-    behaviour = handler.stream_stream if handler.request_streaming else handler.unary_stream
-    async with aclosing(behaviour(request, answers.context)) as responses:
+    behavior = handler.stream_stream if handler.request_streaming else handler.unary_stream
+    async with aclosing(behavior(request, answers.context)) as responses:
         async for response in responses:
             await answers.send(response)
 
@@ -355,8 +355,8 @@ async def _abort(context: _Context, status: grpc.StatusCode, error: Exception) -
     if status_of(error) is None:
         _log.error("internal error", exc_info=error)
         await context.abort(status, "internal error; the server's log tells more", ((ERROR_KEY, "InternalError"),))
-    told = [(ERROR_KEY, type(error).__name__)]
+    metadata = [(ERROR_KEY, type(error).__name__)]
     if isinstance(error, TooManyCallsError):
-        told.append((PUSHBACK_KEY, str(max(1, round(error.retry_after_s * 1000)))))
-    await context.abort(status, str(error), tuple(told))
+        metadata.append((PUSHBACK_KEY, str(max(1, round(error.retry_after_s * 1000)))))
+    await context.abort(status, str(error), tuple(metadata))
     raise AssertionError  # `abort` has raised

@@ -54,12 +54,12 @@ def holds_private_key(path: Path, trusted: Collection[bytes]) -> bool:
 def _has_block(data: bytes) -> bool:
     for match in _BLOCK.finditer(data):
         body = _HEADER.sub(b"", match[2].replace(rb"\n", b"\n"))  # also as it stands in a JSON text
-        if _decoded(b"".join(body.split())):
+        if _decode(b"".join(body.split())):
             return True
     return False
 
 
-def _decoded(text: bytes) -> bytes:
+def _decode(text: bytes) -> bytes:
     padded = text.translate(bytes.maketrans(b"-_", b"+/")) + b"=" * (-len(text) % 4)
     try:
         return base64.b64decode(padded, validate=True)
@@ -91,20 +91,20 @@ def _is_bare(data: bytes, trusted: Collection[bytes]) -> bool:
 def _bare(data: bytes) -> Iterator[bytes]:
     yield data
     text = data.strip()
-    yield from _spelled(text)
+    yield from _list_spellings(text)
     if text[:1] in b'{["':
         try:
-            yield from (found for value in _strings(json.loads(text)) for found in _spelled(value.encode()))
+            yield from (found for value in _strings(json.loads(text)) for found in _list_spellings(value.encode()))
         except (ValueError, RecursionError):
             return
 
 
-def _spelled(text: bytes) -> Iterator[bytes]:
+def _list_spellings(text: bytes) -> Iterator[bytes]:
     if len(text) in (2 * _SEED_BYTES, 2 * _PAIR_BYTES):
         with contextlib.suppress(ValueError):
             yield bytes.fromhex(text.decode("ascii"))
     if len(text) < 2 * _PAIR_BYTES:
-        yield _decoded(text)
+        yield _decode(text)
 
 
 def _strings(value: object) -> Iterator[str]:

@@ -21,10 +21,10 @@ _Call = Callable[[AsyncIterator[Any], Any], Awaitable[None]]
 
 
 def deserializer(method: str, parse: Callable[[bytes], Message]) -> Callable[[bytes], Message | InvalidFieldError]:
-    """Return what reads a method's requests; what is wrong comes in the place of one, to be told as any wrong field."""
+    """Return what reads a method's requests; an error comes in the place of a malformed one, as for any wrong field."""
     most_bytes = limits.MESSAGE_BYTES if method.endswith(LONG) else limits.REQUEST_BYTES
 
-    def parsed(data: bytes) -> Message | InvalidFieldError:
+    def parse_message(data: bytes) -> Message | InvalidFieldError:
         if len(data) > most_bytes:
             return InvalidFieldError("request", f"at most {most_bytes} bytes", len(data))
         try:
@@ -32,7 +32,7 @@ def deserializer(method: str, parse: Callable[[bytes], Message]) -> Callable[[by
         except DecodeError as error:
             return InvalidFieldError("request", "a message of the method's kind", error)
 
-    return parsed
+    return parse_message
 
 
 def forgetting(call: _Call) -> _Call:

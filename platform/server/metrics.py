@@ -68,7 +68,7 @@ class Metrics:
         """Count a call."""
         self._calls.labels(method, status).observe(seconds)
 
-    def refreshed(self) -> None:
+    def record_refresh(self) -> None:
         """Note that signatures were looked at, and renewed where it was time."""
         self._refreshed.set(time.time())
 

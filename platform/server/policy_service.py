@@ -8,10 +8,10 @@ from typing import Any
 
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1 import policy_pb2_grpc as rpc
-from alcove.platform.domain.checks import check
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
-from alcove.platform.services.experiments import isolation
+from alcove.platform.services.experiments import layers
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
@@ -32,25 +32,25 @@ class PolicyService(rpc.PolicyServiceServicer):
         """Create a layer."""
 
         async def work(uow: UnitOfWork) -> pb.CreateLayerResponse:
-            layer = await isolation.create_layer(uow, app=request.app, name=request.name)
+            layer = await layers.create_layer(uow, app=request.app, name=request.name)
             return pb.CreateLayerResponse(layer=_layer(layer, ()))
 
         return await self._mutations.run(request, pb.CreateLayerResponse, work)
 
     async def ListLayers(self, request: pb.ListLayersRequest, context: Any) -> pb.ListLayersResponse:
         """List an app's layers with what is claimed of them."""
-        app = check("app", AppName, request.app)
+        app = validate_field("app", AppName, request.app)
         async with self._mutations.store.read() as session:
-            layers = await layers_of_app(session, app)
+            found = await layers_of_app(session, app)
             running = await running_experiments(session, app)
-        return pb.ListLayersResponse(layers=[_layer(layer, running) for layer in layers])
+        return pb.ListLayersResponse(layers=[_layer(layer, running) for layer in found])
 
     async def SetHoldout(self, request: pb.SetHoldoutRequest, context: Any) -> pb.SetHoldoutResponse:
         """Set who takes part in no experiment."""
 
         async def work(uow: UnitOfWork) -> pb.SetHoldoutResponse:
-            holdout = await isolation.set_holdout(
-                uow, app=request.app, share_permyriad=request.share_permyriad, etag=request.etag
+            holdout = await layers.set_holdout(
+                uow, app=request.app, share_basis_points=request.share_basis_points, etag=request.etag
             )
             return pb.SetHoldoutResponse(holdout=_holdout(holdout))
 
@@ -58,19 +58,19 @@ class PolicyService(rpc.PolicyServiceServicer):
 
     async def GetHoldout(self, request: pb.GetHoldoutRequest, context: Any) -> pb.GetHoldoutResponse:
         """Return who takes part in no experiment."""
-        app = check("app", AppName, request.app)
+        app = validate_field("app", AppName, request.app)
         async with self._mutations.store.read() as session:
-            holdout = await find_holdout(session, app) or isolation.no_holdout(app)
+            holdout = await find_holdout(session, app) or layers.no_holdout(app)
         return pb.GetHoldoutResponse(holdout=_holdout(holdout))
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
-        """Return what an app's devices are told."""
-        app = check("app", AppName, request.app)
+        """Return the documents that an app's devices read."""
+        app = validate_field("app", AppName, request.app)
         async with self._mutations.store.read() as session:
             policy = await last_publication(session, "policy", app)
             halt = await last_publication(session, "halt", app)
         if policy is None:
-            raise NotFoundError("policy of app", app)
+            raise ResourceNotFoundError("policy of app", app)
         return pb.GetPolicyResponse(policy=policy.document, halt=b"" if halt is None else halt.document)
 
 
@@ -91,7 +91,7 @@ def _layer(record: LayerRecord, running: Sequence[ExperimentRecord]) -> pb.Layer
 def _holdout(record: HoldoutRecord) -> pb.Holdout:
     return pb.Holdout(
         app=record.app,
-        share_permyriad=record.share_permyriad,
+        share_basis_points=record.share_basis_points,
         etag=str(record.revision),
         policy_serial=record.policy_serial,
     )

@@ -25,7 +25,7 @@ GRPC_OPTIONS: Final = (
     ("grpc.max_connection_idle_ms", limits.CONNECTION_IDLE_MS),
     ("grpc.server_handshake_timeout_ms", limits.HANDSHAKE_MS),
     ("grpc.http2.lookahead_bytes", limits.STREAM_WINDOW_BYTES),
-    ("grpc.http2.bdp_probe", 0),  # or windows grow to megabytes for whoever sends fast
+    ("grpc.http2.bdp_probe", 0),  # or windows grow to megabytes for a fast sender
     ("grpc.so_reuseport", 0),  # a second server on the port must fail, not share it
 )
 
@@ -37,8 +37,8 @@ def listen(server: grpc.aio.Server, settings: Settings) -> int:
         OSError: the port is taken or not ours to open, or the TLS files cannot be read.
     """
     if settings.tls_key is None:
-        return _opened(server, settings, settings.grpc_port, None)
-    return _opened(server, settings, settings.grpc_port, grpc.ssl_server_credentials([_pair(settings)]))
+        return _open_port(server, settings, settings.grpc_port, None)
+    return _open_port(server, settings, settings.grpc_port, grpc.ssl_server_credentials([_pair(settings)]))
 
 
 def listen_for_certificates(server: grpc.aio.Server, settings: Settings) -> int | None:
@@ -51,7 +51,7 @@ def listen_for_certificates(server: grpc.aio.Server, settings: Settings) -> int 
         return None
     trusted = settings.client_ca.read_bytes()
     credentials = grpc.ssl_server_credentials([_pair(settings)], trusted, require_client_auth=True)
-    return _opened(server, settings, settings.mtls_port, credentials)
+    return _open_port(server, settings, settings.mtls_port, credentials)
 
 
 def _pair(settings: Settings) -> tuple[bytes, bytes]:
@@ -61,7 +61,9 @@ def _pair(settings: Settings) -> tuple[bytes, bytes]:
     return settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes()
 
 
-def _opened(server: grpc.aio.Server, settings: Settings, port: int, credentials: grpc.ServerCredentials | None) -> int:
+def _open_port(
+    server: grpc.aio.Server, settings: Settings, port: int, credentials: grpc.ServerCredentials | None
+) -> int:
     address = f"{settings.url_host}:{port}"
     try:
         if credentials is None:

@@ -8,8 +8,8 @@ from typing import Any
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.domain.catalog.names import AliasName
 from alcove.platform.domain.catalog_records import AliasMove, AliasProposal
-from alcove.platform.domain.checks import check, check_page
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.domain.permissions import require_owner, require_team
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import VersionRecord
@@ -32,11 +32,11 @@ class AliasCalls:
 
     async def SetAlias(self, request: pb.SetAliasRequest, context: Any) -> pb.SetAliasResponse:
         """Point an alias to a version, or propose it."""
-        feature = check("feature", FeatureName, request.feature)
-        version = check("version", VersionText, request.version)
+        feature = validate_field("feature", FeatureName, request.feature)
+        version = validate_field("version", VersionText, request.version)
 
         async def work(uow: UnitOfWork) -> pb.SetAliasResponse:
-            await _check_team(uow, feature)
+            await _validate_team(uow, feature)
             done = await move_alias(uow, feature=feature, alias=request.alias, version=version, reason=request.reason)
             return pb.SetAliasResponse(**_outcome(done))
 
@@ -44,10 +44,10 @@ class AliasCalls:
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Any) -> pb.RemoveAliasResponse:
         """Take an alias away, or propose it."""
-        feature = check("feature", FeatureName, request.feature)
+        feature = validate_field("feature", FeatureName, request.feature)
 
         async def work(uow: UnitOfWork) -> pb.RemoveAliasResponse:
-            await _check_team(uow, feature)
+            await _validate_team(uow, feature)
             done = await move_alias(uow, feature=feature, alias=request.alias, version=None, reason=request.reason)
             return pb.RemoveAliasResponse(**_outcome(done))
 
@@ -57,7 +57,7 @@ class AliasCalls:
         """Make a proposed move, as somebody else than its proposer."""
 
         async def work(uow: UnitOfWork) -> pb.ApproveAliasResponse:
-            proposal_id = check("proposal_id", Identifier, request.proposal_id)
+            proposal_id = validate_field("proposal_id", Identifier, request.proposal_id)
             proposal = await catalog.get_proposal(uow.session, proposal_id)
             team = await find_team(uow.session, proposal.feature)
             require_owner(current_principal(), team or "", "approve moves of aliases")
@@ -67,7 +67,7 @@ class AliasCalls:
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Any) -> pb.ListAliasesResponse:
         """List the aliases of a feature, and what waits for approval."""
-        feature = check("feature", FeatureName, request.feature)
+        feature = validate_field("feature", FeatureName, request.feature)
         async with self._mutations.store.read() as session:
             moves = await catalog.aliases_of_feature(session, feature)
             proposals = await catalog.open_proposals(session, feature)
@@ -78,9 +78,9 @@ class AliasCalls:
 
     async def ListAliasMoves(self, request: pb.ListAliasMovesRequest, context: Any) -> pb.ListAliasMovesResponse:
         """List every move that was ever made, oldest first."""
-        page = check_page(request.page_size, request.page_token)
-        feature = check("feature", FeatureName, request.feature)
-        alias = check("alias", AliasName, request.alias) if request.alias else None
+        page = validate_page(request.page_size, request.page_token)
+        feature = validate_field("feature", FeatureName, request.feature)
+        alias = validate_field("alias", AliasName, request.alias) if request.alias else None
         async with self._mutations.store.read() as session:
             moves = await catalog.alias_moves(session, page, feature, alias)
         token = str(moves[-1].sequence) if len(moves) == page.size else ""
@@ -92,7 +92,7 @@ class AliasCalls:
         async def work(uow: UnitOfWork) -> pb.SetTagResponse:
             record = await owned_version(uow, request.feature, request.version)
             await set_tag(uow, record, key=request.key, value=request.value)
-            (version,) = await catalog.listed(uow.session, [record])
+            (version,) = await catalog.list_versions(uow.session, [record])
             return pb.SetTagResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.SetTagResponse, work)
@@ -103,7 +103,7 @@ class AliasCalls:
         async def work(uow: UnitOfWork) -> pb.RemoveTagResponse:
             record = await owned_version(uow, request.feature, request.version)
             await remove_tag(uow, record, key=request.key)
-            (version,) = await catalog.listed(uow.session, [record])
+            (version,) = await catalog.list_versions(uow.session, [record])
             return pb.RemoveTagResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.RemoveTagResponse, work)
@@ -114,19 +114,19 @@ async def owned_version(uow: UnitOfWork, feature: str, version: str) -> VersionR
 
     Raises:
         InvalidFieldError: a name is malformed.
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
         PermissionDeniedError: it is another team's.
     """
-    feature, version = check("feature", FeatureName, feature), check("version", VersionText, version)
+    feature, version = validate_field("feature", FeatureName, feature), validate_field("version", VersionText, version)
     record = await get_version(uow.session, feature, version)
     require_team(current_principal(), record.team)
     return record
 
 
-async def _check_team(uow: UnitOfWork, feature: str) -> None:
+async def _validate_team(uow: UnitOfWork, feature: str) -> None:
     team = await find_team(uow.session, feature)
     if team is None:
-        raise NotFoundError("feature", feature)
+        raise ResourceNotFoundError("feature", feature)
     require_team(current_principal(), team)
 
 

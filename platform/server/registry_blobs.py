@@ -10,11 +10,11 @@ from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.platform.domain import limits
-from alcove.platform.domain.checks import check_digest
-from alcove.platform.domain.errors import BlobTooLargeError, InvalidFieldError, NotFoundError, OffsetError
+from alcove.platform.domain.errors import BlobTooLargeError, InvalidFieldError, OffsetError, ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_digest
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.services.publishing.quotas import UploadQuotas
-from alcove.platform.services.publishing.uploads import check_size, is_stored, receive_blob, received_bytes
+from alcove.platform.services.publishing.uploads import is_stored, receive_blob, received_bytes, validate_size
 from alcove.registry.repository import Repository
 
 __all__ = ["BlobCalls"]
@@ -35,10 +35,10 @@ class BlobCalls:
         first = await anext(parts, None)
         if first is None or first.WhichOneof("part") != "header":
             raise InvalidFieldError("part", "a header in the first message", None)
-        sha256 = check_digest("header.sha256", first.header.sha256)
+        sha256 = validate_digest("header.sha256", first.header.sha256)
         size_bytes = first.header.size_bytes
         sender = str(current_principal().role)
-        check_size(size_bytes)
+        validate_size(size_bytes)
         async with self._quotas.room_for(sender, sha256, size_bytes):
             await receive_blob(
                 self._tree.blobs,
@@ -53,7 +53,7 @@ class BlobCalls:
 
     async def GetUpload(self, request: pb.GetUploadRequest, context: Any) -> pb.GetUploadResponse:
         """Tell how much of a blob is there."""
-        sha256 = check_digest("sha256", request.sha256)
+        sha256 = validate_digest("sha256", request.sha256)
         stored = await asyncio.to_thread(is_stored, self._tree.blobs, sha256)
         sender = str(current_principal().role)
         received = await asyncio.to_thread(received_bytes, self._uploads, sender=sender, sha256=sha256)
@@ -61,11 +61,11 @@ class BlobCalls:
 
     async def GetBlob(self, request: pb.GetBlobRequest, context: Any) -> AsyncIterator[pb.GetBlobResponse]:
         """Stream a blob from an offset on."""
-        sha256 = check_digest("sha256", request.sha256)
+        sha256 = validate_digest("sha256", request.sha256)
         blobs = self._tree.blobs
         size_bytes = await asyncio.to_thread(blobs.size_bytes, sha256)
         if size_bytes is None:
-            raise NotFoundError("blob", sha256)
+            raise ResourceNotFoundError("blob", sha256)
         start = request.offset_bytes
         if start > size_bytes:
             raise OffsetError("offset_bytes", size_bytes, start)

@@ -7,8 +7,8 @@ import asyncio
 from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
-from alcove.platform.domain.checks import check
-from alcove.platform.domain.errors import InvalidFieldError, NotFoundError
+from alcove.platform.domain.errors import InvalidFieldError, ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.permissions import require_owner, require_team
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import VersionRecord
@@ -16,10 +16,10 @@ from alcove.platform.server.registry_aliases import owned_version
 from alcove.platform.server.registry_convert import rules_from, rules_message, validation_message, version_message
 from alcove.platform.services.catalog import states
 from alcove.platform.services.catalog.revocation import revoke
-from alcove.platform.services.catalog.rules import checked_rules, set_rules
-from alcove.platform.services.catalog.validating import Validator
+from alcove.platform.services.catalog.rules import set_rules, validate_rules
+from alcove.platform.services.catalog.validation import Validator
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.store.catalog import listed, rules_of
+from alcove.platform.store.catalog import list_versions, rules_of
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import FeatureName, VersionText
@@ -38,14 +38,14 @@ class LifecycleCalls:
 
     async def ValidateVersion(self, request: pb.ValidateVersionRequest, context: Any) -> pb.ValidateVersionResponse:
         """Hold a version against the rules of its feature."""
-        known = await self._mutations.known(request, pb.ValidateVersionResponse)
+        known = await self._mutations.find_response(request, pb.ValidateVersionResponse)
         if known is not None:
             return known
-        feature = check("feature", FeatureName, request.feature)
-        version = check("version", VersionText, request.version)
+        feature = validate_field("feature", FeatureName, request.feature)
+        version = validate_field("version", VersionText, request.version)
         async with self._mutations.store.read() as session:
             require_team(current_principal(), (await get_version(session, feature, version)).team)
-        checks = await self._validator.examine(feature, version)
+        checks = await self._validator.run_checks(feature, version)
 
         async def work(uow: UnitOfWork) -> pb.ValidateVersionResponse:
             record, validation = await self._validator.conclude(uow, feature, version, checks)
@@ -79,8 +79,8 @@ class LifecycleCalls:
 
     async def RevokeVersion(self, request: pb.RevokeVersionRequest, context: Any) -> pb.RevokeVersionResponse:
         """Forbid a version for ever, in every app that uses it."""
-        feature = check("feature", FeatureName, request.feature)
-        version = check("version", VersionText, request.version)
+        feature = validate_field("feature", FeatureName, request.feature)
+        version = validate_field("version", VersionText, request.version)
 
         async def work(uow: UnitOfWork) -> pb.RevokeVersionResponse:
             team = (await get_version(uow.session, feature, version)).team
@@ -91,14 +91,14 @@ class LifecycleCalls:
         return await self._mutations.run(request, pb.RevokeVersionResponse, work)
 
     async def SetFeatureRules(self, request: pb.SetFeatureRulesRequest, context: Any) -> pb.SetFeatureRulesResponse:
-        """Set what versions of a feature are held against."""
-        feature = check("feature", FeatureName, request.feature)
+        """Set the rules that versions of a feature must meet."""
+        feature = validate_field("feature", FeatureName, request.feature)
         if not request.HasField("rules"):
             raise InvalidFieldError("rules", "the rules, all of them", None)
-        rules = checked_rules(rules_from(request.rules))
+        rules = validate_rules(rules_from(request.rules))
         state = await asyncio.to_thread(self._tree.state)
         if state.role_for(manifest_path(feature, "0.0.0")) is None:
-            raise NotFoundError("feature that a team owns", feature)
+            raise ResourceNotFoundError("feature that a team owns", feature)
 
         async def work(uow: UnitOfWork) -> pb.SetFeatureRulesResponse:
             return pb.SetFeatureRulesResponse(rules=rules_message(await set_rules(uow, feature, rules)))
@@ -106,12 +106,12 @@ class LifecycleCalls:
         return await self._mutations.run(request, pb.SetFeatureRulesResponse, work)
 
     async def GetFeatureRules(self, request: pb.GetFeatureRulesRequest, context: Any) -> pb.GetFeatureRulesResponse:
-        """Return what versions of a feature are held against."""
-        feature = check("feature", FeatureName, request.feature)
+        """Return the rules that versions of a feature must meet."""
+        feature = validate_field("feature", FeatureName, request.feature)
         async with self._mutations.store.read() as session:
             return pb.GetFeatureRulesResponse(rules=rules_message(await rules_of(session, feature)))
 
 
 async def _message(uow: UnitOfWork, record: VersionRecord) -> pb.Version:
-    (version,) = await listed(uow.session, [record])
+    (version,) = await list_versions(uow.session, [record])
     return version_message(version)

@@ -12,11 +12,11 @@ from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1 import registry_pb2_grpc as rpc
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.search import page_token, parse_query
-from alcove.platform.domain.checks import check
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.permissions import require_team
 from alcove.platform.domain.principal import current_principal
-from alcove.platform.server.callers import Turns
+from alcove.platform.server.rate_limits import Turns
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
 from alcove.platform.server.registry_convert import (
@@ -30,11 +30,11 @@ from alcove.platform.server.registry_convert import (
 )
 from alcove.platform.server.registry_lifecycle import LifecycleCalls
 from alcove.platform.services.catalog.aliases import resolve
-from alcove.platform.services.catalog.validating import Validator
+from alcove.platform.services.catalog.validation import Validator
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.publishing.quotas import UploadQuotas
-from alcove.platform.store.catalog import last_validation, listed, state_moves
+from alcove.platform.store.catalog import last_validation, list_versions, state_moves
 from alcove.platform.store.search import search_versions
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version, get_version
@@ -66,29 +66,29 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
 
     async def GetTeamMetadata(self, request: pb.GetTeamMetadataRequest, context: Any) -> pb.GetTeamMetadataResponse:
         """Return the team's current signed metadata."""
-        team = check("team", TeamName, request.team)
+        team = validate_field("team", TeamName, request.team)
         tree = self._versions.tree
         metadata = await asyncio.to_thread(tree.team_metadata, team)
         return pb.GetTeamMetadataResponse(team_metadata=metadata, targets=await asyncio.to_thread(tree.targets_bytes))
 
     async def PublishVersion(self, request: pb.PublishVersionRequest, context: Any) -> pb.PublishVersionResponse:
         """Verify a package and publish it."""
-        known = await self._mutations.known(request, pb.PublishVersionResponse)
+        known = await self._mutations.find_response(request, pb.PublishVersionResponse)
         if known is not None:
             return known
         manifest = Manifest.from_bytes(request.manifest)
         require_team(current_principal(), manifest.team)
-        await self._check_parent(manifest)
+        await self._validate_parent(manifest)
         await self._versions.to_tree(manifest, request.team_metadata)
 
         async def work(uow: UnitOfWork) -> pb.PublishVersionResponse:
             record = await self._versions.to_row(uow, manifest)
-            (version,) = await listed(uow.session, [record])
+            (version,) = await list_versions(uow.session, [record])
             return pb.PublishVersionResponse(version=version_message(version))
 
         return await self._mutations.run(request, pb.PublishVersionResponse, work)
 
-    async def _check_parent(self, manifest: Manifest) -> None:
+    async def _validate_parent(self, manifest: Manifest) -> None:
         parent = "" if manifest.lineage is None else manifest.lineage.parent
         if not parent:
             return
@@ -112,7 +112,7 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         )
         async with self._searches.turn(current_principal().name), self._mutations.store.read(is_long=True) as session:
             records, has_more = await search_versions(session, query)
-            versions = await listed(session, records)
+            versions = await list_versions(session, records)
         shown = fitting([version_message(version) for version in versions])
         is_last = not has_more and len(shown) == len(records)
         return pb.ListVersionsResponse(
@@ -121,13 +121,13 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Any) -> pb.GetVersionResponse:
         """Return one published version with everything that is known of it."""
-        feature = check("feature", FeatureName, request.feature)
+        feature = validate_field("feature", FeatureName, request.feature)
         if bool(request.version) == bool(request.alias):
             raise InvalidFieldError("version", "exactly one of version and alias", request.version)
         async with self._mutations.store.read() as session:
             named = await resolve(session, feature, request.alias) if request.alias else request.version
-            record = await get_version(session, feature, check("version", VersionText, named))
-            (version,) = await listed(session, [record])
+            record = await get_version(session, feature, validate_field("version", VersionText, named))
+            (version,) = await list_versions(session, [record])
             moves = await state_moves(session, record)
             validation = await last_validation(session, record)
         manifest = Manifest.from_bytes(record.manifest)

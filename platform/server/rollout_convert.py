@@ -6,16 +6,25 @@ from typing import Any, Final
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import AnalysisRecord, GuardrailRecord, PlanAction, RolloutPlan, Stage
+from alcove.platform.domain.rollout_records import (
+    AnalysisRecord,
+    GuardrailRecord,
+    PlanAction,
+    RolloutPlan,
+    Stage,
+    StageDecisionKind,
+)
 from alcove.platform.server.wire import matching_fields
 from alcove.platform.services.rollouts.engine import RolloutSpec
-from alcove.platform.stats import GuardMetric
+from alcove.platform.stats import GuardKind, GuardMetric
 
-__all__ = ["plan_from", "rollout_message", "updated"]
+__all__ = ["plan_from", "rollout_message", "update_spec"]
 
 _STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
 _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
 _METRICS: Final = {metric: pb.GuardMetric.Value(f"GUARD_METRIC_{metric.name}") for metric in GuardMetric}
+_KINDS: Final = {kind: pb.GuardKind.Value(f"GUARD_KIND_{kind.name}") for kind in GuardKind}
+_DECISIONS: Final = {kind: pb.StageDecision.Value(f"STAGE_DECISION_{kind.name}") for kind in StageDecisionKind}
 _ACTIONS_FROM: Final = {int(number): action for action, number in _ACTIONS.items()}
 _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items()}
 
@@ -27,7 +36,7 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         "etag": str(record.revision),
         "plan": _plan_message(record.plan),
         "proposal": None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
-        "examination": None if record.examination is None else _examination_message(record.examination),
+        "analysis": None if record.analysis is None else _analysis_message(record.analysis),
     }
     return pb.Rollout(**matching_fields(pb.Rollout, record) | own)
 
@@ -39,19 +48,19 @@ def plan_from(message: pb.Plan) -> RolloutPlan:
         InvalidFieldError: an action or a metric is unknown.
     """
     return RolloutPlan(
-        stages=tuple(Stage(each.share_permyriad, each.minimum_s, each.minimum_cohort) for each in message.stages),
+        stages=tuple(Stage(each.share_basis_points, each.minimum_s, each.minimum_cohort) for each in message.stages),
         guardrails=tuple(map(_guardrail_from, message.guardrails)),
         on_harm=_action_from("plan.on_harm", message.on_harm, PlanAction.HALT),
         on_timeout=_action_from("plan.on_timeout", message.on_timeout, PlanAction.HOLD),
         timeout_s=message.timeout_s,
-        waiver=message.waiver,
+        auto_advance_reason=message.auto_advance_reason,
         epsilon=message.epsilon or "1",
         latency_edges_ms=tuple(message.latency_edges_ms),
         window_s=message.window_s,
     )
 
 
-def updated(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutSpec:
+def update_spec(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutSpec:
     """Return a rollout with the fields that the request's mask names.
 
     Raises:
@@ -87,16 +96,22 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
     return pb.Plan(**matching_fields(pb.Plan, plan) | own)
 
 
-def _examination_message(found: AnalysisRecord) -> pb.Examination:
-    return pb.Examination(
-        examined_at_s=found.examined_at_s,
-        judgement=found.judgement,
+def _analysis_message(found: AnalysisRecord) -> pb.StageAnalysis:
+    return pb.StageAnalysis(
+        analyzed_at_s=found.analyzed_at_s,
+        decision=_DECISIONS[found.decision],
         code=found.code,
         reason=found.reason,
         report_count=found.reports,
         devices=found.devices,
         verdicts=[
-            pb.Verdict(**{**vars(verdict), "metric": _METRICS[GuardMetric(verdict.metric)]})
+            pb.GuardVerdict(
+                **{
+                    **vars(verdict),
+                    "metric": _METRICS[GuardMetric(verdict.metric)],
+                    "kind": _KINDS[GuardKind(verdict.kind)],
+                }
+            )
             for verdict in found.verdicts
         ],
     )

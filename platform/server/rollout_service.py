@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
 from alcove.platform.domain import limits
-from alcove.platform.domain.checks import check, check_etag, check_page
+from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
 from alcove.platform.domain.rollouts.machine import allowed_actions
-from alcove.platform.server.rollout_convert import plan_from, rollout_message, updated
+from alcove.platform.server.rollout_convert import plan_from, rollout_message, update_spec
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
@@ -30,9 +30,9 @@ class RolloutService(rpc.RolloutServiceServicer):
 
     async def CreateRollout(self, request: pb.CreateRolloutRequest, context: Any) -> pb.CreateRolloutResponse:
         """Create a draft."""
-        app = check("app", AppName, request.app)
-        feature = check("feature", FeatureName, request.feature)
-        version = check("version", VersionText, request.version)
+        app = validate_field("app", AppName, request.app)
+        feature = validate_field("feature", FeatureName, request.feature)
+        version = validate_field("version", VersionText, request.version)
 
         spec = engine.RolloutSpec(app, feature, version, plan_from(request.plan), request.audience)
 
@@ -46,8 +46,8 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Change the plan or the audience."""
 
         async def work(uow: UnitOfWork) -> pb.UpdateRolloutResponse:
-            await _check_etag(uow, request)
-            record = await engine.update(uow, request.rollout_id, lambda spec: updated(spec, request))
+            await _validate_etag(uow, request)
+            record = await engine.update(uow, request.rollout_id, lambda spec: update_spec(spec, request))
             return pb.UpdateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.UpdateRolloutResponse, work)
@@ -56,11 +56,11 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Raise the share."""
 
         async def work(uow: UnitOfWork) -> pb.AdvanceRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             record = await engine.advance(
                 uow,
                 request.rollout_id,
-                share_permyriad=request.share_permyriad,
+                share_basis_points=request.share_basis_points,
                 override_reason=request.override_reason,
             )
             return pb.AdvanceRolloutResponse(rollout=rollout_message(record))
@@ -71,7 +71,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Make the advance that somebody else has proposed."""
 
         async def work(uow: UnitOfWork) -> pb.ApproveRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             return pb.ApproveRolloutResponse(rollout=rollout_message(await engine.approve(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.ApproveRolloutResponse, work)
@@ -80,7 +80,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Refuse to advance until resumed."""
 
         async def work(uow: UnitOfWork) -> pb.PauseRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             return pb.PauseRolloutResponse(rollout=rollout_message(await engine.pause(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.PauseRolloutResponse, work)
@@ -89,7 +89,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Allow to advance again."""
 
         async def work(uow: UnitOfWork) -> pb.ResumeRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             return pb.ResumeRolloutResponse(rollout=rollout_message(await engine.resume(uow, request.rollout_id)))
 
         return await self._mutations.run(request, pb.ResumeRolloutResponse, work)
@@ -98,7 +98,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Return all devices to the default version."""
 
         async def work(uow: UnitOfWork) -> pb.RollBackRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             record = await engine.roll_back(uow, request.rollout_id, reason=request.reason)
             return pb.RollBackRolloutResponse(rollout=rollout_message(record))
 
@@ -108,7 +108,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         """Forbid the version in the app; the default before takes the place of a halted one."""
 
         async def work(uow: UnitOfWork) -> pb.HaltRolloutResponse:
-            await _check_etag(uow, request)
+            await _validate_etag(uow, request)
             record = await engine.halt(uow, request.rollout_id, reason=request.reason)
             return pb.HaltRolloutResponse(rollout=rollout_message(record))
 
@@ -122,7 +122,7 @@ class RolloutService(rpc.RolloutServiceServicer):
             async with store.read() as session:
                 return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, rollout_id)))
 
-        return await store.remembered.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
+        return await store.version_cache.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
 
     async def WatchRollout(
         self, request: pb.WatchRolloutRequest, context: Any
@@ -141,7 +141,7 @@ class RolloutService(rpc.RolloutServiceServicer):
 
     async def ListRollouts(self, request: pb.ListRolloutsRequest, context: Any) -> pb.ListRolloutsResponse:
         """List rollouts, oldest first."""
-        page = check_page(request.page_size, request.page_token)
+        page = validate_page(request.page_size, request.page_token)
         app, feature = request.app or None, request.feature or None
         store = self._mutations.store
 
@@ -153,7 +153,9 @@ class RolloutService(rpc.RolloutServiceServicer):
                 rollouts=[rollout_message(record) for record in records], next_page_token=token
             )
 
-        return await store.remembered.answer(("rollouts", page, app, feature), read, pb.ListRolloutsResponse.ByteSize)
+        return await store.version_cache.answer(
+            ("rollouts", page, app, feature), read, pb.ListRolloutsResponse.ByteSize
+        )
 
 
 class _Mutation(Protocol):
@@ -161,12 +163,12 @@ class _Mutation(Protocol):
     etag: str
 
 
-async def _check_etag(uow: UnitOfWork, request: _Mutation) -> None:
+async def _validate_etag(uow: UnitOfWork, request: _Mutation) -> None:
     """Let a mutation pass whose sender knows the rollout as it is.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         StaleEtagError: it was changed since.
     """
     record = await get_rollout(uow.session, request.rollout_id)
-    check_etag(request.etag, record.revision, kind="rollout", name=record.rollout_id)
+    validate_etag(request.etag, record.revision, kind="rollout", name=record.rollout_id)

@@ -29,10 +29,8 @@ from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
-from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
-from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.ingress_process import IngressProcess
@@ -40,18 +38,20 @@ from alcove.platform.server.interceptor import CallInterceptor
 from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.policy_service import PolicyService
 from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certificates
+from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
 from alcove.platform.server.traces import tracing
 from alcove.platform.services.checking import ChildChecks
 from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
 from alcove.platform.services.experiments.monitor import due_experiments
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.services.policy import Publisher
-from alcove.platform.services.publishing import HeldDisk, TreeLock, VersionPublisher, collect
+from alcove.platform.services.policy import PolicyPublisher
+from alcove.platform.services.publishing import LockedDisk, RepositoryLock, VersionPublisher, collect_garbage
 from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rollouts
-from alcove.platform.services.rollouts.reports import RandomisedReports
+from alcove.platform.services.rollouts.reports import RandomizedReports
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.garbage_collection import GRACE_S
@@ -73,7 +73,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Running:
-    """Where a started server answers.
+    """Addresses of a started server.
 
     Attributes:
         http_url: where devices are answered; "" where another server does it.
@@ -109,11 +109,11 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         http_port, ingress = await _launch_ingress(stack, settings)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
-        lock = TreeLock(store)
+        lock = RepositoryLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
-        files, note = HeldDisk(lock), settings.rollback_note
+        files, note = LockedDisk(lock), settings.rollback_note
         tree = Repository(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, rollback_note=note)
-        publisher = Publisher(store, tree, lock)
+        publisher = PolicyPublisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock, ChildChecks())
         await versions.reconcile()
         await publisher.flush()
@@ -167,7 +167,7 @@ def _checked_keys(settings: Settings) -> OnlineKeys:
         _log.warning("a key that this server must not read is in its reach: a first try, no more", path=str(path))
     keys = load_keys(settings)
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
-    check_keys(settings, keys, Repository(settings.tree).state())
+    verify_keys(settings, keys, Repository(settings.tree).state())
     return keys
 
 
@@ -211,7 +211,7 @@ async def _start_grpc(
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)
     await server.start()
-    await stack.enter_async_context(connections.watched(*(one for one in (port, mtls_port) if one is not None)))
+    await stack.enter_async_context(connections.watch(*(one for one in (port, mtls_port) if one is not None)))
 
     async def stop() -> None:
         health.stop()
@@ -224,7 +224,7 @@ async def _start_grpc(
 
 @asynccontextmanager
 async def _repeating(every_s: float, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Do `work` every so many seconds while the block runs; what it raises is logged, and it is tried again.
+    """Do `work` at each interval while the block runs; what it raises is logged, and it is tried again.
 
     The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
     """
@@ -249,11 +249,11 @@ async def _repeating(every_s: float, work: Callable[[], Awaitable[None]]) -> Asy
 
 
 def _refreshing(
-    tree: Repository, lock: TreeLock, mutations: Mutations, metrics: Metrics | None
+    tree: Repository, lock: RepositoryLock, mutations: Mutations, metrics: Metrics | None
 ) -> Callable[[], Awaitable[None]]:
     """Renew signatures in time, and publish what a failing disk left unpublished."""
     if metrics is not None:
-        metrics.refreshed()  # at the start of the server
+        metrics.record_refresh()  # at the start of the server
 
     async def work() -> None:
         try:
@@ -265,16 +265,16 @@ def _refreshing(
                 metrics.refresh_failed()
             raise
         if metrics is not None:
-            metrics.refreshed()
+            metrics.record_refresh()
 
     return work
 
 
-def _collecting(store: Store, tree: Repository, lock: TreeLock, clock: Clock) -> Callable[[], Awaitable[None]]:
+def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clock) -> Callable[[], Awaitable[None]]:
     """Remove the blobs that nothing has named for a day."""
 
     async def work() -> None:
-        done = await collect(store, tree, lock, now_s=clock.now_s(), grace_s=GRACE_S)
+        done = await collect_garbage(store, tree, lock, now_s=clock.now_s(), grace_s=GRACE_S)
         if done.removed:
             _log.info("blobs that nothing names are removed", count=len(done.removed), bytes=done.freed_bytes)
 
@@ -283,18 +283,18 @@ def _collecting(store: Store, tree: Repository, lock: TreeLock, clock: Clock) ->
 
 def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
     """Look at the rollouts that are watched, and at the experiments whose planned look is due."""
-    evidence = RandomisedReports()
+    source = RandomizedReports()
 
     async def work() -> None:
         async with mutations.store.read() as session:
             watched, due = await watched_rollouts(session), await due_experiments(session)
-        await analyze_rollouts(watched, mutations.act, evidence)
+        await analyze_rollouts(watched, mutations.act, source)
         await analyze_experiments(due, mutations.act)
 
     return work
 
 
-async def _refresh(tree: Repository, lock: TreeLock) -> None:
+async def _refresh(tree: Repository, lock: RepositoryLock) -> None:
     async with lock:
         refreshed = await asyncio.to_thread(tree.refresh)
     if refreshed.renewed:

@@ -1,4 +1,4 @@
-"""The settings of the server."""
+"""Defines the settings of the server."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseModel):
-    """Where the server keeps its things, and where it listens.
+    """Folders, addresses and limits of the server.
 
     Attributes:
         data_dir: database, blobs and the signed tree (`alcove keys create` makes it).
@@ -24,7 +24,7 @@ class Settings(BaseModel):
         online_keys: folder with policy.pem, halt.pem, snapshot.pem and timestamp.pem, and no other key.
         blobs: URL of the store of programs and cards ("s3://bucket/prefix"), in the place of the tree's own folder; its
             keys are in the environment, by the names that its maker gave them.
-        host: address to listen on; this machine only unless told otherwise.
+        host: address to listen on; this machine only by default.
         grpc_port: for teams and operators; 0: any free port.
         http_port: for devices; 0: any free port.
         tls_certificate: PEM chain for both ports; without it tokens are accepted from this machine only.
@@ -37,7 +37,7 @@ class Settings(BaseModel):
         traces: "http(s)://host:4317" of an OTLP collector, or "console"; None: no traces.
         reflection: whether callers that are known may ask which calls there are.
         calls_per_second: gRPC calls that one caller (a token, a certificate) may make a second.
-        call_s_max: seconds that a call may run, but for a stream.
+        call_s_max: seconds that a call may run, except a stream.
         connections, connections_per_address, requests_per_address, behind_proxy: of devices; see `IngressSettings`.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
@@ -75,7 +75,7 @@ class Settings(BaseModel):
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             msg = "tls_certificate and tls_key come together"
             raise ValueError(msg)
@@ -90,7 +90,7 @@ class Settings(BaseModel):
 
     @property
     def ingress(self) -> IngressSettings:
-        """What the devices' process is told: nothing of keys."""
+        """The settings that the devices' process gets: nothing of keys."""
         names = IngressSettings.model_fields.keys() & type(self).model_fields.keys() - {"metrics_port"}
         return IngressSettings.model_validate({name: getattr(self, name) for name in names})
 
@@ -101,7 +101,7 @@ class Settings(BaseModel):
 
     @property
     def database(self) -> Path | str:
-        """Where the database is; the URL may hold a password."""
+        """URL of the database; it may hold a password."""
         return database_of(self.data_dir, None if self.database_url is None else self.database_url.get_secret_value())
 
     @property
@@ -111,7 +111,7 @@ class Settings(BaseModel):
 
     @property
     def rollback_note(self) -> Path:
-        """Where the server notes how far it has published.
+        """Folder in which the server notes how far it has published.
 
         Beside its keys, so that a back-up of the data folder does not bring the note back too; in the data folder where
         it may not write beside its keys.
@@ -121,5 +121,5 @@ class Settings(BaseModel):
 
     @property
     def uploads(self) -> Path:
-        """Where uploads lie until they are whole."""
+        """Folder of unfinished uploads."""
         return self.data_dir / "uploads"

@@ -24,7 +24,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
     {
         # the call
         _p.InvalidFieldError: _S.INVALID_ARGUMENT,
-        _p.NotFoundError: _S.NOT_FOUND,
+        _p.ResourceNotFoundError: _S.NOT_FOUND,
         _p.RequestIdReusedError: _S.ALREADY_EXISTS,
         _p.BlobTooLargeError: _S.RESOURCE_EXHAUSTED,
         _p.BlobMismatchError: _S.INVALID_ARGUMENT,
@@ -54,14 +54,14 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.OverlappingClaimError: _S.FAILED_PRECONDITION,
         _p.LayerExistsError: _S.ALREADY_EXISTS,
         _p.HoldoutRaisedError: _S.FAILED_PRECONDITION,
-        _p.BelowFloorError: _S.FAILED_PRECONDITION,
+        _p.BelowMinVersionError: _S.FAILED_PRECONDITION,
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
         _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,
         _p.OverrideRequiredError: _S.FAILED_PRECONDITION,
         # the server itself: these stop it at its start
         _p.KeyWithinReachError: _S.INTERNAL,
         _p.OnlineKeyError: _S.INTERNAL,
-        _p.TreeMissingError: _S.INTERNAL,
+        _p.RepositoryMissingError: _S.INTERNAL,
         _p.DataFolderBusyError: _S.INTERNAL,
         _p.CertificateListError: _S.INTERNAL,
         _p.IngressFailedError: _S.INTERNAL,

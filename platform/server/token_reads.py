@@ -2,7 +2,7 @@
 
     asked ─▶ waiting ──the query before is done──▶ read with all that wait ─▶ answered
 
-Whoever asks gets what a query says that began after the question.  Tokens that there are may be remembered, those that
+A caller gets the answer of a query that began after its question.  Tokens that there are may be remembered, those that
 there are not never are: anybody can make up more of them.
 """
 
@@ -37,11 +37,11 @@ class TokenReads:
             StoreBusyError, StoreUnavailableError: the database.
         """
         try:
-            return await self._store.remembered.answer(("token", token_id), lambda: self._known(token_id))
+            return await self._store.version_cache.answer(("token", token_id), lambda: self._find_token(token_id))
         except _UnknownTokenError:
             return None
 
-    async def _known(self, token_id: str) -> TokenRecord:
+    async def _find_token(self, token_id: str) -> TokenRecord:
         asked = self._waiting.get(token_id)
         if asked is None:
             asked = self._waiting[token_id] = asyncio.get_running_loop().create_future()
@@ -60,10 +60,10 @@ class TokenReads:
             try:
                 async with self._store.read() as session:
                     found = await find_tokens(session, ids)
-            except Exception as error:  # noqa: BLE001 - it is those who asked that are told
+            except Exception as error:  # noqa: BLE001 - the callers get the error
                 for asked in batch.values():
                     asked.set_exception(error)
-                    asked.exception()  # whoever asked may have gone
+                    asked.exception()  # the caller may have gone
             else:
                 for token_id, asked in batch.items():
                     asked.set_result(found.get(token_id))

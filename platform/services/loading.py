@@ -31,7 +31,7 @@ async def load_rollout(uow: UnitOfWork, rollout_id: str) -> tuple[AppSnapshot, R
     """Return a rollout and its app, with what an action on it reads.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
     """
     session = uow.session
     rollout = await get_rollout(session, rollout_id)
@@ -47,7 +47,7 @@ async def load_experiment(uow: UnitOfWork, experiment_id: str) -> tuple[AppSnaps
     """Return an experiment and its app, with what an action on it reads.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
     """
     session = uow.session
     experiment = await get_experiment(session, experiment_id)
@@ -60,7 +60,7 @@ async def load_apps_using(uow: UnitOfWork, feature: str, version: str) -> tuple[
     """Return a version, and every app that ever used it, by name.
 
     Raises:
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
     """
     session = uow.session
     apps = await apps_using(session, feature, version)
@@ -105,10 +105,10 @@ async def _load(
         experiments=compared,
         last_policy=None if last is None else PolicyDocument(last.serial, last.document),
         last_halt=halt,
-        standing_halt=None if halt is None else without_reinstated(halt, uow.lifts),
+        standing_halt=None if halt is None else without_reinstated(halt, uow.reinstatements),
         states={(feature, name): state for name, state in states.items()},
         rules=rules,
-        floors=uow.floors,
+        min_versions=uow.min_versions,
     )
     if version is not None and default is not None and default.manifest_sha256 == version.manifest_sha256:
         async for document in earlier:

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from alcove.platform.domain.checks import check_request_id
+from alcove.platform.domain.field_validation import validate_request_id
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.services.policy.decide import drop_lifted
-from alcove.platform.services.policy.publisher import Publisher
-from alcove.platform.services.scope import check_scope
+from alcove.platform.services.policy.policy_publisher import PolicyPublisher
+from alcove.platform.services.scope import validate_scope
 from alcove.platform.store import Store
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -53,11 +53,11 @@ class Mutations:
     """Runs mutations."""
 
     store: Store
-    publisher: Publisher
+    publisher: PolicyPublisher
     tree: Repository
     clock: Clock
 
-    async def known(self, request: _Request, kind: type[_Response]) -> _Response | None:
+    async def find_response(self, request: _Request, kind: type[_Response]) -> _Response | None:
         """Return the stored response of this very request, or None when it is new.
 
         Raises:
@@ -87,16 +87,16 @@ class Mutations:
             PlatformError: whatever `work` raises.
         """
         key = _key(request, kind)
-        said = await asyncio.to_thread(self.teams_said)
+        said = await asyncio.to_thread(self.team_signed_rules)
         now_s = self.clock.now_s()
         if getattr(request, "validate_only", False):
             async with self.store.rehearse() as session:
-                await check_scope(session, current_principal(), request, self._team_of)
+                await validate_scope(session, current_principal(), request, self._team_of)
                 stored = await find_response(session, **key)
                 uow = UnitOfWork(session, current_principal().name, now_s, *said)
                 return await work(uow) if stored is None else kind.FromString(stored)
         async with self.store.write() as session:
-            await check_scope(session, current_principal(), request, self._team_of)
+            await validate_scope(session, current_principal(), request, self._team_of)
             uow = UnitOfWork(session, current_principal().name, now_s, *said)
             stored = await find_response(session, **key)
             if stored is None:
@@ -116,7 +116,7 @@ class Mutations:
             RegistryError: the tree could not be written; the change stands, and the next flush publishes it.
             PlatformError: whatever `work` raises.
         """
-        said = await asyncio.to_thread(self.teams_said)
+        said = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
             uow = UnitOfWork(session, principal, self.clock.now_s(), *said)
             done = await work(uow)
@@ -129,7 +129,7 @@ class Mutations:
         role = self.tree.state().role_for(manifest_path(feature, "0.0.0"))
         return role.removeprefix(TEAM_PREFIX) if role is not None and is_team(role) else None
 
-    def teams_said(self) -> tuple[dict[str, str], dict[str, tuple[Reinstatement, ...]]]:
+    def team_signed_rules(self) -> tuple[dict[str, str], dict[str, tuple[Reinstatement, ...]]]:
         """Return the floor of each feature that has one, and what the team of each feature has lifted.
 
         Raises:
@@ -150,7 +150,7 @@ class Mutations:
         Raises:
             RegistryError: the tree is damaged.
         """
-        said = await asyncio.to_thread(self.teams_said)
+        said = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
             await drop_lifted(UnitOfWork(session, _TEAMS, self.clock.now_s(), *said))
 
@@ -162,7 +162,7 @@ def _key(request: _Request, kind: type[Message]) -> dict[str, str]:
     """
     return {
         "principal": str(current_principal().role),
-        "request_id": check_request_id(request.request_id),
+        "request_id": validate_request_id(request.request_id),
         "method": kind.DESCRIPTOR.full_name.rpartition(".")[2].removesuffix("Response"),
         "content_sha256": hashlib.sha256(_content(request)).hexdigest(),
     }

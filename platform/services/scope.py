@@ -1,7 +1,7 @@
 """Limits an operator of one team to the features that the team owns.
 
 The feature is found by the names that requests have for it, so a new mutation needs no line here, and one that names no
-feature at all (an app's holdout) is refused to whoever has one team's scope.
+feature at all (an app's holdout) is refused to a caller with one team's scope.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from alcove.platform.store.experiments import get_experiment
 from alcove.platform.store.rollouts import get_rollout
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["check_scope"]
+__all__ = ["validate_scope"]
 
 _CHECKS_OWNER: Final = frozenset({"ApproveAliasRequest", "RevokeVersionRequest"})  # by `require_owner`, in their calls
 
 
-async def check_scope(
+async def validate_scope(
     session: AsyncSession, principal: Principal, request: Any, team_of: Callable[[str], str | None]
 ) -> None:
     """Let an operator of one team do what the request asks, or not; everybody else passes.
@@ -30,7 +30,7 @@ async def check_scope(
         team_of: returns the team that owns a feature, None where nobody does.
 
     Raises:
-        NotFoundError: there is no such rollout or experiment.
+        ResourceNotFoundError: there is no such rollout or experiment.
         PermissionDeniedError: it is another team's, or everybody's.
     """
     role = principal.role

@@ -12,7 +12,7 @@ from alcove.platform.simulation.scenario import Mechanism
 from alcove.platform.stats import (
     Aggregate,
     aggregate_from_noised_histogram,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     pool,
 )
 from alcove.platform.stats.aggregator_noise import draw_noise
@@ -24,7 +24,7 @@ __all__ = ["AggregationMechanism", "aggregation_mechanism"]
 
 
 class AggregationMechanism(Protocol):
-    """What the server learns of one task through a mechanism."""
+    """The server's sums of one task under a privacy mechanism."""
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
         """Take in one window's true counts, with noise."""
@@ -37,10 +37,10 @@ class AggregationMechanism(Protocol):
 
 def aggregation_mechanism(mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator) -> AggregationMechanism:
     """Return an empty record of a task."""
-    return (_Randomised if mechanism is Mechanism.RANDOMISED_RESPONSE else _Shared)(task, rng)
+    return (_Randomized if mechanism is Mechanism.RANDOMIZED_RESPONSE else _Shared)(task, rng)
 
 
-class _Randomised:
+class _Randomized:
     def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
         self._task, self._rng = task, rng
         self._keep = float(RandomizedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
@@ -56,7 +56,7 @@ class _Randomised:
 
     def aggregate(self) -> Aggregate:
         task = self._task
-        return aggregate_from_randomised_response(self._counts.tolist(), task.layout, epsilon=task.epsilon_fraction)
+        return aggregate_from_randomized_response(self._counts.tolist(), task.layout, epsilon=task.epsilon_fraction)
 
 
 class _Shared:

@@ -1,7 +1,7 @@
 """Simulates the devices of an app: which of them report in a window, and how many have each true cell.
 
 A device is a bucket, computed from a secret of its own by the function that devices use, and the windows in which it
-has reported during the last thirty days: the ledger's caps hold here too.  Everything else about it is drawn anew.
+has reported during the last thirty days: the ledger's caps hold here too.  Everything else about it is drawn again.
 """
 
 from fractions import Fraction

@@ -23,7 +23,7 @@ def write_plot(path: Path, scenario: Scenario, summary: Summary) -> None:
         ValueError: the name ends in nothing that can be drawn (.png, .svg, .pdf and .html can).
         OSError: the file cannot be written.
     """
-    figure = _drawn(scenario, summary)
+    figure = _draw(scenario, summary)
     if path.suffix.lower() != ".html":
         figure.savefig(path)
         return
@@ -32,7 +32,7 @@ def write_plot(path: Path, scenario: Scenario, summary: Summary) -> None:
     path.write_text(_page(scenario, summary, picture.getvalue()), encoding="utf-8")
 
 
-def _drawn(scenario: Scenario, summary: Summary) -> Figure:
+def _draw(scenario: Scenario, summary: Summary) -> Figure:
     guardrails = scenario.plan.guardrails
     figure = Figure(figsize=(8, 2.6 * (len(guardrails) + 2)), layout="constrained", dpi=120)
     axes = list(figure.subplots(len(guardrails) + 2, 1))
@@ -69,7 +69,7 @@ def _draw_found(axis: "Axes", summary: Summary) -> None:
 
 def _draw_shares(axis: "Axes", scenario: Scenario, summary: Summary) -> None:
     windows = [look.window for look in summary.looks]
-    axis.bar(windows, [look.share_permyriad / 100 for look in summary.looks])
+    axis.bar(windows, [look.share_basis_points / 100 for look in summary.looks])
     axis.set_xlim(0.5, scenario.windows + 0.5)
     axis.set(title="share of the devices that run the new version, first run", xlabel="window", ylabel="%")
 

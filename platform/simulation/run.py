@@ -32,13 +32,13 @@ _START_S: Final = 1_800_000_000  # any moment; the engine's clock is given
 
 @dataclass(frozen=True)
 class Look:
-    """What one window's end showed: the guardrails' differences in the order of the plan, None where untold."""
+    """The analysis at a window's end: the guardrails' differences in the order of the plan, None where unknown."""
 
     window: int
-    share_permyriad: int
+    share_basis_points: int
     stage: int
     reports: int
-    judgement: str
+    decision: str
     code: str
     differences: tuple[tuple[float | None, float | None, float | None], ...]
 
@@ -71,11 +71,11 @@ class Run:
 def simulate(scenario: Scenario, progress: Callable[[int], None] | None = None) -> Iterator[Run]:
     """Yield the runs of a scenario, one after the other.
 
-    The devices' secrets are hashed once; each run deals their buckets out anew, which is as if each had another secret.
+    The devices' secrets are hashed once; each run permutes their buckets, which equals new secrets.
 
     Args:
         scenario: what is simulated.
-        progress: is told how many runs are done.
+        progress: called with the number of runs done.
     """
     rng = np.random.default_rng(scenario.seed)
     salt = "simulated-rollout"
@@ -102,27 +102,27 @@ def _run(
     record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
     looks: list[Look] = []
     task: TaskPolicy | None = None
-    told: AggregationMechanism | None = None
+    aggregation: AggregationMechanism | None = None
     windows = 0
     decision = StageDecision(StageDecisionKind.WAIT, "not_begun", "")
     harmed = completed = None
     for window in range(1, scenario.windows + 1):
-        rollout = _compiled(record)
+        rollout = _compile_policy(record)
         if rollout is None or rollout.task is None:
             break
-        if told is None or rollout.task != task:
+        if aggregation is None or rollout.task != task:
             task, windows = rollout.task, 0
-            told = aggregation_mechanism(scenario.mechanism, task, rng)
-        told.add(fleet.report(rollout, rollout.task, chances, scenario.active))
+            aggregation = aggregation_mechanism(scenario.mechanism, task, rng)
+        aggregation.add(fleet.report(rollout, rollout.task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s
-        result = analyze(record, told.aggregate(), windows)
+        result = analyze(record, aggregation.aggregate(), windows)
         decision = decide(record, result, now_s=now_s)
         looks.append(_look(window, record, result, decision))
-        action = action_of(record, decision.judgement, is_attested=result.is_attested)
-        if action is None and decision.judgement is StageDecisionKind.READY and scenario.is_advanced:
+        action = action_of(record, decision.kind, is_attested=result.is_attested)
+        if action is None and decision.kind is StageDecisionKind.READY and scenario.is_advanced:
             action = Action.ADVANCE
-        if decision.judgement is StageDecisionKind.HARM:
+        if decision.kind is StageDecisionKind.HARM:
             harmed = window
         if action is not None:
             record = transition(record, action, now_s=now_s)
@@ -153,7 +153,7 @@ def _draft(scenario: Scenario, salt: str) -> RolloutRecord:
         manifest_sha256="2" * 64,
         salt=salt,
         state=RolloutState.DRAFT,
-        share_permyriad=0,
+        share_basis_points=0,
         created_at_s=_START_S,
         updated_at_s=_START_S,
         policy_serial=0,
@@ -161,22 +161,22 @@ def _draft(scenario: Scenario, salt: str) -> RolloutRecord:
     )
 
 
-def _compiled(record: RolloutRecord) -> RolloutPolicy | None:
+def _compile_policy(record: RolloutRecord) -> RolloutPolicy | None:
     """Return the rollout as the app's policy has it; None where nothing is compared."""
     if stage_task(record) is None:
         return None
     default = Default(APP, FEATURE, "1.0.0", "1" * 64)
-    policy = compile_policy(APP, 1, defaults=[default], rollouts=[record], experiments=[], floors={})
+    policy = compile_policy(APP, 1, defaults=[default], rollouts=[record], experiments=[], min_versions={})
     return policy.features[FEATURE].rollout
 
 
 def _look(window: int, record: RolloutRecord, result: AnalysisResult, decision: StageDecision) -> Look:
     return Look(
         window=window,
-        share_permyriad=record.share_permyriad,
+        share_basis_points=record.share_basis_points,
         stage=record.stage,
         reports=result.reports,
-        judgement=decision.judgement,
+        decision=decision.kind,
         code=decision.code,
         differences=tuple((said.low, said.difference, said.high) for said in result.verdicts),
     )

@@ -1,15 +1,15 @@
-"""What is simulated: devices, how the two versions behave on them, the plan, and how reports become sums."""
+"""Defines a simulation: devices, behavior of the two versions on them, the plan, and the privacy mechanism."""
 
 import math
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from alcove.platform.domain.rollout_records import RolloutPlan
-from alcove.platform.domain.rollouts.plan import checked_plan
+from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.registry.policy import HistogramLayout, Outcome
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Behaviour", "Mechanism", "Scenario"]
+__all__ = ["Behavior", "Mechanism", "Scenario"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -18,16 +18,16 @@ LATENCY_SPREAD: Final = 0.5  # standard deviation of the logarithm of a latency:
 
 
 class Mechanism(StrEnum):
-    """How reports become sums."""
+    """Mechanism that turns reports into sums."""
 
-    RANDOMISED_RESPONSE = "randomised-response"
-    """Each device tells a randomised cell: the fallback, and what one server can do."""
+    RANDOMIZED_RESPONSE = "randomized-response"
+    """Each device tells a randomized cell: the fallback, and what one server can do."""
     PRIO3 = "prio3"
     """Two aggregators add the shares of exact cells, and each adds discrete Laplace noise to each window's sums."""
 
 
-class Behaviour(BaseModel):
-    """What a version does on devices, for one report of a device.
+class Behavior(BaseModel):
+    """Behavior of a version on devices, for one report of a device.
 
     Attributes:
         crash_fallback: share of the devices that leave the version because it crashes.
@@ -44,7 +44,7 @@ class Behaviour(BaseModel):
     latency_ms: Annotated[float, Field(gt=0, le=600_000)] = 20.0
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         if self.crash_fallback + self.error > 1:
             msg = f"crash_fallback and error add up to {self.crash_fallback + self.error:g}, at most 1"
             raise ValueError(msg)
@@ -92,17 +92,17 @@ class Scenario(BaseModel):
     devices: Annotated[int, Field(ge=1, le=DEVICES_MAX)] = 1_000_000
     windows: Annotated[int, Field(ge=1, le=1000)] = 14
     active: Annotated[float, Field(gt=0, le=1)] = 1.0
-    control: Behaviour = Behaviour()
-    treatment: Behaviour = Behaviour()
-    mechanism: Mechanism = Mechanism.RANDOMISED_RESPONSE
+    control: Behavior = Behavior()
+    treatment: Behavior = Behavior()
+    mechanism: Mechanism = Mechanism.RANDOMIZED_RESPONSE
     is_advanced: bool = True
     runs: Annotated[int, Field(ge=1, le=100_000)] = 1
     seed: Annotated[int, Field(ge=0)] = 1
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         if not self.plan.guardrails:
             msg = "a plan without guardrails watches nothing: give at least one stage and one guardrail"
             raise ValueError(msg)
-        object.__setattr__(self, "plan", checked_plan(self.plan))
+        object.__setattr__(self, "plan", validate_plan(self.plan))
         return self

@@ -9,7 +9,7 @@ from statistics import NormalDist
 from alcove.platform.domain.records import RolloutState
 from alcove.platform.simulation.run import Look, Run
 
-__all__ = ["SharePart", "Summary", "summarise"]
+__all__ = ["SharePart", "Summary", "summarize"]
 
 _Z = NormalDist().inv_cdf(0.975)
 
@@ -54,7 +54,7 @@ class Summary:
     looks: tuple[Look, ...]
 
 
-def summarise(runs: Sequence[Run], *, windows: int, seconds: float) -> Summary:
+def summarize(runs: Sequence[Run], *, windows: int, seconds: float) -> Summary:
     """Return what runs say together.
 
     Args:

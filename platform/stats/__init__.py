@@ -1,7 +1,7 @@
 """Statistics of experiments: from private aggregates to intervals and a decision.
 
 An `Aggregate` is what is read, `estimate` what it says by a metric, `decide` what follows by a test and rules,
-`examine` whether a guardrail is kept, `PowerModel` what may be hoped for before anything is sent.  Pure
+`evaluate_guardrail` whether a guardrail is kept, `PowerModel` what may be hoped for before anything is sent.  Pure
 functions over numbers: no files, clocks, randomness or sockets.
 """
 
@@ -16,7 +16,7 @@ from alcove.platform.stats.decision import (
     Difference,
     ReasonCode,
     SampleRatio,
-    guarded,
+    apply_guardrails,
 )
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
 from alcove.platform.stats.estimates import Estimates, Metric, estimate
@@ -26,8 +26,8 @@ from alcove.platform.stats.guardrail import (
     GuardMetric,
     Guardrail,
     GuardVerdict,
-    examine,
-    examine_all,
+    evaluate_guardrail,
+    evaluate_guardrails,
 )
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
@@ -36,7 +36,7 @@ from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
-from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
+from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 
 __all__ = [
@@ -73,17 +73,17 @@ __all__ = [
     "SequentialTest",
     "StatsError",
     "aggregate_from_noised_histogram",
-    "aggregate_from_randomised_response",
+    "aggregate_from_randomized_response",
     "always_valid_p",
+    "apply_guardrails",
     "bonferroni",
     "cuped_difference",
     "cuped_error_ratio",
     "decide",
     "estimate",
-    "examine",
-    "examine_all",
+    "evaluate_guardrail",
+    "evaluate_guardrails",
     "find_impossible",
-    "guarded",
     "holm",
     "mean_model",
     "pool",

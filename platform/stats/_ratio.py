@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def clipped(self, low: float, high: float) -> "Interval":
+    def clip(self, low: float, high: float) -> "Interval":
         """Return the part within [low, high]; an interval wholly outside becomes the nearer end."""
         return Interval(min(max(self.low, low), high), min(max(self.high, low), high))
 

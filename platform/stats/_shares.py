@@ -33,7 +33,7 @@ class ShareSums:
 
     @property
     def is_exact(self) -> bool:
-        """Whether no noise is in any of the sums."""
+        """True where no sum holds noise."""
         return not self.noise.any()
 
 

@@ -32,7 +32,7 @@ class Aggregate:
     Both arrays are copied and made read-only.
 
     Looks over time: the reports of a later look must contain those of the earlier one, each report with its own
-    noise drawn once (randomised response), or each window noised once and windows summed by `pool`. Then the
+    noise drawn once (randomized response), or each window noised once and windows summed by `pool`. Then the
     estimates have independent increments, which is what makes the intervals valid at every look. A total that is
     noised afresh at each look does not have that property.
 
@@ -70,7 +70,7 @@ class Aggregate:
             raise AggregateError(
                 "noise_covariance", f"of shape {(estimates.size, estimates.size)}", f"of shape {covariance.shape}"
             )
-        _check_covariance(covariance)
+        _validate_covariance(covariance)
         covariance = (
             covariance + covariance.T
         ) / 2.0  # exactly symmetric, so that the order of the arms changes no bit
@@ -116,7 +116,7 @@ def pool(aggregates: Sequence[Aggregate]) -> Aggregate:
     )
 
 
-def regrouped(aggregate: Aggregate, targets: IndexArray, shape: tuple[int, int, int]) -> Aggregate:
+def regroup(aggregate: Aggregate, targets: IndexArray, shape: tuple[int, int, int]) -> Aggregate:
     """Return the aggregate of other cells, each a sum of cells of this one: A' = M A, V' = M V M^T.
 
     Args:
@@ -156,7 +156,7 @@ def _float_array(name: str, values: object) -> FloatArray:
     return array
 
 
-def _check_covariance(covariance: FloatArray) -> None:
+def _validate_covariance(covariance: FloatArray) -> None:
     """Raise `AggregateError` unless `covariance` is symmetric and positive semidefinite up to rounding."""
     scale = float(np.abs(covariance).max())
     if scale == 0.0:

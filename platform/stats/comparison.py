@@ -16,15 +16,15 @@ from alcove.platform.stats.decision import ArmSize, Decision, Difference, HolmDe
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.estimates import Estimates
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, SAMPLE_RATIO_ALPHA
-from alcove.platform.stats.multiplicity import Correction, adjusted
+from alcove.platform.stats.multiplicity import Correction, adjust_p_values
 from alcove.platform.stats.pre_period import Adjustment, corrected_pairs
-from alcove.platform.stats.primary import Primary, PrimaryKind, negated, primary_pairs
+from alcove.platform.stats.primary import Primary, PrimaryKind, negate, primary_pairs
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 
 
 @dataclass(frozen=True)
 class ArmEstimate:
-    """What is known of one arm; each interval is always valid by itself at the comparison's alpha.
+    """Estimates of one arm; each interval is always valid by itself at the comparison's alpha.
 
     Attributes:
         arm: index of the arm.
@@ -96,7 +96,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Rules:
-    """What must hold before an arm wins.
+    """Conditions for an arm to win.
 
     Attributes:
         alpha: error over all analyses, in (0, 1).
@@ -149,7 +149,7 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
     critical_value = test.critical_value(reports=reports, alpha=shared_alpha)
     pairs = tuple(_difference(estimates, arm, versus, critical_value) for arm, versus in ordered)
     compared, adjustments = _primary_differences(estimates, test, pairs, critical_value, shared_alpha)
-    adjusted_p = adjusted([_p_value(pair, test, reports, shared_alpha) for pair in compared], rules.correction)
+    adjusted_p = adjust_p_values([_p_value(pair, test, reports, shared_alpha) for pair in compared], rules.correction)
     sample_ratio = _sample_ratio(estimates.moments, reports, shares, every_share)
     sizes = [_arm_size(estimates, arm, paired) for arm in arms]
     return Comparison(
@@ -165,7 +165,7 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
             reports=reports,
             sizes=sizes,
             sample_ratio=sample_ratio,
-            pairs=compared if primary.is_more_better else tuple(map(negated, compared)),
+            pairs=compared if primary.is_more_better else tuple(map(negate, compared)),
             minimum_cohort=rules.minimum_cohort,
             holm=HolmDecision(adjusted_p, rules.alpha) if rules.correction is Correction.HOLM else None,
             better=primary.better,
@@ -240,7 +240,7 @@ def _difference(estimates: Estimates, arm: int, versus: int, factor: float) -> D
     interval = None
     if moments.is_distinct_from_zero(arm, factor) and moments.is_distinct_from_zero(versus, factor):
         half_width = factor * variance.standard_error
-        interval = Interval(value - half_width, value + half_width).clipped(-1.0, 1.0)
+        interval = Interval(value - half_width, value + half_width).clip(-1.0, 1.0)
     return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)
 
 
@@ -314,12 +314,12 @@ def _share_interval(moments: Moments, arm: int, reports: int, factor: float) -> 
         return None
     share = moments.size(arm) / reports
     half_width = factor * moments.size_variance(arm).standard_error / reports
-    return Interval(share - half_width, share + half_width).clipped(0.0, 1.0)
+    return Interval(share - half_width, share + half_width).clip(0.0, 1.0)
 
 
 def _ratio_interval(moments: Moments, ratio: Ratio | None, factor: float, low: float, high: float) -> Interval | None:
     interval = None if ratio is None else moments.interval(ratio, factor)
-    return None if interval is None else interval.clipped(low, high)
+    return None if interval is None else interval.clip(low, high)
 
 
 def _clip(value: float, low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""Computes the width of confidence sequences: intervals that may be looked at as often as one likes.
+"""Computes the width of confidence sequences: intervals that hold however often they are read.
 
 An asymptotic confidence sequence holds at all sample sizes at once: looking every day and stopping at will
 does not raise its error above alpha. Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit
@@ -26,12 +26,12 @@ from alcove.platform.stats.limits import MAX_REPORTS
 def rho_squared(*, alpha: float, planned_reports: int) -> float:
     """Return rho^2 for which the interval at error `alpha` is nearly the tightest at `planned_reports`.
 
-    Source: arXiv 2103.06476, appendix on optimising rho: rho^2 = (-2 log alpha + log(-2 log alpha + 1)) / n.
+    Source: arXiv 2103.06476, appendix on optimizing rho: rho^2 = (-2 log alpha + log(-2 log alpha + 1)) / n.
 
     Raises:
         ArgumentError: alpha not in (0, 1), or planned_reports not in [1, 10**12].
     """
-    _check_alpha(alpha)
+    _validate_alpha(alpha)
     if not 1 <= planned_reports <= MAX_REPORTS:
         raise ArgumentError("planned_reports", f"in [1, {MAX_REPORTS}]", planned_reports)
     exponent = -2.0 * math.log(alpha)
@@ -95,6 +95,6 @@ def normal_quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
-def _check_alpha(alpha: float) -> None:
+def _validate_alpha(alpha: float) -> None:
     if not 0.0 < alpha < 1.0:
         raise ArgumentError("alpha", "in (0, 1)", alpha)

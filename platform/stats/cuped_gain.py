@@ -86,7 +86,7 @@ def cuped_error_ratio(
         shares: part of the reports in each arm, as in `PowerModel`.
         mechanism: how reports are made private.
         epsilon: as in `PowerModel`.
-        devices: that report once, in all arms together, >= 1; under randomised response it does not matter.
+        devices: that report once, in all arms together, >= 1; under randomized response it does not matter.
         outcomes: that reports tell apart, >= 2; refused and accepted come first.
         latency_bins: that reports tell apart, >= 1.
         correlation: of a device's earlier share and a later outcome, in (0, 1).

@@ -2,23 +2,23 @@
 
 The rules, in order; the first that applies decides. All but the last mean *hold*: keep the shares as they are.
 
-0. `IMPOSSIBLE_REPORTS`: no devices can have sent such counts (`plausibility.py`); whoever compares asks this first.
+0. `IMPOSSIBLE_REPORTS`: no devices can have sent such counts (`plausibility.py`); callers check this first.
 1. `NO_REPORTS`: nothing was read.
 2. `SAMPLE_RATIO_MISMATCH`: an arm's expected share lies outside its always-valid interval. Something loses or
    misassigns devices of one arm, so the rest cannot be trusted.
-3. `BELOW_MINIMUM_COHORT`: an arm has fewer estimated devices than asked for, or its size cannot be told from zero;
-   the intervals are asymptotic.
+3. `BELOW_MINIMUM_COHORT`: an arm has fewer estimated devices than asked for, or its size cannot be distinguished from
+   zero; the intervals are asymptotic.
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
 5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero; with
    `HolmDecision`, by an adjusted p-value below alpha (`NOT_SIGNIFICANT` then).
-6. `GUARDRAIL`: one is, but a guardrail says that it harms; `guarded` applies this rule to a decision.
+6. `GUARDRAIL`: one is, but a guardrail says that it harms; `apply_guardrails` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
 Where looks are planned, `decide` is asked at a look; before the first one nothing is (`BEFORE_FIRST_LOOK`).
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
-remains a win; under randomised response it nearly always does. It is shown beside each estimate instead.
+remains a win; under randomized response it nearly always does. It is shown beside each estimate instead.
 """
 
 import math
@@ -31,7 +31,7 @@ from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 
 
 class DecisionKind(StrEnum):
-    """What to do: take the winner, or hold."""
+    """The action that follows: take the winner, or hold."""
 
     WINNER = "winner"
     INCONCLUSIVE = "inconclusive"
@@ -71,7 +71,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more accurate one arm is than another.
+    """The difference in accuracy of two arms.
 
     Attributes:
         arm: index of the arm.
@@ -94,7 +94,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class SampleRatio:
-    """Whether the arms' sizes fit the shares that the policy gave them.
+    """The test that the arms' sizes fit the shares that the policy gave them.
 
     Attributes:
         expected: shares of the policy, per arm, summing to 1.
@@ -111,7 +111,7 @@ class SampleRatio:
 
 @dataclass(frozen=True)
 class ArmSize:
-    """What the rules need to know of an arm's size.
+    """An arm's size, as the rules read it.
 
     Attributes:
         devices: estimated devices; may be negative.
@@ -127,7 +127,7 @@ class ArmSize:
 
 @dataclass(frozen=True)
 class HolmDecision:
-    """What decides instead of the intervals: adjusted p-values, in the order of the pairs, below alpha."""
+    """Replacement of the intervals in the decision: adjusted p-values, in the order of the pairs, below alpha."""
 
     adjusted_p: tuple[float | None, ...]
     alpha: float
@@ -175,7 +175,7 @@ def apply_rules(
     return _hold(ReasonCode.INTERVAL_INCLUDES_ZERO, _closest_call(pairs))
 
 
-def guarded(decision: Decision, harms: Mapping[int, str]) -> Decision:
+def apply_guardrails(decision: Decision, harms: Mapping[int, str]) -> Decision:
     """Return the decision, or hold where its winner harms.
 
     Args:
@@ -191,8 +191,8 @@ def _by_p_values(arms: int, pairs: Sequence[Difference], holm: HolmDecision, bet
     tested = list(zip(pairs, holm.adjusted_p, strict=True))
     how = f"by Holm's correction for {len(pairs)} pairs" if len(pairs) > 1 else "of the one pair"
     for arm in range(arms):
-        own = [(_favours(arm, pair), p) for pair, p in tested if arm in (pair.arm, pair.versus)]
-        if all(favours and p is not None and p < holm.alpha for favours, p in own):
+        own = [(_favors(arm, pair), p) for pair, p in tested if arm in (pair.arm, pair.versus)]
+        if all(favors and p is not None and p < holm.alpha for favors, p in own):
             others = "the other arm" if arms == 2 else "each other arm"
             highest = max(p for _, p in own if p is not None)
             return Decision(
@@ -211,7 +211,7 @@ def _by_p_values(arms: int, pairs: Sequence[Difference], holm: HolmDecision, bet
     )
 
 
-def _favours(arm: int, pair: Difference) -> bool:
+def _favors(arm: int, pair: Difference) -> bool:
     """Return whether the estimate says that `arm` is the better one of the pair."""
     return pair.value is not None and (pair.value > 0.0 if pair.arm == arm else pair.value < 0.0)
 

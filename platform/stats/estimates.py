@@ -17,7 +17,7 @@ from alcove.platform.stats.primary import Primary, PrimaryKind
 
 @dataclass(frozen=True)
 class Metric:
-    """What is read from the counts, and how.
+    """A metric: what is read from the counts, and how.
 
     Attributes:
         bin_values_ms: latency that stands for each bin, in ms, >= 0, rising strictly.
@@ -49,7 +49,7 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What the counts say, with variances and without a test.
+    """Estimates from the counts, with variances and without a test.
 
     Attributes:
         aggregate: what was read.

@@ -18,7 +18,7 @@ McPherson and Rowe, JRSS A 1969; Jennison and Turnbull, Group Sequential Methods
 rule. Intervals of c_k standard errors are Jennison and Turnbull's repeated confidence intervals (chapter 9), and the
 smallest alpha at which a look would call is a p-value that holds at all looks together.
 
-Information is counted in reports. Under randomised response each report brings its own noise, so the variance of a
+Information is counted in reports. Under randomized response each report brings its own noise, so the variance of a
 difference falls as 1 / reports, noise included. Where devices report in several windows the true information grows
 more slowly than reports do; the scores are then more alike than assumed, which makes the boundaries wider than need be.
 The boundaries depend on when looks were taken, never on what they showed; when is up to the number of reports alone.
@@ -36,10 +36,10 @@ from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
 
 P_HIGHEST = 0.2
-"""P-values above it are told as 1: nothing is decided there, and at large alphas boundaries no longer fall with it."""
+"""P-values above it are reported as 1: nothing is decided there, and boundaries no longer fall with large alphas."""
 
 P_LOWEST = 1e-12
-"""P-values below it are told as it."""
+"""P-values below it are reported as this one."""
 
 LEAST_INCREMENT = 1e-4
 """Of the horizon between two looks; nearer ones are one look, and their integrals would need ever finer grids."""
@@ -52,7 +52,7 @@ _LEAST_MASS = 1e-300  # stands for none, which has no logarithm
 _P_PRECISION = 1e-4  # of the logarithm
 
 
-def spent(fraction: float, alpha: float) -> float:
+def spend_error(fraction: float, alpha: float) -> float:
     """Return how much of `alpha` may be spent when `fraction` of the information is in; all of it from 1 on.
 
     Raises:
@@ -75,8 +75,8 @@ def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...
     Raises:
         ArgumentError: an argument is out of its bounds, or two looks are nearer than `LEAST_INCREMENT`.
     """
-    _check_information(information)
-    return spending_boundaries(information, tuple(spent(reached, alpha) for reached in information))
+    _validate_information(information)
+    return spending_boundaries(information, tuple(spend_error(reached, alpha) for reached in information))
 
 
 @lru_cache(maxsize=4096)
@@ -98,8 +98,8 @@ def spending_boundaries(information: tuple[float, ...], spending: tuple[float, .
 def repeated_p(score: float, information: Sequence[float]) -> float:
     """Return the two-sided p-value of `score` at the last of the looks, valid whichever look is taken as the last.
 
-    It is the smallest alpha whose boundary the score reaches, told too high by at most `_P_PRECISION` of itself; never
-    below `P_LOWEST`, and 1 above `P_HIGHEST`.
+    It is the smallest alpha whose boundary the score reaches, reported too high by at most `_P_PRECISION` of itself;
+    never below `P_LOWEST`, and 1 above `P_HIGHEST`.
 
     Raises:
         ArgumentError: as `boundaries`, or a score that is no number.
@@ -163,7 +163,7 @@ class GroupSequential:
     def __post_init__(self) -> None:
         if self.horizon < 1:
             raise ArgumentError("horizon", "at least 1", self.horizon)
-        _check_information(self.information)
+        _validate_information(self.information)
 
     @property
     def information(self) -> tuple[float, ...]:
@@ -186,7 +186,7 @@ class GroupSequential:
         Raises:
             ArgumentError: alpha not in (0, 1), or another number of reports than this analysis has.
         """
-        self._check_reports(reports)
+        self._validate_reports(reports)
         return boundaries(self.information, alpha)[-1]
 
     def p_value(self, value: float, standard_error: float, *, reports: int, alpha: float) -> float:  # noqa: ARG002
@@ -195,10 +195,10 @@ class GroupSequential:
         Raises:
             ArgumentError: another number of reports than this analysis has.
         """
-        self._check_reports(reports)
+        self._validate_reports(reports)
         return repeated_p(value / standard_error, self.information)
 
-    def _check_reports(self, reports: int) -> None:
+    def _validate_reports(self, reports: int) -> None:
         if reports != self.reports[-1]:
             raise ArgumentError("reports", f"{self.reports[-1]}, those of the analysis", reports)
 
@@ -263,7 +263,7 @@ def _power(drift_rate: float, information: tuple[float, ...], bounds: tuple[floa
     return total
 
 
-def _check_information(information: Sequence[float]) -> None:
+def _validate_information(information: Sequence[float]) -> None:
     if not information:
         raise ArgumentError("information", "of at least one look", tuple(information))
     for before, after in zip((0.0, *information), information, strict=False):

@@ -1,11 +1,11 @@
-"""Tests whether a treatment harms the devices that run it, is safe, or neither can be said yet.
+"""Tests whether a treatment is harmful to the devices that run it, safe, or neither so far.
 
 A guardrail names a metric and the largest tolerated difference, treatment minus control, the *margin*. Two one-sided
 tests look at the same difference, each always valid at `alpha`, so that a person or a rollout may look every minute:
 
     HARMFUL       the lower bound of the difference is above the margin
     SAFE          the upper bound is below the margin
-    INCONCLUSIVE  neither, or the data don't carry a test; it means hold, never go on
+    INCONCLUSIVE  neither, or the data don't carry a test; it means hold, never advance
 
 Shares: with privacy noise the bounds are those of a one-sided asymptotic confidence sequence, the noise's covariance in
 the standard error (`_shares.py`, `confidence_sequence.py`); without noise they come from the exact e-process of
@@ -30,12 +30,12 @@ from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.exact_e_process import difference_bounds
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
-from alcove.platform.stats.quantiles import QuantileBounds, checked_edges
+from alcove.platform.stats.quantiles import QuantileBounds, validate_edges
 from alcove.registry.policy.outcome import Outcome
 
 
 class GuardMetric(StrEnum):
-    """What a guardrail watches; more of it is worse."""
+    """The metric that a guardrail watches; more of it is worse."""
 
     CRASH_FALLBACK = "crash_fallback"
     """Share of devices that left the version of their arm because it crashed."""
@@ -48,7 +48,7 @@ class GuardMetric(StrEnum):
 
 
 class GuardKind(StrEnum):
-    """What a guardrail says; see the module's docstring."""
+    """The kinds of a guardrail's verdict; see the module's docstring."""
 
     HARMFUL = "harmful"
     SAFE = "safe"
@@ -92,7 +92,7 @@ class Guardrail:
 
 @dataclass(frozen=True)
 class GuardVerdict:
-    """What one guardrail says at one look.
+    """The verdict of one guardrail in one analysis.
 
     Attributes:
         kind: harmful, safe or inconclusive.
@@ -109,7 +109,7 @@ class GuardVerdict:
     reason: str
 
 
-def examine(
+def evaluate_guardrail(
     aggregate: Aggregate,
     guardrail: Guardrail,
     *,
@@ -143,7 +143,7 @@ def examine(
         raise ArgumentError("reports_per_device", "at least 1", reports_per_device)
     critical_value = one_sided_critical_value(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
     if guardrail.quantile is not None:
-        edges = checked_edges(edges_ms, aggregate.bins)
+        edges = validate_edges(edges_ms, aggregate.bins)
         half = one_sided_critical_value(reports=aggregate.reports, alpha=alpha / 2.0, planned_reports=planned_reports)
         arms = [
             QuantileBounds(
@@ -163,7 +163,7 @@ def examine(
     return _share_verdict(guardrail, shares, critical_value, alpha, reports_per_device)
 
 
-def examine_all(
+def evaluate_guardrails(
     aggregate: Aggregate,
     guardrails: Sequence[Guardrail],
     *,
@@ -177,10 +177,10 @@ def examine_all(
     """Return what each guardrail says, in their order; together they err with `alpha` (Bonferroni).
 
     Raises:
-        ArgumentError: as `examine`.
+        ArgumentError: as `evaluate_guardrail`.
     """
     return tuple(
-        examine(
+        evaluate_guardrail(
             aggregate,
             guardrail,
             control=control,
@@ -209,7 +209,7 @@ def _weights(aggregate: Aggregate, guardrail: Guardrail, edges_ms: Sequence[floa
     if guardrail.metric is GuardMetric.REFUSED:
         events[Outcome.REFUSED] = 1.0
         return events, base
-    edges = checked_edges(edges_ms, aggregate.bins)
+    edges = validate_edges(edges_ms, aggregate.bins)
     if guardrail.edge_ms not in edges:
         raise ArgumentError("edge_ms", f"one of the edges {edges}", guardrail.edge_ms)
     events[[Outcome.REFUSED, Outcome.ACCEPTED], edges.index(guardrail.edge_ms) + 1 :] = 1.0

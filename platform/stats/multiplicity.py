@@ -18,7 +18,7 @@ from alcove.platform.stats.errors import ArgumentError
 
 
 class Correction(StrEnum):
-    """How the error is shared among all pairs of arms."""
+    """Division of the error among all pairs of arms."""
 
     BONFERRONI = "bonferroni"
     """Each pair gets an equal part: an arm wins where its simultaneous intervals exclude zero."""
@@ -26,7 +26,7 @@ class Correction(StrEnum):
     """Step by step, the surest pair first: never fewer wins, and nothing to show as an interval."""
 
 
-def adjusted(p_values: Sequence[float | None], correction: Correction) -> tuple[float | None, ...]:
+def adjust_p_values(p_values: Sequence[float | None], correction: Correction) -> tuple[float | None, ...]:
     """Return adjusted p-values in the order given; None stays None and counts as 1.
 
     Raises:
@@ -43,7 +43,7 @@ def bonferroni(p_values: Sequence[float]) -> tuple[float, ...]:
     Raises:
         ArgumentError: a p-value is not in [0, 1].
     """
-    _check(p_values)
+    _validate(p_values)
     return tuple(min(1.0, value * len(p_values)) for value in p_values)
 
 
@@ -53,7 +53,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     Raises:
         ArgumentError: a p-value is not in [0, 1].
     """
-    _check(p_values)
+    _validate(p_values)
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     highest = 0.0
@@ -87,7 +87,7 @@ def always_valid_p(
     return min(1.0, math.exp(0.5 * math.log1p(m) - 0.5 * score * score * m / (1.0 + m)))
 
 
-def _check(p_values: Sequence[float]) -> None:
+def _validate(p_values: Sequence[float]) -> None:
     for value in p_values:
         if not 0.0 <= value <= 1.0:
             raise ArgumentError("p_values", "each in [0, 1]", value)

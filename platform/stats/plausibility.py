@@ -3,11 +3,11 @@
 Devices that follow the mechanism make every true count at least 0 and at most the number of reports, and so every share
 lies in [0, 1] and every difference of shares in [-1, 1].  Estimates are unbiased and may leave those ranges, but only
 by the privacy noise: sampling moves true counts, and true counts stay in range.  Who sends the same cell again and
-again, unrandomised, pushes the other cells' estimates out of range; that is forgery or a broken SDK, and what such
+again, unrandomized, pushes the other cells' estimates out of range; that is forgery or a broken SDK, and what such
 reports say is nothing to act on.
 
-What this does not find: a forger who randomises as devices do is like as many devices.  Therefore reports without an
-attested enrolment never halt anything, whatever they say (`rollouts/decide.py`).
+What this does not find: a forger who randomizes as devices do is like as many devices.  Therefore reports without an
+attested enrollment never halt anything, whatever they say (`rollouts/decide.py`).
 
 Groups of cells are looked at, not single ones only, because a group's noise is less than its cells' sum: every cell,
 every outcome of an arm, every arm, every outcome.  All looks and groups together raise a false alarm with probability

@@ -7,8 +7,8 @@ depend on N, so that the variance of the difference of two arms falls apart into
 
     S   sampling: the sum over both arms of Var(w - R b) / (share of the arm); not divided by the windows, the worst
         case in which a device answers the same in each
-    A   randomised response: each report brings its own noise; sum_j pi_j (sum_c P_jc rho_c^2 - (sum_c P_jc rho_c)^2)
-        / (p - q)^2 with P_jc = q + (p - q) [j = c] (`randomised_response.py`, per report)
+    A   randomized response: each report brings its own noise; sum_j pi_j (sum_c P_jc rho_c^2 - (sum_c P_jc rho_c)^2)
+        / (p - q)^2 with P_jc = q + (p - q) [j = c] (`randomized_response.py`, per report)
     L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2
 
 An effect `mde` is found with probability `power` at the look where all reports are in, when
@@ -44,16 +44,16 @@ MAX_DEVICES = 10**11
 
 
 class Mechanism(StrEnum):
-    """How reports are made private."""
+    """Privacy mechanism of the reports."""
 
     EXACT = "exact"
-    RANDOMISED_RESPONSE = "randomised_response"
+    RANDOMIZED_RESPONSE = "randomized_response"
     TWO_AGGREGATORS = "two_aggregators"
 
 
 @dataclass(frozen=True, eq=False)
 class MetricModel:
-    """What an arm is expected to look like, and which ratio of it is compared.
+    """An arm's expected distribution, and the ratio of it that is compared.
 
     Attributes:
         weights: of each cell in the numerator, [outcomes, bins].
@@ -143,7 +143,7 @@ class PowerModel:
         model: the metric.
         shares: part of the reports in each arm, > 0, summing to 1; the weakest pair with arm 0 is planned for.
         mechanism: how reports are made private.
-        epsilon: privacy loss of one report (randomised response) or one window (aggregators); ignored for EXACT.
+        epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
         alpha: error of the comparison over all looks, in (0, 1); shared by all pairs of arms.
         power: chance to find the effect, in [0.5, 1).
         looks: how many are planned, equally spaced; 0: any number, always valid.
@@ -184,14 +184,14 @@ class PowerModel:
         own = float((per_cell * spread**2).sum())
         self._sampling = own / shares[weakest] + own / shares[0]
         self._per_report = self._per_window = 0.0
-        if mechanism is Mechanism.RANDOMISED_RESPONSE:
+        if mechanism is Mechanism.RANDOMIZED_RESPONSE:
             cells = np.asarray(shares)[:, None, None] * per_cell
             self._per_report = _response_noise(cells.ravel(), rho.ravel(), epsilon)
         elif mechanism is Mechanism.TWO_AGGREGATORS:
             self._per_window = cell_variance(epsilon) * float((rho**2).sum())
 
     def standard_error(self, devices: float, windows: int = 1) -> float:
-        """Return the standard error of the difference with so many devices in all arms together."""
+        """Return the standard error of the difference with `devices` devices in all arms together."""
         return math.sqrt(
             self._sampling / devices
             + self._per_report / (devices * windows)

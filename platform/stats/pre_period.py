@@ -6,7 +6,7 @@ aggregate twice: without the earlier share, as everything else reads it, and as 
 outcomes] that `cuped_difference` takes. A bin stands for its middle. Devices that nothing is known of (bin 0) stand at
 the mean of the others, so that they add nothing to the slope and their number in an arm corrects nothing.
 
-Randomisation makes the earlier share independent of the arm, so the correction adds no bias, whatever the bins stand
+Randomization makes the earlier share independent of the arm, so the correction adds no bias, whatever the bins stand
 for (docs/decisions/0022).
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from alcove.platform.stats.aggregate import Aggregate, FloatArray, regrouped
+from alcove.platform.stats.aggregate import Aggregate, FloatArray, regroup
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.metrics import cuped_difference
@@ -23,7 +23,7 @@ from alcove.registry.policy.layout import HistogramLayout
 
 @dataclass(frozen=True, eq=False)
 class PrePeriod:
-    """What reports say of the devices' earlier answers.
+    """Counts of the devices' earlier answers.
 
     Attributes:
         joint: counts, [arms, pre bins, outcomes]; bin 0 is unknown.
@@ -36,7 +36,7 @@ class PrePeriod:
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What a correction did to one difference.
+    """The effect of the correction on one difference.
 
     Attributes:
         theta: by how much the difference of the accepted shares is corrected, per unit of the earlier shares' own.
@@ -68,7 +68,7 @@ def split_pre_period(aggregate: Aggregate, edges: Sequence[float]) -> tuple[Aggr
     shape = (layout.arms, layout.covariate_bins, layout.outcomes)
     axes = np.array([(cell.arm, cell.covariate, cell.outcome) for cell in cells])
     joint = np.asarray(np.ravel_multi_index(tuple(axes.T), shape), dtype=np.intp)
-    return regrouped(aggregate, plain, without.shape[:3]), PrePeriod(regrouped(aggregate, joint, shape), tuple(edges))
+    return regroup(aggregate, plain, without.shape[:3]), PrePeriod(regroup(aggregate, joint, shape), tuple(edges))
 
 
 def corrected_pairs(
@@ -91,11 +91,11 @@ def corrected_pairs(
     Raises:
         ArgumentError: arms that are not there.
     """
-    found = [_corrected(pre_period, pair, success_outcome, critical_value, reports_per_device) for pair in pairs]
+    found = [_correct(pre_period, pair, success_outcome, critical_value, reports_per_device) for pair in pairs]
     return tuple(pair for pair, _ in found), tuple(adjustment for _, adjustment in found)
 
 
-def _corrected(
+def _correct(
     pre_period: PrePeriod, pair: Difference, success_outcome: int, critical_value: float, reports_per_device: int
 ) -> tuple[Difference, Adjustment | None]:
     joint = pre_period.joint
@@ -112,7 +112,7 @@ def _corrected(
     )
     if found is None:
         return pair, None
-    interval = None if pair.interval is None else found.interval.clipped(-1.0, 1.0)
+    interval = None if pair.interval is None else found.interval.clip(-1.0, 1.0)
     before = found.unadjusted.standard_error
     reduction = 100.0 * (1.0 - (found.standard_error / before) ** 2) if before > 0.0 else 0.0
     after = replace(

@@ -7,7 +7,8 @@
                        less where it is said
 
 The first is read by `estimate`. Latency is read from the answers alone (refused and accepted), because errors and
-fallbacks have none; a ratio from all bins of the outcomes it names. Each difference reaches as far as it is told.
+fallbacks have none; a ratio from all bins of the outcomes it names. The caller gives the critical value of each
+difference.
 """
 
 import math
@@ -30,7 +31,7 @@ _ANSWERS = (Outcome.REFUSED, Outcome.ACCEPTED)
 
 
 class PrimaryKind(StrEnum):
-    """What decides; see the module's docstring."""
+    """Kinds of primary metrics; see the module's docstring."""
 
     ACCEPTED = "accepted"
     LATENCY_MEAN = "latency_mean"
@@ -60,7 +61,7 @@ class Primary:
     is_less_better: bool = False
 
     def __post_init__(self) -> None:
-        self._check_ratio()
+        self._validate_ratio()
         if self.kind is PrimaryKind.LATENCY_QUANTILE:
             if self.quantile is None or not 0.0 < self.quantile < 1.0:
                 raise ArgumentError("quantile", "in (0, 1)", self.quantile)
@@ -69,17 +70,17 @@ class Primary:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it is read from the bins, in ms."""
+        """True where it is read from the bins, in ms."""
         return self.kind in (PrimaryKind.LATENCY_MEAN, PrimaryKind.LATENCY_QUANTILE)
 
     @property
     def is_more_better(self) -> bool:
-        """Whether the arm with the higher value wins."""
+        """True where the arm with the higher value wins."""
         return not (self.is_latency or self.is_less_better)
 
     @property
     def better(self) -> str:
-        """How people say that an arm is better by it."""
+        """The word for an arm that is better by it."""
         if self.kind is PrimaryKind.RATIO:
             above, below = (
                 " + ".join(each.name.lower() for each in side) for side in (self.numerator, self.denominator)
@@ -92,7 +93,7 @@ class Primary:
         """Unit of its differences, with a space before it; "" for shares."""
         return " ms" if self.is_latency else ""
 
-    def _check_ratio(self) -> None:
+    def _validate_ratio(self) -> None:
         above, below = self.numerator, self.denominator
         if self.kind is not PrimaryKind.RATIO:
             for name, value in (("numerator", above), ("denominator", below), ("less_is_better", self.is_less_better)):
@@ -103,8 +104,8 @@ class Primary:
             if not outcomes or len(set(outcomes)) != len(outcomes):
                 raise ArgumentError(name, "one or more outcomes, each once", [each.name.lower() for each in outcomes])
         if not set(above) < set(below):
-            told = [each.name.lower() for each in above]
-            raise ArgumentError("numerator", "some, but not all, of the denominator's outcomes", told)
+            names = [each.name.lower() for each in above]
+            raise ArgumentError("numerator", "some, but not all, of the denominator's outcomes", names)
 
 
 def primary_pairs(
@@ -166,7 +167,7 @@ def primary_pairs(
     )
 
 
-def negated(pair: Difference) -> Difference:
+def negate(pair: Difference) -> Difference:
     """Return the difference with its sign turned: what the rules read where less is better."""
     interval = pair.interval
     return replace(

@@ -73,7 +73,7 @@ class QuantileBounds:
             is_reached = exceeds(counts, total, quantile, alpha=alpha) > 0.0
         self.low = max((edge for edge, fact in zip(edges, is_above, strict=True) if fact), default=0.0)
         self.high = min((edge for edge, fact in zip(edges, is_reached, strict=True) if fact), default=math.inf)
-        self.value = _interpolated(below, size, edges, quantile)
+        self.value = _interpolate(below, size, edges, quantile)
 
 
 def quantile_difference(
@@ -96,7 +96,7 @@ def quantile_difference(
     """
     if not 0.0 < quantile < 1.0:
         raise ArgumentError("quantile", "in (0, 1)", quantile)
-    edges = checked_edges(edges_ms, aggregate.bins)
+    edges = validate_edges(edges_ms, aggregate.bins)
     factor = one_sided_critical_value(reports=aggregate.reports, alpha=alpha / 4.0, planned_reports=planned_reports)
     one, other = (
         QuantileBounds(
@@ -115,7 +115,7 @@ def quantile_difference(
     return one.value - other.value, Interval(one.low - other.high, one.high - other.low)
 
 
-def checked_edges(edges_ms: Sequence[float], bins: int) -> tuple[float, ...]:
+def validate_edges(edges_ms: Sequence[float], bins: int) -> tuple[float, ...]:
     """Return the inner edges of the bins in ms, or raise `ArgumentError`."""
     edges = tuple(float(edge) for edge in edges_ms)
     if len(edges) != bins - 1 or not edges:
@@ -125,7 +125,7 @@ def checked_edges(edges_ms: Sequence[float], bins: int) -> tuple[float, ...]:
     return edges
 
 
-def _interpolated(below: FloatArray, size: float, edges: tuple[float, ...], quantile: float) -> float:
+def _interpolate(below: FloatArray, size: float, edges: tuple[float, ...], quantile: float) -> float:
     """Return the quantile of counts up to each edge; noise may make them fall, so their running maximum is read."""
     reached = np.clip(np.maximum.accumulate(np.concatenate([[0.0], below, [size]])), 0.0, size)
     wanted = quantile * size

@@ -18,7 +18,7 @@ from alcove.platform.domain.catalog_records import (
     Tag,
     ValidationRecord,
 )
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.records import Page, VersionRecord, VersionState
 from alcove.platform.store.catalog_tables import (
     AliasMoveRow,
@@ -45,7 +45,7 @@ __all__ = [
     "get_proposal",
     "last_alias_move",
     "last_validation",
-    "listed",
+    "list_versions",
     "open_proposals",
     "remove_tag",
     "rules_of",
@@ -96,7 +96,7 @@ async def remove_tag(session: AsyncSession, record: VersionRecord, key: str) -> 
     await session.flush()
 
 
-async def listed(session: AsyncSession, records: Sequence[VersionRecord]) -> list[ListedVersion]:
+async def list_versions(session: AsyncSession, records: Sequence[VersionRecord]) -> list[ListedVersion]:
     """Return versions with the tags and aliases that they have now, in the order that was given."""
     if not records:
         return []
@@ -176,11 +176,11 @@ async def get_proposal(session: AsyncSession, proposal_id: str) -> AliasProposal
     """Return the proposal.
 
     Raises:
-        NotFoundError: there is none of this id.
+        ResourceNotFoundError: there is none of this id.
     """
     row = await session.scalar(select(AliasProposalRow).where(AliasProposalRow.proposal_id == proposal_id))
     if row is None:
-        raise NotFoundError("proposal", proposal_id)
+        raise ResourceNotFoundError("proposal", proposal_id)
     return _proposal(row)
 
 
@@ -223,7 +223,7 @@ async def last_validation(session: AsyncSession, record: VersionRecord) -> Valid
 
 
 async def rules_of(session: AsyncSession, feature: str) -> FeatureRules:
-    """Return what versions of a feature are held against now; nothing where nobody set any."""
+    """Return the rules that versions of a feature must meet now; none where none were set."""
     query = select(FeatureRulesRow).where(FeatureRulesRow.feature == feature)
     row = await session.scalar(query.order_by(FeatureRulesRow.sequence.desc()).limit(1))
     if row is None:

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class VersionFactsRow(Base):
-    """What of a version can be searched and sorted, and its state; S7."""
+    """Fields of a version to search and sort by, and its state; S7."""
 
     __tablename__ = "version_facts"
     __table_args__ = (Index("ix_version_facts_version_key", "version_key"),)
@@ -63,7 +63,7 @@ class TagRow(Base):
 
 
 class AliasRow(Base):
-    """Where an alias points to now; S7."""
+    """The present target of an alias; S7."""
 
     __tablename__ = "aliases"
     feature: Mapped[str] = mapped_column(ForeignKey("features.name"), primary_key=True)
@@ -105,7 +105,7 @@ class AliasProposalRow(Base):
 
 
 class ValidationRow(Base):
-    """What a validation found; `checks` is JSON; S6."""
+    """The result of a validation; `checks` is JSON; S6."""
 
     __tablename__ = "validations"
     __table_args__ = (Index("ix_validations_version_sequence", "version_sequence"),)
@@ -118,7 +118,7 @@ class ValidationRow(Base):
 
 
 class FeatureRulesRow(Base):
-    """What versions of a feature are held against, from a moment on; `rules` is JSON; S6."""
+    """The rules that versions of a feature must meet, from a time on; `rules` is JSON; S6."""
 
     __tablename__ = "feature_rules"
     __table_args__ = (Index("ix_feature_rules_feature", "feature"),)

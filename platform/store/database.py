@@ -16,14 +16,14 @@ from alcove.platform.domain.errors import StoreUnavailableError
 from alcove.platform.store.dialects import (
     GUEST_TIMEOUT_MS,
     TREE_LOCK,
+    describe_store_errors,
     join_sqlite,
     open_postgresql,
     open_sqlite,
-    told,
     where_of_url,
 )
 from alcove.platform.store.migrations import HEAD
-from alcove.platform.store.remembered import Remembered
+from alcove.platform.store.version_cache import VersionCache
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
@@ -70,14 +70,14 @@ class Store:
     Attributes:
         where: the file, or server and name of the database; never a password.
         is_shared: whether other servers may use it at the same time.
-        remembered: answers that hold until the next commit.
+        version_cache: answers that hold until the next commit.
     """
 
     def __init__(self, readers: AsyncEngine, searchers: AsyncEngine, writers: AsyncEngine, *, where: str) -> None:
         self._readers = readers
         self._searchers = searchers
         self._writers = writers
-        self.remembered = Remembered(None if readers.dialect.name == "postgresql" else where)
+        self.version_cache = VersionCache(None if readers.dialect.name == "postgresql" else where)
         self.where = where
         self.is_shared = readers.dialect.name == "postgresql"
 
@@ -104,7 +104,7 @@ class Store:
             readers, searchers, writers = open_sqlite(where)
         store = cls(readers, searchers, writers, where=where)
         try:
-            with told(where):
+            with describe_store_errors(where):
                 async with writers.begin() as connection:
                     await connection.run_sync(_migrate)
         except BaseException:
@@ -130,7 +130,7 @@ class Store:
             readers, searchers, writers = join_sqlite(where)
         store = cls(readers, searchers, writers, where=where)
         try:
-            with told(where):
+            with describe_store_errors(where):
                 async with readers.begin() as connection:
                     is_migrated = await connection.run_sync(_is_migrated)
         except BaseException:
@@ -143,7 +143,7 @@ class Store:
 
     async def close(self) -> None:
         """Close all connections."""
-        self.remembered.close()
+        self.version_cache.close()
         for engine in (self._readers, self._searchers, self._writers):
             await engine.dispose()
 
@@ -158,7 +158,7 @@ class Store:
             StoreDamagedError: the database is damaged.
             StoreUnavailableError: it cannot be reached.
         """
-        with told(self.where), span("store read"):
+        with describe_store_errors(self.where), span("store read"):
             engine = self._searchers if is_long else self._readers
             async with AsyncSession(engine, expire_on_commit=False) as session:
                 yield session
@@ -173,7 +173,7 @@ class Store:
             StoreFullError: its disk is full.
             StoreUnavailableError: it cannot be reached; whether the changes were committed is not known.
         """
-        with told(self.where), span("store write"):
+        with describe_store_errors(self.where), span("store write"):
             async with AsyncSession(self._writers, expire_on_commit=False) as session, session.begin():
                 yield session
 
@@ -184,13 +184,13 @@ class Store:
         Raises:
             StoreBusyError, StoreDamagedError, StoreFullError, StoreUnavailableError: as `write`.
         """
-        with told(self.where):
+        with describe_store_errors(self.where):
             async with AsyncSession(self._writers, expire_on_commit=False) as session:
                 yield session
                 await session.flush()  # what the database refuses, it refuses now
 
     @asynccontextmanager
-    async def hold_tree(self) -> AsyncIterator[AsyncConnection | None]:
+    async def hold_repository(self) -> AsyncIterator[AsyncConnection | None]:
         """Keep other servers of this database from changing the tree; None where there can be no others.
 
         The lock lives as long as the connection that is given: who finds it broken has lost the lock.
@@ -202,7 +202,7 @@ class Store:
         if not self.is_shared:
             yield None
             return
-        with told(self.where):
+        with describe_store_errors(self.where):
             # A transaction's lock, not a session's: poolers between us and the server may not keep sessions together.
             async with self._readers.connect() as connection:
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({TREE_LOCK})"))

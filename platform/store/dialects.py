@@ -30,11 +30,20 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
-__all__ = ["BIG", "BUSY_TIMEOUT_MS", "insert", "join_sqlite", "open_postgresql", "open_sqlite", "told", "where_of_url"]
+__all__ = [
+    "BIG",
+    "BUSY_TIMEOUT_MS",
+    "describe_store_errors",
+    "insert",
+    "join_sqlite",
+    "open_postgresql",
+    "open_sqlite",
+    "where_of_url",
+]
 
 BUSY_TIMEOUT_MS: Final = 10_000
 GUEST_TIMEOUT_MS: Final = 1_000  # of a process that lets others go first; in SQLite it does not wait at all
-POOL_CONNECTIONS: Final = 20  # of each server; PostgreSQL admits 100 unless told otherwise
+POOL_CONNECTIONS: Final = 20  # of each server; PostgreSQL admits 100 by default
 SEARCH_CONNECTIONS: Final = 4  # of each server besides, so that who looks through all rows keeps nobody from writing
 # SQLite's integers have 64 bits and its row ids must be called INTEGER; PostgreSQL's have 32, and time ends in 2038.
 BIG: Final = BigInteger().with_variant(Integer, "sqlite")
@@ -199,7 +208,7 @@ def insert(session: AsyncSession, table: type[_T]) -> "sqlite.Insert":
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
+def describe_store_errors(where: str) -> Iterator[None]:
     """Give what the database itself reports a type of ours."""
     try:
         yield
@@ -235,7 +244,7 @@ _SQLITE_KINDS: Final[dict[int, _Kind]] = {
 # By the beginning of an SQLSTATE; the longer ones first.
 _POSTGRESQL_KINDS: Final[dict[str, _Kind]] = {
     "55P03": StoreBusyError,  # lock_timeout
-    "40": StoreBusyError,  # a deadlock or a failed serialisation
+    "40": StoreBusyError,  # a deadlock or a failed serialization
     "53100": StoreFullError,
     "53": StoreUnavailableError,  # too many connections, no memory
     "57P": StoreUnavailableError,  # shut down, or starting

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, replace
 
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.records import (
     ArmRecord,
@@ -89,11 +89,11 @@ async def get_experiment(session: AsyncSession, experiment_id: str) -> Experimen
     """Return the experiment.
 
     Raises:
-        NotFoundError: there is none of this id.
+        ResourceNotFoundError: there is none of this id.
     """
     row = await session.scalar(select(ExperimentRow).where(ExperimentRow.experiment_id == experiment_id))
     if row is None:
-        raise NotFoundError("experiment", experiment_id)
+        raise ResourceNotFoundError("experiment", experiment_id)
     return _record(row)
 
 

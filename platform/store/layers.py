@@ -1,6 +1,6 @@
 """Stores the layers of an app, and the share of its devices that is held out of every experiment."""
 
-from alcove.platform.domain.errors import LayerExistsError, NotFoundError
+from alcove.platform.domain.errors import LayerExistsError, ResourceNotFoundError
 from alcove.platform.domain.records import HoldoutRecord, LayerRecord
 from alcove.platform.store.tables import HoldoutRow, LayerRow
 from sqlalchemy import select
@@ -25,11 +25,11 @@ async def get_layer(session: AsyncSession, app: str, name: str) -> LayerRecord:
     """Return a layer.
 
     Raises:
-        NotFoundError: the app has none of this name.
+        ResourceNotFoundError: the app has none of this name.
     """
     row = await session.get(LayerRow, (app, name))
     if row is None:
-        raise NotFoundError("layer", f"{app}/{name}")
+        raise ResourceNotFoundError("layer", f"{app}/{name}")
     return _layer(row)
 
 
@@ -44,7 +44,7 @@ async def find_holdout(session: AsyncSession, app: str) -> HoldoutRecord | None:
     row = await session.get(HoldoutRow, app)
     if row is None:
         return None
-    return HoldoutRecord(row.app, row.salt, row.share_permyriad, row.revision, row.policy_serial)
+    return HoldoutRecord(row.app, row.salt, row.share_basis_points, row.revision, row.policy_serial)
 
 
 async def save_holdout(session: AsyncSession, record: HoldoutRecord) -> None:

@@ -15,7 +15,7 @@ PAGE: int = 500  # rows in memory; a manifest has some kilobytes
 
 
 class ListedManifest(NamedTuple):
-    """What a row says of a version."""
+    """A version's row."""
 
     feature: str
     version: str
@@ -59,7 +59,7 @@ _SIZES: dict[str, int] = {}  # a number for each version that was ever compared
 
 
 class PublishedDocument(NamedTuple):
-    """What a row says of a "policy" or "halt" that is in the tree, or was until a newer one came."""
+    """The row of a "policy" or "halt" that is in the tree, or was until a newer one came."""
 
     kind: str
     app: str

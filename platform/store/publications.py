@@ -18,9 +18,9 @@ __all__ = [
     "add_publication",
     "halted_apps",
     "last_publication",
+    "list_unpublished",
     "mark_published",
     "policies_newest_first",
-    "unpublished",
 ]
 
 Kind = Literal["policy", "halt"]
@@ -69,7 +69,7 @@ async def policies_newest_first(session: AsyncSession, app: str) -> AsyncIterato
         yield (await session.get_one(PublicationRow, ("policy", app, serial))).document
 
 
-async def unpublished(session: AsyncSession) -> list[Publication]:
+async def list_unpublished(session: AsyncSession) -> list[Publication]:
     """Return what the tree still misses: halts first, then by app and serial."""
     query = select(PublicationRow).where(PublicationRow.is_published.is_(False))
     query = query.order_by(PublicationRow.kind, PublicationRow.app, PublicationRow.serial)

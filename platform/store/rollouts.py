@@ -1,11 +1,11 @@
 """Stores rollouts, and finds those that are on devices.
 
-Plan, proposal and last examination are kept as JSON: nothing searches in them.
+Plan, proposal and last analysis are kept as JSON: nothing searches in them.
 """
 
 from typing import Any
 
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, RolloutPlan
 from alcove.platform.domain.rollouts.machine import LIVE
@@ -25,16 +25,16 @@ __all__ = [
 
 _PLAN = TypeAdapter(RolloutPlan)
 _PROPOSAL = TypeAdapter(Proposal)
-_EXAMINATION = TypeAdapter(AnalysisRecord)
+_ANALYSIS = TypeAdapter(AnalysisRecord)
 _CHANGING = (
     "state",
-    "share_permyriad",
+    "share_basis_points",
     "updated_at_s",
     "policy_serial",
     "audience",
     "stage",
     "stage_started_at_s",
-    "control_permyriad",
+    "control_basis_points",
     "revision",
 )
 
@@ -62,11 +62,11 @@ async def get_rollout(session: AsyncSession, rollout_id: str) -> RolloutRecord:
     """Return the rollout.
 
     Raises:
-        NotFoundError: there is none of this id.
+        ResourceNotFoundError: there is none of this id.
     """
     row = await session.scalar(select(RolloutRow).where(RolloutRow.rollout_id == rollout_id))
     if row is None:
-        raise NotFoundError("rollout", rollout_id)
+        raise ResourceNotFoundError("rollout", rollout_id)
     return _record(row)
 
 
@@ -93,7 +93,7 @@ async def live_rollouts(session: AsyncSession, app: str | None = None) -> list[R
 async def watched_rollouts(session: AsyncSession) -> list[str]:
     """Return the ids of the running rollouts that have a control group."""
     query = select(RolloutRow.rollout_id).where(
-        RolloutRow.state == RolloutState.RUNNING, RolloutRow.control_permyriad > 0
+        RolloutRow.state == RolloutState.RUNNING, RolloutRow.control_basis_points > 0
     )
     return list(await session.scalars(query.order_by(RolloutRow.sequence)))
 
@@ -102,7 +102,7 @@ def _texts(record: RolloutRecord) -> dict[str, str | None]:
     return {
         "plan": _PLAN.dump_json(record.plan).decode(),
         "proposal": None if record.proposal is None else _PROPOSAL.dump_json(record.proposal).decode(),
-        "examination": None if record.examination is None else _EXAMINATION.dump_json(record.examination).decode(),
+        "analysis": None if record.analysis is None else _ANALYSIS.dump_json(record.analysis).decode(),
     }
 
 
@@ -111,5 +111,5 @@ def _record(row: RolloutRow) -> RolloutRecord:
     values["state"] = RolloutState(row.state)
     values["plan"] = _PLAN.validate_json(row.plan)
     values["proposal"] = None if row.proposal is None else _PROPOSAL.validate_json(row.proposal)
-    values["examination"] = None if row.examination is None else _EXAMINATION.validate_json(row.examination)
+    values["analysis"] = None if row.analysis is None else _ANALYSIS.validate_json(row.analysis)
     return RolloutRecord(**values)

@@ -84,7 +84,7 @@ class DefaultRow(Base):
 
 
 class RolloutRow(Base):
-    """A rollout; `plan`, `proposal` and `examination` are JSON; S4."""
+    """A rollout; `plan`, `proposal` and `analysis` are JSON; S4."""
 
     __tablename__ = "rollouts"
     __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
@@ -96,7 +96,7 @@ class RolloutRow(Base):
     manifest_sha256: Mapped[str] = mapped_column(Text)
     salt: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(Text)
-    share_permyriad: Mapped[int]
+    share_basis_points: Mapped[int]
     created_at_s: Mapped[int]
     updated_at_s: Mapped[int]
     policy_serial: Mapped[int]
@@ -104,9 +104,9 @@ class RolloutRow(Base):
     audience: Mapped[str] = mapped_column(Text)
     stage: Mapped[int]
     stage_started_at_s: Mapped[int]
-    control_permyriad: Mapped[int]
+    control_basis_points: Mapped[int]
     proposal: Mapped[str | None] = mapped_column(Text)
-    examination: Mapped[str | None] = mapped_column(Text)
+    analysis: Mapped[str | None] = mapped_column(Text)
     revision: Mapped[int]
 
 
@@ -160,7 +160,7 @@ class HoldoutRow(Base):
     __tablename__ = "holdouts"
     app: Mapped[str] = mapped_column(Text, primary_key=True)
     salt: Mapped[str] = mapped_column(Text)
-    share_permyriad: Mapped[int]
+    share_basis_points: Mapped[int]
     revision: Mapped[int]
     policy_serial: Mapped[int]
 
@@ -202,7 +202,7 @@ class TokenRow(Base):
 
 
 class ReportCountRow(Base):
-    """How many reports named a cell; S2."""
+    """The number of reports that named a cell; S2."""
 
     __tablename__ = "report_counts"
     task_id: Mapped[str] = mapped_column(Text, primary_key=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.store.tables import TokenRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -51,11 +51,11 @@ async def revoke_token(session: AsyncSession, token_id: str, now_s: int) -> Toke
     """Revoke a token from now on; one that was revoked before stays as it was.
 
     Raises:
-        NotFoundError: there is none of this id.
+        ResourceNotFoundError: there is none of this id.
     """
     row = await session.get(TokenRow, token_id)
     if row is None:
-        raise NotFoundError("token", token_id)
+        raise ResourceNotFoundError("token", token_id)
     if row.revoked_at_s is None:
         row.revoked_at_s = now_s
     await session.flush()

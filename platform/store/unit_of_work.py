@@ -15,19 +15,19 @@ class UnitOfWork:
     """A mutation under way.
 
     Attributes:
-        session: its transaction; committed by whoever opened it.
+        session: its transaction; committed by its opener.
         principal: who asked, as audited.
         now_s: when, seconds since 1970-01-01 UTC.
-        floors: lowest version of each feature that its team still lets run; features without a floor are absent.
-        lifts: what the team that owns each feature has lifted of halts.
+        min_versions: lowest version of each feature that its team still lets run; features without a floor are absent.
+        reinstatements: what the team that owns each feature has lifted of halts.
         decided: (kind, app) of documents that the change decided; they are published after the commit.
     """
 
     session: AsyncSession
     principal: str
     now_s: int
-    floors: Mapping[str, str] = field(default_factory=dict)
-    lifts: Mapping[str, tuple[Reinstatement, ...]] = field(default_factory=dict)
+    min_versions: Mapping[str, str] = field(default_factory=dict)
+    reinstatements: Mapping[str, tuple[Reinstatement, ...]] = field(default_factory=dict)
     decided: set[tuple[str, str]] = field(default_factory=set)
 
     async def audit(self, action: str, subject: str, **details: object) -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from alcove.platform.domain.catalog.names import sort_key
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.limits import SEARCH_TEXT_LENGTH
 from alcove.platform.domain.records import VariantRecord, VersionRecord, VersionState
 from alcove.platform.store.catalog_tables import VersionFactsRow
@@ -90,11 +90,11 @@ async def get_version(session: AsyncSession, feature: str, version: str) -> Vers
     """Return the version.
 
     Raises:
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
     """
     record = await find_version(session, feature, version)
     if record is None:
-        raise NotFoundError("version", f"{feature} {version}")
+        raise ResourceNotFoundError("version", f"{feature} {version}")
     return record
 
 

@@ -42,7 +42,7 @@ _Kind = Callable[["_Target"], Awaitable[None]]
 
 
 class _Target:
-    """What is flooded, and what was done to it."""
+    """The target of a flood, and counts of what was sent."""
 
     def __init__(self, http_url: str, grpc_address: str) -> None:
         parts = urllib.parse.urlsplit(http_url)
@@ -206,7 +206,7 @@ def _call_head(path: str) -> bytes:
 
 
 class _PartialMessage:
-    """One connection that sends a call's message but for its last byte, as fast as the server's windows let it."""
+    """One connection that sends a call's message except its last byte, as fast as the server's windows let it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: _Target) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Is the process that a program is checked in, with the worst program: it does what the variant's name says.
+"""Replaces the process that checks a program by a hostile one: it does what the variant's name says.
 
 The confinement is the real one.  Each deed says what came of it, if it can.
 """
@@ -75,17 +75,17 @@ def _crash() -> str:
     return "survived"
 
 
-def _tried(deed: Callable[[], object]) -> Callable[[], str]:
+def _attempt(deed: Callable[[], object]) -> Callable[[], str]:
     """Return a deed that says what stopped it."""
 
-    def tried() -> str:
+    def attempt() -> str:
         try:
             deed()
         except (OSError, RuntimeError, ValueError) as error:
             return f"stopped: {error}"
         return "done"
 
-    return tried
+    return attempt
 
 
 def _fork() -> None:
@@ -104,29 +104,29 @@ DEEDS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "talk-deeply": _talk_deeply,
         "die": _die,
         "crash": _crash,
-        "read-a-file": _tried(lambda: Path("/etc/passwd").read_bytes()),
-        "write-a-file": _tried(lambda: Path("/tmp/alcove-was-here").write_text("x", encoding="ascii")),  # noqa: S108
-        "list-a-folder": _tried(lambda: os.listdir("/")),  # noqa: PTH208
-        "look-at-a-file": _tried(lambda: Path("/etc/passwd").stat()),
-        "remove-a-file": _tried(lambda: Path("/tmp/alcove-is-not-here").unlink()),  # noqa: S108
-        "write-what-is-open": _tried(lambda: os.write(_opened(), b"x")),
-        "open-a-socket": _tried(lambda: socket.socket(socket.AF_INET)),
-        "open-a-local-socket": _tried(lambda: socket.socket(socket.AF_UNIX)),
-        "make-a-pair-of-sockets": _tried(socket.socketpair),
-        "fork": _tried(_fork),
-        "run-a-shell": _tried(lambda: subprocess.run(["/bin/true"], check=True)),
-        "kill-the-parent": _tried(lambda: os.kill(os.getppid(), signal.SIGKILL)),
-        "signal-the-parent": _tried(lambda: _signal(_PARENT)),
-        "signal-everybody": _tried(lambda: _signal(*range(2, os.getpid()))),
-        "raise-a-limit": _tried(lambda: __import__("resource").setrlimit(0, (-1, -1))),
-        "trace-the-parent": _tried(lambda: _call(101)),
-        "become-another": _tried(lambda: os.setuid(12345)),
-        "start-a-thread": _tried(lambda: threading.Thread(target=int).start()),
+        "read-a-file": _attempt(lambda: Path("/etc/passwd").read_bytes()),
+        "write-a-file": _attempt(lambda: Path("/tmp/alcove-was-here").write_text("x", encoding="ascii")),  # noqa: S108
+        "list-a-folder": _attempt(lambda: os.listdir("/")),  # noqa: PTH208
+        "look-at-a-file": _attempt(lambda: Path("/etc/passwd").stat()),
+        "remove-a-file": _attempt(lambda: Path("/tmp/alcove-is-not-here").unlink()),  # noqa: S108
+        "write-what-is-open": _attempt(lambda: os.write(_open_file(), b"x")),
+        "open-a-socket": _attempt(lambda: socket.socket(socket.AF_INET)),
+        "open-a-local-socket": _attempt(lambda: socket.socket(socket.AF_UNIX)),
+        "make-a-pair-of-sockets": _attempt(socket.socketpair),
+        "fork": _attempt(_fork),
+        "run-a-shell": _attempt(lambda: subprocess.run(["/bin/true"], check=True)),
+        "kill-the-parent": _attempt(lambda: os.kill(os.getppid(), signal.SIGKILL)),
+        "signal-the-parent": _attempt(lambda: _signal(_PARENT)),
+        "signal-everybody": _attempt(lambda: _signal(*range(2, os.getpid()))),
+        "raise-a-limit": _attempt(lambda: __import__("resource").setrlimit(0, (-1, -1))),
+        "trace-the-parent": _attempt(lambda: _call(101)),
+        "become-another": _attempt(lambda: os.setuid(12345)),
+        "start-a-thread": _attempt(lambda: threading.Thread(target=int).start()),
     }
 )
 
 
-def _opened() -> int:
+def _open_file() -> int:
     return max(_DESCRIPTORS.values())
 
 
@@ -161,8 +161,8 @@ def _answer(
     said: SimpleQueue[str] = SimpleQueue()
 
     def try_all() -> None:
-        tried = {name: deed() for name, deed in DEEDS.items() if deed.__qualname__.startswith("_tried")}
-        said.put(json.dumps(tried))
+        attempt = {name: deed() for name, deed in DEEDS.items() if deed.__qualname__.startswith("_attempt")}
+        said.put(json.dumps(attempt))
 
     with alarm.after(0, try_all):
         return {"refused": said.get(timeout=30)}

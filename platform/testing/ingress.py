@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.machine import mark_started
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.ingress.serve import Ingress, listen_http, run_ingress
@@ -43,10 +43,10 @@ class RunningIngress:
 
     @property
     def port(self) -> int:
-        """Where it listens, on 127.0.0.1."""
+        """Its port on 127.0.0.1."""
         return int(self.ingress.http_url.rpartition(":")[2])
 
-    async def counted(self) -> int:
+    async def count_reports(self) -> int:
         """Return how many reports the database holds of the task."""
         async with self.store.read() as session:
             return sum(await cell_counts(session, self.task.task_id, self.task.cell_count))
@@ -85,7 +85,7 @@ async def run_experiment(store: Store, experiment_id: str = "ex-1", *, begun_s: 
                 session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64,
                 manifest=b'{"variants":[]}', published_at_s=1,
             )  # fmt: skip
-        running = started(
+        running = mark_started(
             await add_experiment(session, draft), now_s=SYSTEM_CLOCK.now_s() if begun_s is None else begun_s
         )
         await save_experiment(session, running)
@@ -115,5 +115,5 @@ async def ask(port: int, request: bytes, *, source: str = "127.0.0.1") -> tuple[
 def post(body: bytes, *headers: str, length: int | None = None) -> bytes:
     """Return a POST of reports with these headers, a device's own where none is given."""
     lines = headers or ("Content-Type: application/octet-stream",)
-    told = f"Content-Length: {len(body) if length is None else length}"
-    return "\r\n".join(["POST /reports HTTP/1.1", "Host: a", *lines, told, "", ""]).encode() + body
+    length_header = f"Content-Length: {len(body) if length is None else length}"
+    return "\r\n".join(["POST /reports HTTP/1.1", "Host: a", *lines, length_header, "", ""]).encode() + body

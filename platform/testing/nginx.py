@@ -35,7 +35,7 @@ def running_nginx(folder: Path, tree: Path, upstream: str, *, is_limited: bool =
     """
     port = _free_port()
     path, log = folder / "nginx.conf", folder / "nginx.log"
-    text = _configured(folder, tree, port, upstream)
+    text = _write_configuration(folder, tree, port, upstream)
     lines = [
         line for line in text.splitlines() if is_limited or not line.strip().startswith(("limit_conn ", "limit_req "))
     ]
@@ -51,7 +51,7 @@ def running_nginx(folder: Path, tree: Path, upstream: str, *, is_limited: bool =
         process.wait(START_S)
 
 
-def _configured(folder: Path, tree: Path, port: int, upstream: str) -> str:
+def _write_configuration(folder: Path, tree: Path, port: int, upstream: str) -> str:
     text = NGINX_CONFIGURATION.read_text(encoding="utf-8")
     temporary = "".join(f"    {part}_temp_path {folder}/{part};\n" for part in _PARTS)
     for old, new in {

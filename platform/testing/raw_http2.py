@@ -1,4 +1,4 @@
-"""Speaks just enough HTTP/2 to misbehave: calls that begin and do not go on, which no gRPC client can make.
+"""Speaks just enough HTTP/2 to misbehave: calls that begin and do not continue, which no gRPC client can make.
 
 A caller of its own for each connection; nothing is read unless it is asked for.
 """
@@ -56,7 +56,7 @@ class RawConnection:
 
     Args:
         address: "host:port".
-        window_bytes: what the server may send on each stream before it is told to go on.
+        window_bytes: what the server may send on each stream before it may continue.
         timeout_s: of each read and write.
     """
 

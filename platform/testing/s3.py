@@ -78,7 +78,7 @@ class S3Server:
         return f"s3://{name}"
 
     def environment(self) -> dict[str, str]:
-        """Return what must be in the environment of whoever uses it."""
+        """Return the environment variables that its clients need."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",

@@ -1,4 +1,4 @@
-"""moto's server, whose buckets can be told to be full: `python -m alcove.platform.testing.s3_server`.
+"""Runs moto's server, whose buckets can be set to be full: `python -m alcove.platform.testing.s3_server`.
 
 PUT /-full/NAME: from now on the bucket takes no object; DELETE /-full/NAME: it does again.  The refusal is MinIO's
 (cmd/api-errors.go, `XMinioStorageFull`, status 507).

@@ -117,7 +117,7 @@ class ServerWorld:
         folders = ["--data-dir", str(self.data_dir), "--online-keys", str(self.online_keys)]
         # All devices of a test have one address, which is limited where a test says so.
         ports = ["--grpc-port", "0", "--http-port", "0", "--behind-proxy", "127.0.0.1,::1"]
-        module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.pretend_server"]
+        module = [sys.executable, "-W", "error", "-m", "alcove.platform.testing.fake_server"]
         database = [] if self.database is None else ["--database-url", self.database]
         return [*module, *note, *drop, *folders, *database, *ports, *options]
 

@@ -2,7 +2,7 @@
 
 `HostileTrees` holds one registry with a past (two states, floors, bins, halts) and all of its keys.  From a seed it
 makes a case: which keys are stolen, what is signed with them, what is served in which place, and in which order a
-device reads.  `HostileTrees.judge` has a device read it, and tells what it took that these keys may not set:
+device reads.  `HostileTrees.audit` has a device read it, and tells what it took that these keys may not set:
 
 - every role that is trusted says what its owner once signed, or its key is stolen; and anything but a timestamp needs
   the keys of snapshot and timestamp besides;
@@ -14,7 +14,7 @@ Bytes are made from plain JSON, not with the library's classes, so that every fi
 one attack that got through before there were `rules.py`.
 """
 
-from alcove.registry.hostile_trees.judge import HostileTrees, run_cases
-from alcove.registry.hostile_trees.shadow import Shadow
+from alcove.registry.hostile_trees.attacker import Shadow
+from alcove.registry.hostile_trees.audit import HostileTrees, run_cases
 
 __all__ = ["HostileTrees", "Shadow", "run_cases"]

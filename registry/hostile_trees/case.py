@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a device made of one case.
+    """The outcome of one case on a device.
 
     Attributes:
         findings: what it took that the stolen keys may not set; empty for a device that holds.

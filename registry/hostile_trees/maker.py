@@ -23,8 +23,8 @@ from alcove.registry.hostile_trees.case import (
 )
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import manifest_path
-from alcove.registry.min_versions import FIELD as FLOORS
-from alcove.registry.reinstatements import FIELD as LIFTS
+from alcove.registry.min_versions import FIELD as MIN_VERSIONS
+from alcove.registry.reinstatements import FIELD as REINSTATEMENTS
 from alcove.registry.signed_time import utc
 from securesystemslib.formats import encode_canonical
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from alcove.registry._tuf import (
         Signer,
     )
-    from alcove.registry.hostile_trees.judge import HostileTrees
+    from alcove.registry.hostile_trees.audit import HostileTrees
 
 
 class Maker:
@@ -189,10 +189,12 @@ class Maker:
 
     def _set_teams_fields(self, signed: Json) -> None:
         chance = self.chance
-        signed[FLOORS] = chance.choice(({}, {FEATURE: "0.0.1"}, {FEATURE: "9.9.9"}, {"bandwidth": "0.0.1"}))
+        signed[MIN_VERSIONS] = chance.choice(({}, {FEATURE: "0.0.1"}, {FEATURE: "9.9.9"}, {"bandwidth": "0.0.1"}))
         ref = self.trees.past.first_halt.halted[0].version.manifest_sha256
         lift = {"app": APP, "feature": FEATURE, "manifest_sha256": ref, "serial": chance.choice((1, 2, 99))}
-        signed[LIFTS] = chance.choice(([], [lift], [{"app": APP, "feature": "bandwidth", "serial": 99}], [lift, lift]))
+        signed[REINSTATEMENTS] = chance.choice(
+            ([], [lift], [{"app": APP, "feature": "bandwidth", "serial": 99}], [lift, lift])
+        )
 
     def _redate(self, signed: Json) -> None:
         now_s = self.trees.past.world.clock.now_s()

@@ -82,7 +82,7 @@ class Step:
     Attributes:
         subject: what it is about, such as "experiment ex-1".
         check: the question.
-        passed: whether the way goes on here; False: this part of the policy does not choose.
+        passed: whether the resolution continues here; False: this part of the policy does not choose.
         detail: with the bound and the value.
     """
 
@@ -94,7 +94,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What one device runs for one feature, and why.
+    """The version that one device runs for one feature, and the reason.
 
     Attributes:
         version: the version to run.
@@ -130,19 +130,19 @@ def bucket(secret: bytes, salt: str) -> int:
 
 def arm_ranges(experiment: ExperimentPolicy) -> tuple[range, ...]:
     """Return each arm's buckets: the control at the top, the others one after another from 0."""
-    control = experiment.arms[0].share_permyriad
+    control = experiment.arms[0].share_basis_points
     ranges = [range(POLICY_BUCKETS - control, POLICY_BUCKETS)]
     start = 0
     for arm in experiment.arms[1:]:
-        ranges.append(range(start, start + arm.share_permyriad))
-        start += arm.share_permyriad
+        ranges.append(range(start, start + arm.share_basis_points))
+        start += arm.share_basis_points
     return tuple(ranges)
 
 
 def rollout_ranges(rollout: RolloutPolicy) -> tuple[range, range]:
     """Return the buckets of control and treatment: the control at the top, the treatment from 0."""
-    top = range(POLICY_BUCKETS - rollout.control_permyriad, POLICY_BUCKETS)
-    return top, range(rollout.share_permyriad)
+    top = range(POLICY_BUCKETS - rollout.control_basis_points, POLICY_BUCKETS)
+    return top, range(rollout.share_basis_points)
 
 
 def resolve(
@@ -205,7 +205,7 @@ class Candidate:
 
     @property
     def audience(self) -> Audience | None:
-        """Who may be in it; None for everybody."""
+        """Devices that may be in it; None for all."""
         return None if self.part is None else self.part.audience
 
 
@@ -301,10 +301,10 @@ def _is_held_out(policy: Policy, device: _Device) -> bool:
     if holdout is None:
         return False
     number = bucket(device.secret, holdout.salt)
-    is_held_out = number < holdout.share_permyriad
+    is_held_out = number < holdout.share_basis_points
     if device.note is not None:
         where = "in" if is_held_out else "not in"
-        detail = f"bucket {number} is {where} [0, {holdout.share_permyriad})"
+        detail = f"bucket {number} is {where} [0, {holdout.share_basis_points})"
         device.note(Step(f"holdout of {policy.app}", Check.HOLDOUT, not is_held_out, detail))
     return is_held_out
 
@@ -348,7 +348,7 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
 def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
     """Return the treatment's version, or the default for its control.
 
-    With the default halted there is nothing to compare with: the treatment goes on, and nobody is in an arm.
+    With the default halted there is nothing to compare with: the treatment continues, and no device is in an arm.
     """
     rollout, note = rules.rollout, device.note
     if rollout is None:
@@ -360,7 +360,7 @@ def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
         return None
     if rollout.audience is not None and not _is_addressed(subject, rollout, device):
         return None
-    is_compared = rollout.task is not None or rollout.control_permyriad > 0
+    is_compared = rollout.task is not None or rollout.control_basis_points > 0
     is_compared = is_compared and rules.default.manifest_sha256 not in device.halted
     number = bucket(device.secret, rollout.salt)
     control, treatment = rollout_ranges(rollout)

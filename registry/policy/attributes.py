@@ -28,7 +28,7 @@ __all__ = [
     "app_version_text",
     "coarse",
     "memory_step",
-    "spelled",
+    "spell",
 ]
 
 OSES: Final = ("android", "chromeos", "ios", "ipados", "linux", "macos", "other", "tvos", "watchos", "web", "windows")
@@ -37,7 +37,7 @@ OSES: Final = ("android", "chromeos", "ios", "ipados", "linux", "macos", "other"
 MEMORY_STEPS_MB: Final = (
     0, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 65_536, 131_072,
 )  # fmt: skip
-"""Megabytes of memory between which devices are not told apart: what phones and computers are sold with."""
+"""Megabytes of memory between which devices are not distinguished: what phones and computers are sold with."""
 
 _PARTS: Final = 4
 _BASE: Final = APP_VERSION_PART_MAX + 1
@@ -64,7 +64,7 @@ RANGED: Final = {"app_version": VERSION_NUMBERS, "memory_mb": MEMORY_MAX_MB + 1}
 
 @dataclass(frozen=True)
 class DeviceAttributes:
-    """What an app knows of its device; None for what it does not know or say: no audience that asks for it matches.
+    """Attributes of an app's device; None for those it does not know or give: no audience that asks for one matches.
 
     Attributes:
         app_version: of the app, one to four numbers such as "2.1".
@@ -90,7 +90,7 @@ class DeviceAttributes:
         for name in ATTRIBUTES:
             value = getattr(self, name)
             if value is not None:
-                value = spelled(name, value)
+                value = spell(name, value)
                 object.__setattr__(self, name, value)
                 values[name] = app_version_number(str(value)) if name == "app_version" else value
         object.__setattr__(self, "_values", values)
@@ -118,7 +118,7 @@ def memory_step(memory_mb: int) -> int:
     return MEMORY_STEPS_MB[bisect_right(MEMORY_STEPS_MB, memory_mb) - 1]
 
 
-def spelled(attribute: str, value: object) -> str | int:
+def spell(attribute: str, value: object) -> str | int:
     """Return a value in the one spelling that its attribute has.
 
     Raises:

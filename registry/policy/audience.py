@@ -27,7 +27,7 @@ from alcove.registry.policy.attributes import (
     DeviceAttributes,
     app_version_number,
     app_version_text,
-    spelled,
+    spell,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ Constraint = Interval | Choice
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who may take part; made by `interval`, `choice` and `both`, or read from a document or from text.
+    """A set of devices; made by `interval`, `choice` and `both`, or read from a document or from text.
 
     Attributes:
         constraints: by attribute, in alphabetical order; at least one.
@@ -150,11 +150,11 @@ def choice(attribute: str, *, among: Iterable[str] | None = None, without: Itera
         raise UnknownAttributeError(attribute, known=ATTRIBUTES)
     if attribute in RANGED:
         raise AttributeValueError(attribute, expected="a number; it is compared with <, <=, >, >= or ==", value="a set")
-    wanted = None if among is None else {str(spelled(attribute, word)) for word in among}
-    barred = {str(spelled(attribute, word)) for word in without}
+    wanted = None if among is None else {str(spell(attribute, word)) for word in among}
+    barred = {str(spell(attribute, word)) for word in without}
     if wanted is None and not barred:
         raise AttributeValueError(attribute, expected="held to at least one word", value=())
-    return Audience(((attribute, _bounded(attribute, _canonical(attribute, wanted, barred))),))
+    return Audience(((attribute, _limit(attribute, _canonical(attribute, wanted, barred))),))
 
 
 def both(first: Audience, second: Audience) -> Audience:
@@ -164,10 +164,10 @@ def both(first: Audience, second: Audience) -> Audience:
         EmptyAudienceError: there is none.
         AttributeValueError: more words of one attribute than an audience may name.
     """
-    result = _combined(first, second)
+    result = _combine(first, second)
     for name, constraint in result.constraints:
         if isinstance(constraint, Choice):
-            _bounded(name, constraint)
+            _limit(name, constraint)
     return result
 
 
@@ -177,7 +177,7 @@ def overlap_witness(first: Audience | None, second: Audience | None) -> DeviceAt
         some = first or second
         return DeviceAttributes() if some is None else some.witness()
     try:
-        return _combined(first, second).witness()
+        return _combine(first, second).witness()
     except EmptyAudienceError:
         return None
 
@@ -190,10 +190,10 @@ def overlaps(first: Audience | None, second: Audience | None) -> bool:
     return all(name not in other or _do_meet(constraint, other[name]) for name, constraint in first.constraints)
 
 
-def _combined(first: Audience, second: Audience) -> Audience:
+def _combine(first: Audience, second: Audience) -> Audience:
     merged = dict(first.constraints)
     for name, constraint in second.constraints:
-        merged[name] = constraint if name not in merged else _merged(name, merged[name], constraint)
+        merged[name] = constraint if name not in merged else _merge(name, merged[name], constraint)
     return Audience(tuple(sorted(merged.items())))
 
 
@@ -225,14 +225,14 @@ def _canonical(name: str, among: set[str] | None, without: set[str]) -> Choice:
     return Choice(tuple(sorted(left)), tuple(sorted(cut)))
 
 
-def _bounded(name: str, result: Choice) -> Choice:
+def _limit(name: str, result: Choice) -> Choice:
     for words in (result.among or (), result.without):
         if len(words) > AUDIENCE_VALUES_MAX:
             raise AttributeValueError(name, expected=f"held to at most {AUDIENCE_VALUES_MAX} words", value=len(words))
     return result
 
 
-def _merged(name: str, first: Constraint, second: Constraint) -> Constraint:
+def _merge(name: str, first: Constraint, second: Constraint) -> Constraint:
     if isinstance(first, Interval) and isinstance(second, Interval):
         low, high = max(first.low, second.low), min(first.high, second.high)
         if low >= high:
@@ -254,7 +254,7 @@ def _merged(name: str, first: Constraint, second: Constraint) -> Constraint:
 
 
 def _do_meet(first: Constraint, second: Constraint) -> bool:
-    """Tell whether one value can meet both; the rule of `_merged` without making the result."""
+    """Tell whether one value can meet both; the rule of `_merge` without making the result."""
     if isinstance(first, Interval) and isinstance(second, Interval):
         return max(first.low, second.low) < min(first.high, second.high)
     if not isinstance(first, Choice) or not isinstance(second, Choice):
@@ -324,5 +324,5 @@ def _from_json(name: object, value: object) -> Constraint:
 
 def _number(attribute: str, value: object) -> int:
     """Return the number of a version or of megabytes as a document writes it."""
-    text = spelled(attribute, value)
+    text = spell(attribute, value)
     return app_version_number(text) if isinstance(text, str) else text

@@ -23,7 +23,7 @@ from alcove.registry.policy.attributes import (
     RANGED,
     DeviceAttributes,
     app_version_number,
-    spelled,
+    spell,
 )
 from alcove.registry.policy.audience import Audience, both, choice, interval
 
@@ -108,7 +108,7 @@ class _Parser:
         signs = _ORDERED if name.text in RANGED else (*_NAMED, "in", "not in")
         sign = self._take(f"one of {' '.join(signs)}", lambda token: token.text in signs or self._is_not(token, signs))
         if name.text in RANGED:
-            return _compared(name.text, sign.text, self._number(name.text))
+            return _compare(name.text, sign.text, self._number(name.text))
         is_barred = sign.text in ("!=", "not")
         if sign.text == "not":
             self._take("'in'", lambda token: token.text == "in")
@@ -128,7 +128,7 @@ class _Parser:
 
     def _word(self, name: str) -> str:
         token = self._take(f"a value of {name}", lambda token: token.is_word)
-        word = str(spelled(name, token.text))
+        word = str(spell(name, token.text))
         if name == "os" and word not in OSES:
             raise AttributeValueError(name, expected=f"one of {', '.join(OSES)}", value=word)
         return word
@@ -150,10 +150,10 @@ class _Parser:
 def _value(name: str, text: str) -> str | int:
     """Return a value as written in text."""
     is_number = name == "memory_mb" and text.isascii() and text.isdigit() and len(text) <= len(str(RANGED[name]))
-    return spelled(name, int(text) if is_number else text)
+    return spell(name, int(text) if is_number else text)
 
 
-def _compared(name: str, sign: str, number: int) -> Audience:
+def _compare(name: str, sign: str, number: int) -> Audience:
     low = {"==": number, ">=": number, ">": number + 1}.get(sign, 0)
     high = {"==": number + 1, "<": number, "<=": number + 1}.get(sign)
     return interval(name, low=low, high=high)

@@ -3,7 +3,7 @@
 Invariants (checked at construction, so also on every read):
 
 - I1  Every version that a feature's policy names is at or above its `min_version`.
-- I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 permyriad.
+- I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 basis points.
 - I3  A task's id is the digest of everything else it says; it counts as many arms as its experiment has.
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
 - I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
@@ -48,7 +48,10 @@ from pydantic import (
     model_validator,
 )
 
-Permyriad = Annotated[int, Field(strict=True, ge=0, le=limits.POLICY_BUCKETS)]
+BasisPoints = Annotated[int, Field(strict=True, ge=0, le=limits.POLICY_BUCKETS)]
+# The documents' own words for these two fields; golden files and devices hold them.
+_SHARE = Field(validation_alias="share_permyriad", serialization_alias="share_permyriad")
+_CONTROL = Field(validation_alias="control_permyriad", serialization_alias="control_permyriad")
 Serial = Annotated[int, Field(strict=True, ge=1, le=limits.SERIAL_MAX)]
 # One spelling for each number: no leading or trailing zero.
 Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
@@ -97,7 +100,7 @@ class TaskTerms(Part):
 
     @field_validator("latency_edges_ms")
     @classmethod
-    def _check_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+    def _validate_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
         for edge in edges:
             if not 0 < edge <= limits.LATENCY_EDGE_MAX_MS or round(edge * _MICROSECONDS) / _MICROSECONDS != edge:
                 msg = f"a latency edge is a whole number of microseconds up to {limits.LATENCY_EDGE_MAX_MS} ms: {edge}"
@@ -109,7 +112,7 @@ class TaskTerms(Part):
 
     @field_validator("pre_edges")
     @classmethod
-    def _check_pre_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+    def _validate_pre_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
         for edge in edges:
             if not 0 < edge < 1 or round(edge * limits.POLICY_BUCKETS) / limits.POLICY_BUCKETS != edge:
                 msg = f"an edge of the earlier share is a whole number of 1/10 000 between 0 and 1: {edge}"
@@ -128,7 +131,7 @@ class TaskTerms(Part):
         return [f"0.{round(edge * limits.POLICY_BUCKETS):04d}".rstrip("0") for edge in edges]
 
     @model_validator(mode="after")
-    def _check_terms(self) -> Self:
+    def _validate_terms(self) -> Self:
         if not 0 < self.epsilon_fraction <= limits.EPSILON_MAX:
             msg = f"epsilon must be in (0, {limits.EPSILON_MAX}], got {self.epsilon}"
             raise ValueError(msg)
@@ -164,14 +167,15 @@ class TaskTerms(Part):
 
 
 class TaskPolicy(TaskTerms):
-    """What a device of an experiment may report in each window: one cell of arm, outcome, latency and earlier share.
+    """The report of an experiment's device in each window: one cell of arm, outcome, latency and earlier share.
 
     Attributes:
         task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
         experiment_id: the experiment or rollout that it measures.
         epsilon: privacy loss of one report, decimal text.
         arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
-        outcome_count: outcomes told apart, numbered as in `Outcome`; a device drops what is numbered higher.
+        outcome_count: outcomes that are distinguished, numbered as in `Outcome`; a device drops what is numbered
+            higher.
         latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
@@ -182,7 +186,7 @@ class TaskPolicy(TaskTerms):
     task_id: Digest
 
     @model_validator(mode="after")
-    def _check_id(self) -> Self:
+    def _validate_id(self) -> Self:
         expected = self.digest()
         if self.task_id != expected:
             msg = f"task_id must be the digest of the task, {expected}, got {self.task_id}"
@@ -261,9 +265,9 @@ class RolloutPolicy(Part):
     Attributes:
         id: of the rollout.
         salt: of its buckets.
-        version: where the treatment goes: buckets [0, share_permyriad).
-        share_permyriad: treatment, in 1/10 000 of the devices.
-        control_permyriad: control, in 1/10 000: buckets [10 000 - control_permyriad, 10 000) run the default.
+        version: where the treatment goes: buckets [0, share_basis_points).
+        share_basis_points: treatment, in 1/10 000 of the devices.
+        control_basis_points: control, in 1/10 000: buckets [10 000 - control_basis_points, 10 000) run the default.
         audience: who may be in either; None for everybody.
         task: what devices of both report; arm 0 is the control, arm 1 the treatment.
         own_arm: both versions are too large to have every device fetch both; downloads tell its arm.
@@ -272,15 +276,15 @@ class RolloutPolicy(Part):
     id: Identifier
     salt: Identifier
     version: VersionRef
-    share_permyriad: Permyriad
-    control_permyriad: Permyriad = 0
+    share_basis_points: Annotated[BasisPoints, _SHARE]
+    control_basis_points: Annotated[BasisPoints, _CONTROL] = 0
     audience: AudienceField | None = None
     task: TaskPolicy | None = None
     own_arm: bool = False
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        total = self.share_permyriad + self.control_permyriad
+    def _validate(self) -> Self:
+        total = self.share_basis_points + self.control_basis_points
         if total > limits.POLICY_BUCKETS:
             msg = f"treatment and control of rollout {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
             raise ValueError(msg)
@@ -299,18 +303,18 @@ class Arm(Part):
 
     name: Identifier
     version: VersionRef
-    share_permyriad: Permyriad
+    share_basis_points: Annotated[BasisPoints, _SHARE]
 
 
 class Segment(Part):
     """A part of a layer: the devices whose bucket of the layer's salt is in [first, first + count)."""
 
     layer: Identifier
-    first: Permyriad
+    first: BasisPoints
     count: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         if self.first + self.count > limits.POLICY_BUCKETS:
             end = self.first + self.count
             msg = f"the segment of layer {self.layer} ends at {end}, at most {limits.POLICY_BUCKETS}"
@@ -345,12 +349,12 @@ class ExperimentPolicy(Part):
     own_arm: bool = False
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         names = [arm.name for arm in self.arms]
         if len(set(names)) != len(names):
             msg = f"arms of experiment {self.id} must have distinct names, got {names}"
             raise ValueError(msg)
-        total = sum(arm.share_permyriad for arm in self.arms)
+        total = sum(arm.share_basis_points for arm in self.arms)
         if total > limits.POLICY_BUCKETS:
             msg = f"shares of experiment {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
             raise ValueError(msg)
@@ -364,7 +368,7 @@ class ExperimentPolicy(Part):
 
 
 class FeaturePolicy(Part):
-    """What devices run for one feature.
+    """The versions that devices run for one feature.
 
     Attributes:
         min_version: the floor; nothing below it may be named.
@@ -379,14 +383,14 @@ class FeaturePolicy(Part):
     experiments: Annotated[tuple[ExperimentPolicy, ...], Field(max_length=limits.EXPERIMENTS_MAX)] = ()
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         ids = [experiment.id for experiment in self.experiments]
         if any(low >= high for low, high in itertools.pairwise(ids)):
             msg = f"experiments must stand by rising id, got {ids}"
             raise ValueError(msg)
         for first, second in itertools.combinations(self.experiments, 2):
             if _layer_of(first) != _layer_of(second) or _layer_of(first) is None:
-                _check_apart(first, second)
+                _validate_apart(first, second)
         floor = version_key(self.min_version)
         for ref in self.versions():
             if version_key(ref.version) < floor:
@@ -422,17 +426,17 @@ def _layer_of(experiment: ExperimentPolicy) -> str | None:
     return None if experiment.segment is None else experiment.segment.layer
 
 
-def _check_apart(first: ExperimentPolicy, second: ExperimentPolicy) -> None:
+def _validate_apart(first: ExperimentPolicy, second: ExperimentPolicy) -> None:
     if overlaps(first.audience, second.audience):
         msg = f"experiments {first.id} and {second.id} share no layer, and a device can be in both"
         raise ValueError(msg)
 
 
 class Holdout(Part):
-    """Devices that take part in no experiment of the app: buckets [0, share_permyriad) of `salt`."""
+    """Devices that take part in no experiment of the app: buckets [0, share_basis_points) of `salt`."""
 
     salt: Identifier
-    share_permyriad: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
+    share_basis_points: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS), _SHARE]
 
 
 class Policy(Document):
@@ -455,7 +459,7 @@ class Policy(Document):
     holdout: Holdout | None = None
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _validate(self) -> Self:
         experiments = [one for rules in self.features.values() for one in rules.experiments]
         segments: dict[str, list[tuple[int, int, str]]] = {}
         for one in experiments:

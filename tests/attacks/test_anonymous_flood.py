@@ -140,7 +140,7 @@ def test_operators_and_devices_are_served_during_a_flood(flooded: tuple[ServerWo
     with world.client(served, "team:text") as team:
         large = team.upload_blob(os.urandom(16 * 1024 * 1024))
     with world.client(served, "operator") as operator:
-        arms = [Arm(name=name, version=f"{name}.0.0", share_permyriad=5000) for name in ("1", "2")]
+        arms = [Arm(name=name, version=f"{name}.0.0", share_basis_points=5000) for name in ("1", "2")]
         draft = operator.create_experiment(app, "text_00", arms, epsilon="2")
         operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy(app)

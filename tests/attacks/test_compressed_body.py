@@ -36,9 +36,9 @@ async def test_a_packed_body_is_refused_by_its_header(tmp_path: Path, monkeypatc
                     assert status == 415, (encoding, body[:8])
                     assert not [line for line in lines if line["log_level"] == "error"]
             assert attacked.ingress.collector.refused["packed"] == 5 * len(ENCODINGS)
-            assert await attacked.counted() == 0
+            assert await attacked.count_reports() == 0
             assert (await ask(attacked.port, post(report)))[0] == 204
-            assert await attacked.counted() == 1
+            assert await attacked.count_reports() == 1
     assert unpacked == []
     assert len(lines) <= 3  # sums, not a line for each
 

@@ -29,7 +29,7 @@ async def test_every_media_type_but_a_devices_is_refused(tmp_path: Path) -> None
             (MEDIA_TYPE, "Content-Type: text/plain"),
         ):
             assert (await ask(attacked.port, post(report, *headers)))[0] in (400, 415), headers
-        assert await attacked.counted() == 0
+        assert await attacked.count_reports() == 0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_what_a_page_sends_is_refused_whatever_its_media_type(tmp_path: Pa
     """403, because a browser tells where a request comes from and a device has nothing to tell."""
     async with running_ingress(tmp_path) as attacked:
         assert (await ask(attacked.port, post(record(attacked.task), MEDIA_TYPE, header)))[0] == 403
-        assert await attacked.counted() == 0
+        assert await attacked.count_reports() == 0
 
 
 @pytest.mark.parametrize("path", ["/reports", "/metadata/timestamp.json"])

@@ -1,7 +1,7 @@
 """Attack: one anonymous sender tells the server, over its public port, that a sound version harms its devices.
 
 The sender needs the task, which the public policy names, and no more.  Three forgers are tried: one that sends the most
-harmful cell as it is, one that floods every cell of the treatment, and one that randomises each report as a device
+harmful cell as it is, one that floods every cell of the treatment, and one that randomizes each report as a device
 does, which nothing can tell from as many devices.  None of them may do more than pause, whatever the plan asks for.
 """
 
@@ -26,7 +26,7 @@ from alcove.platform.domain.snapshots.rollout import NOT_ATTESTED
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_rollout
-from alcove.platform.services.rollouts.reports import RandomisedReports
+from alcove.platform.services.rollouts.reports import RandomizedReports
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.defaults import set_default
@@ -58,7 +58,7 @@ def _spread(task: TaskPolicy, number: int) -> int:
 
 
 def _like_devices(task: TaskPolicy, number: int) -> int:
-    """As many devices would: half of them in the control and content, half treated and crashed; randomised."""
+    """As many devices would: half of them in the control and content, half treated and crashed; randomized."""
     cell = _plain(task, number) if number % 2 else task.cell_index(CONTROL, Outcome.ACCEPTED, 0.0)
     return _mechanism(task.cell_count, task.epsilon_fraction).randomize(cell, OsEntropy())
 
@@ -96,7 +96,7 @@ class Attacked:
         self.now_s += 60
         async with self.store.write() as session:
             return await analyze_rollout(
-                UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomisedReports()
+                UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomizedReports()
             )
 
     async def halt_document(self) -> object:
@@ -140,7 +140,7 @@ def begin(store: Store) -> Begin:
             on_harm=action,
             on_timeout=PlanAction.HOLD if action is PlanAction.HALT else action,
             timeout_s=30,
-            waiver="no money is at stake",
+            auto_advance_reason="no money is at stake",
             epsilon="2",
         )
         async with store.write() as session:
@@ -152,7 +152,7 @@ def begin(store: Store) -> Begin:
             await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
             uow = UnitOfWork(session, "operator/a", 1_000_000)
             rollout = await engine.create(uow, RolloutSpec("app", "f", "2.0.0", plan, ""))
-            rollout = await engine.advance(uow, rollout.rollout_id, share_permyriad=0, override_reason="")
+            rollout = await engine.advance(uow, rollout.rollout_id, share_basis_points=0, override_reason="")
         return Attacked(store, rollout, 1_000_000)
 
     return start
@@ -178,21 +178,21 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
     for _ in range(3):
         seen = await attacked.look()
         assert seen.state in (RolloutState.RUNNING, RolloutState.PAUSED)
-        assert seen.stage == 1  # the waiver advances nothing either
+        assert seen.stage == 1  # the plan advances nothing either
     assert await attacked.halt_document() is None
     assert b'"2.0.0"' in await attacked.policy_document()
     assert (await attacked.policy_document()).count(b"share_permyriad") == before.count(b"share_permyriad")
-    found = seen.examination
+    found = seen.analysis
     assert found is not None
     actions = [action for action, _ in await attacked.list_own_audit()]
     if forger == "like devices":  # nothing tells it from devices: it harms, as far as anybody can know
-        assert (seen.state, found.judgement, found.is_attested) == (RolloutState.PAUSED, StageDecisionKind.HARM, False)
+        assert (seen.state, found.decision, found.is_attested) == (RolloutState.PAUSED, StageDecisionKind.HARM, False)
         details = (await attacked.list_own_audit())[-1][1]
         assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
         assert details.get("because") == (None if action is PlanAction.PAUSE else NOT_ATTESTED)
         assert actions == ["pause rollout"]
     else:
-        assert (seen.state, found.judgement) == (RolloutState.RUNNING, StageDecisionKind.ALARM)
+        assert (seen.state, found.decision) == (RolloutState.RUNNING, StageDecisionKind.ALARM)
         assert actions == ["raise alarm"]
 
 
@@ -226,7 +226,7 @@ def _attack_over_the_wire(world: ServerWorld, served: Served, team: PlatformClie
     first = operator.create_rollout("app", "text_00", "1.0.0")
     operator.advance_rollout(first.rollout_id, 10_000, override_reason="first version")
     plan = WirePlan(
-        stages=(StagePlan(share_permyriad=2_000, minimum_cohort=100), StagePlan(share_permyriad=5_000)),
+        stages=(StagePlan(share_basis_points=2_000, minimum_cohort=100), StagePlan(share_basis_points=5_000)),
         guardrails=(GuardrailPlan(metric="crash_fallback", margin=0.01),),
         on_harm="halt",
         epsilon="2",
@@ -256,8 +256,8 @@ def _attack_over_the_wire(world: ServerWorld, served: Served, team: PlatformClie
     except DeadlineError:
         pytest.fail("the flood was not even noticed")
     assert seen.state == "paused"
-    assert seen.examination is not None
-    assert seen.examination.judgement == "harm"
+    assert seen.analysis is not None
+    assert seen.analysis.decision == "harm"
     halt = world.tree.halt("app")
     assert halt is None or not halt.halted
     assert operator.halt_rollout(rollout.rollout_id, "a person agrees").state == "halted"

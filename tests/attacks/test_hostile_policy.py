@@ -56,7 +56,7 @@ QUESTIONS = [
 def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_arm: bool = False) -> RolloutPolicy:
     """Everybody of an audience gets a version, and reports."""
     return RolloutPolicy(
-        id=f"ro-{number}", salt=f"salt-{number}", version=version, share_permyriad=9_999, control_permyriad=1,
+        id=f"ro-{number}", salt=f"salt-{number}", version=version, share_basis_points=9_999, control_basis_points=1,
         audience=audience, own_arm=own_arm, task=task(f"ro-{number}", len(Outcome)),
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_
 def experiment(number: int, versions: Sequence[VersionRef], audience: Audience | None) -> ExperimentPolicy:
     """Everybody of an audience is in one of the arms, and reports."""
     arms = tuple(
-        Arm(name=f"a{index}", version=ref, share_permyriad=10_000 // len(versions))
+        Arm(name=f"a{index}", version=ref, share_basis_points=10_000 // len(versions))
         for index, ref in enumerate(versions)
     )
     result = task(f"ex-{number:03d}", 2, len(arms))

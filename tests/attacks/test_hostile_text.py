@@ -139,7 +139,7 @@ def shown_to(server_world: ServerWorld, attacked: Served, tmp_path_factory: pyte
         team.set_tag("text_07", "1.0.0", "note", "[/b]x")
         team.set_alias("text_07", "production", "1.0.0", reason="[/b]x")
         rollout = operator.create_rollout("shown", "text_07", "1.0.0")
-        arms = [Arm(name=name, version=f"{at}.0.0", share_permyriad=5000) for at, name in enumerate(("a", "b"), 1)]
+        arms = [Arm(name=name, version=f"{at}.0.0", share_basis_points=5000) for at, name in enumerate(("a", "b"), 1)]
         experiment = operator.create_experiment("shown", "text_07", arms)
         operator.create_layer("shown", "main")
         operator.set_holdout("shown", 100)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from alcove.platform.cli import entry
 from alcove.platform.domain.errors import KeyWithinReachError, OnlineKeyError
-from alcove.platform.server.guard import refuse_foreign_keys
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.startup_checks import refuse_foreign_keys
 from alcove.platform.testing import ServerWorld
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

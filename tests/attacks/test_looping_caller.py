@@ -16,8 +16,8 @@ from alcove.platform.client.errors import ClientError
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, TooManyCallsError
 from alcove.platform.domain.principal import Role
-from alcove.platform.server.callers import CallerLimits, Turns
 from alcove.platform.server.messages import deserializer, forgetting
+from alcove.platform.server.rate_limits import CallerLimits, Turns
 from alcove.platform.server.token_reads import AT_ONCE, TokenReads
 from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.services.auth.tokens import issue_token
@@ -187,7 +187,7 @@ def test_loops_of_strangers_and_readers_leave_operators_their_answers(
     try:
         with server_world.client(attacked, "operator") as operator:
             for share in range(20):
-                assert operator.set_holdout("looped", share).share_permyriad == share
+                assert operator.set_holdout("looped", share).share_basis_points == share
     finally:
         stop.set()
         for thread in threads:

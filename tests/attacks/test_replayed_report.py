@@ -26,7 +26,7 @@ async def test_a_body_has_one_report(tmp_path: Path, count: int) -> None:
         different = b"".join(record(attacked.task, cell=number % 4) for number in range(count))
         for body in (same, different):
             assert (await ask(attacked.port, post(body)))[0] in (413, 0)  # 0: cut before all of it was sent
-        assert await attacked.counted() == 0
+        assert await attacked.count_reports() == 0
 
 
 async def test_a_body_that_is_longer_than_it_says_is_another_request(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ async def test_a_body_that_is_longer_than_it_says_is_another_request(tmp_path: P
     async with running_ingress(tmp_path) as attacked:
         report = record(attacked.task)
         assert (await ask(attacked.port, post(report * 1024, length=len(report))))[0] in (204, 400)
-        assert await attacked.counted() <= 1
+        assert await attacked.count_reports() <= 1
 
 
 async def test_each_window_closes_and_none_is_open_before_its_time(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ async def test_reports_of_one_address_are_counted_as_often_as_it_may_ask(tmp_pat
         assert set(statuses) <= {204, 429, 0}  # 0: not even accepted
         assert 0 < statuses.count(204) < 300
         assert (await ask(attacked.port, post(record(attacked.task)), source="127.0.0.3"))[0] == 204
-        assert await attacked.counted() == statuses.count(204) + 1
+        assert await attacked.count_reports() == statuses.count(204) + 1

@@ -29,7 +29,9 @@ def served(world: ServerWorld) -> Iterator[Served]:
 
 def ways_back(world: ServerWorld) -> dict[str, Callable[[PlatformClient, str], object]]:
     """Everything that a token may ask for by which a version could come to devices again."""
-    arms = [Arm(name=name, version=version, share_permyriad=5000) for name, version in (("a", "1.0.0"), ("b", "2.0.0"))]
+    arms = [
+        Arm(name=name, version=version, share_basis_points=5000) for name, version in (("a", "1.0.0"), ("b", "2.0.0"))
+    ]
     return {
         "validate": lambda caller, version: caller.validate_version(FEATURE, version),
         "release": lambda caller, version: caller.release_version(FEATURE, version, reason="again"),

@@ -17,8 +17,8 @@ from alcove.platform.client.errors import ClientError, TooManyCallsError, Unavai
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import BusyCallerError, ServerFullError
 from alcove.platform.domain.principal import Principal, Role
-from alcove.platform.server.callers import CallerLimits
 from alcove.platform.server.connections import Connection, overdue, peer_of
+from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.testing import Served, ServerWorld
@@ -66,7 +66,7 @@ def test_calls_of_strangers_that_never_send_their_message_hold_up_nobody(
         with contextlib.suppress(ConnectionError):  # the server may cut one while it still begins calls
             open_calls(held, attacked.grpc_address, method, None, 50)
     for _ in range(3):
-        assert operator.set_holdout(f"slow-{method.rpartition('/')[2].lower()}", 100).share_permyriad == 100
+        assert operator.set_holdout(f"slow-{method.rpartition('/')[2].lower()}", 100).share_basis_points == 100
 
 
 @pytest.mark.parametrize(("method", "status"), [(LIST, b"16"), ("/no.such/Method", b"16"), (WATCH_HEALTH, b"12")])
@@ -86,7 +86,7 @@ def test_watches_of_one_caller_take_their_share_and_no_more(
     """256 streams that never say what they watch: another reader and an operator are answered."""
     for _ in range(4):
         open_calls(held, attacked.grpc_address, method_path(METHODS["WatchRollout"]), server_world.token("reader"), 64)
-    assert operator.set_holdout("watched", 100).share_permyriad == 100
+    assert operator.set_holdout("watched", 100).share_basis_points == 100
     other, _ = create_local_token(server_world.data_dir, "reader")
     with PlatformClient(attacked.grpc_address, other) as client:
         client.rollouts()

@@ -18,7 +18,7 @@ import pytest
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
 from alcove.platform.domain import limits
-from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
 from alcove.platform.server import serve
 from alcove.platform.services.auth.local import create_local_token
@@ -49,10 +49,10 @@ class Recording:
         """Note the program."""
         self.opened.append(variant.name)
 
-    async def examine(self, team: str, variant: str, supplies: Supplies) -> Examined:
+    async def validate(self, team: str, variant: str, supplies: Supplies) -> ProgramReport:
         """Note the program."""
         self.opened.append(variant)
-        return Examined.refused("not looked at")
+        return ProgramReport.of_refusal("not looked at")
 
 
 def forgeries(world: ServerWorld, package: Package) -> Iterator[tuple[str, bytes]]:
@@ -241,7 +241,7 @@ async def test_programs_that_wait_are_bounded_and_hold_up_no_operator(
                 assert time.monotonic() < until
                 time.sleep(0.05)
             for share in (100, 200, 300):
-                assert client.set_holdout("busy", share).share_permyriad == share
+                assert client.set_holdout("busy", share).share_basis_points == share
 
     async with run_server(own_world, call_s_max=8.0) as running:
         with ThreadPoolExecutor(7) as threads:  # of its own: this process is the server, too
@@ -272,7 +272,7 @@ async def test_honest_programs_pass_in_there(blobs: BlobStore, program: Path) ->
     supplies = Supplies.of(blobs, package.manifest, variant)
     checks = ChildChecks()
     await checks.verify(package.manifest, variant, supplies)
-    found = await checks.examine("t", "f32", supplies)
+    found = await checks.validate("t", "f32", supplies)
     assert not isinstance(found.parity, str)
     assert not isinstance(found.anatomy, str)
     assert not isinstance(found.latency_ms, str)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alcove.platform.stats import GroupSequential, GuardKind, GuardMetric, Guardrail, Mechanism, examine
+from alcove.platform.stats import GroupSequential, GuardKind, GuardMetric, Guardrail, Mechanism, evaluate_guardrail
 from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
@@ -60,7 +60,7 @@ def test_simulated_calls_are_those_of_the_guardrail_itself() -> None:
             events_t, base_t, events_c, base_c = looks.sums[run, look]
             counts = np.array([[[events_c], [base_c - events_c]], [[events_t], [base_t - events_t]]])
             aggregate = Aggregate(counts, np.eye(4) * looks.noise[look, 0, 0], looks.reports[look])
-            verdict = examine(
+            verdict = evaluate_guardrail(
                 aggregate, REFUSED, control=0, treatment=1, alpha=0.05, planned_reports=DEFAULT_PLANNED_REPORTS
             )
             assert (verdict.kind is GuardKind.HARMFUL) is bool(called[run, look])
@@ -110,7 +110,7 @@ def test_harm_on_two_per_cent_more_devices_is_halted_within_two_periods() -> Non
     assert found.by_period[-1] >= 0.95
     assert found.harmless <= 0.05
     assert BASE_RATE == 0.01
-    weak = detect(rng, Mechanism.RANDOMISED_RESPONSE, Fraction(1), bins=8, runs=100)
+    weak = detect(rng, Mechanism.RANDOMIZED_RESPONSE, Fraction(1), bins=8, runs=100)
     assert weak.by_period[-1] < 0.5
 
 
@@ -154,4 +154,4 @@ def test_fleets_are_told_the_errors_that_cuped_was_forecast() -> None:
     """It pays where the table says, by what it says; small fleets aside, whose own errors are rough."""
     found = [one for one in gains(np.random.default_rng(20_271_110), runs=2) if one.devices >= 100_000]
     assert all(one.simulated == pytest.approx(one.forecast, rel=0.05) for one in found)
-    assert {one.mechanism for one in found if one.forecast > 1.0} == {Mechanism.RANDOMISED_RESPONSE}
+    assert {one.mechanism for one in found if one.forecast > 1.0} == {Mechanism.RANDOMIZED_RESPONSE}

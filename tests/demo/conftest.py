@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from alcove.platform.cli.demo.testing import World, running_experiment
+from alcove.platform.cli.demo.testing import Environment, running_experiment
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world() -> Iterator[Environment]:
     """Both committed programs published by their team; an experiment of the two runs."""
     with running_experiment() as running:
         yield running

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.cli.demo.people import Person, load_sentences
+from alcove.platform.cli.demo.actors import Person, load_sentences
 
 pytestmark = pytest.mark.timeout(1000)  # a whole story, on a machine that may be busy
 
@@ -57,7 +57,7 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     assert (result["decision"], result["winner"], result["ramped_to"]) == ("winner", winner, winner), printed
     assert result["override_reason"] is None
     guarded = result["guarded"]
-    assert (guarded["state"], guarded["judgement"]) == ("halted", "harm"), printed
+    assert (guarded["state"], guarded["decision"]) == ("halted", "harm"), printed
     assert guarded["reports"] >= 100  # of 4 000: they come one by one, and the server may be quicker than the fleet
     assert "paused by itself" in unbox(printed)
     for arm in result["arms"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from alcove.features.language_id.contract import program_path
-from alcove.platform.cli.demo.testing import World
+from alcove.platform.cli.demo.testing import Environment
 from alcove.runtime import _native
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
 
 @pytest.mark.parametrize("page", ["tutorials/app", "how-to/test-an-app", "how-to/vary-sizes"])
 def test_python_of_a_page_runs_from_top_to_bottom(
-    page: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, world: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a server on this machine in the place of the page's own, and its root."""
     monkeypatch.chdir(tmp_path)

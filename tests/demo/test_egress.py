@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 import zstandard
 from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.demo.actors import Person, Typing, load_sentences
 from alcove.platform.cli.demo.device import Device
-from alcove.platform.cli.demo.people import Person, Typing, load_sentences
-from alcove.platform.cli.demo.testing import World
-from alcove.platform.cli.demo.world import APP, Devices
+from alcove.platform.cli.demo.environment import APP, Devices
+from alcove.platform.cli.demo.testing import Environment
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.sdk import Client
 from alcove.sdk.egress import Egress
@@ -158,7 +158,7 @@ def find_leaks(recorder: Recorder) -> list[str]:
     return [trace for stream in [*streams, b"".join(streams)] for trace in traces(stream, CANARY)]
 
 
-def test_nothing_that_people_type_leaves_the_demo_devices(world: World) -> None:
+def test_nothing_that_people_type_leaves_the_demo_devices(world: Environment) -> None:
     """Devices whose every input holds the canary send none of it, in any spelling; each sends one report's bytes."""
     with record_traffic(world.server.http) as recorder:
         with Devices(3, world.places, recorder.address, baseline=program_path("1.0.0"), canary=CANARY) as devices:
@@ -176,7 +176,7 @@ def test_nothing_that_people_type_leaves_the_demo_devices(world: World) -> None:
     assert find_leaks(recorder) == []
 
 
-def test_requests_are_the_same_on_every_device(world: World) -> None:
+def test_requests_are_the_same_on_every_device(world: Environment) -> None:
     """Two devices ask for the same files in the same words, whatever their arm."""
     seen = []
     for number in (100, 101):
@@ -222,7 +222,7 @@ class LeakyPerson(Person):
 
 
 @pytest.mark.parametrize("encoding", LEAKS)
-def test_a_leaky_build_is_caught(world: World, tmp_path: Path, encoding: str) -> None:
+def test_a_leaky_build_is_caught(world: Environment, tmp_path: Path, encoding: str) -> None:
     """The same search finds what a deliberately leaky build sends, however it is wrapped."""
     with record_traffic(world.server.http) as recorder:
         egress = Egress(recorder.address)

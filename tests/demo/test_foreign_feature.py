@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.platform.cli.demo.testing import World
+from alcove.platform.cli.demo.testing import Environment
 from alcove.sdk import Client, UnknownFeatureError
 
 ALCOVE = Path(sys.executable).parent / "alcove"
@@ -110,7 +110,7 @@ def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path:
 
 
 def test_the_readme_shows_a_working_use_of_the_sdk(
-    tmp_path: Path, readme: str, world: World, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, readme: str, world: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The example for apps runs as it stands, with this server, folder and root in the place of its own."""
     code = block(readme, "python", "from alcove.sdk import Client")

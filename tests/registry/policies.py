@@ -33,7 +33,7 @@ def experiment(
 ) -> ExperimentPolicy:
     """An experiment of versions 1.0.0, 1.1.0, ... with these shares."""
     arms = tuple(
-        Arm(name=f"arm{index}", version=ref(f"1.{index}.0"), share_permyriad=share)
+        Arm(name=f"arm{index}", version=ref(f"1.{index}.0"), share_basis_points=share)
         for index, share in enumerate(shares)
     )
     task = make_task(
@@ -70,8 +70,8 @@ def rollout(share: int, control: int = 0, audience: str = "", *, has_task: bool 
         id="r1",
         salt="salt-r",
         version=ref("3.0.0"),
-        share_permyriad=share,
-        control_permyriad=control,
+        share_basis_points=share,
+        control_basis_points=control,
         audience=parse_audience(audience) if audience else None,
         task=task if has_task else None,
     )
@@ -96,7 +96,7 @@ def policy(holdout: int = 0, **features: FeaturePolicy) -> Policy:
         serial=1,
         features=features,
         layers={layer: f"salt-{layer}" for layer in sorted(used)},
-        holdout=Holdout(salt="salt-h", share_permyriad=holdout) if holdout else None,
+        holdout=Holdout(salt="salt-h", share_basis_points=holdout) if holdout else None,
     )
 
 

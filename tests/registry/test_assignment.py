@@ -44,7 +44,7 @@ def ref(version: str) -> VersionRef:
 def experiment(*shares: int, salt: str = "salt-e") -> ExperimentPolicy:
     """An experiment of versions 1.0.0, 1.1.0, ... with these shares."""
     arms = tuple(
-        Arm(name=f"arm{index}", version=ref(f"1.{index}.0"), share_permyriad=share)
+        Arm(name=f"arm{index}", version=ref(f"1.{index}.0"), share_basis_points=share)
         for index, share in enumerate(shares)
     )
     task = make_task(
@@ -65,7 +65,7 @@ def policy(*shares: int, rollout: int | None = None) -> Policy:
         default=ref("0.9.0"),
         rollout=None
         if rollout is None
-        else RolloutPolicy(id="r1", salt="salt-r", version=ref("3.0.0"), share_permyriad=rollout),
+        else RolloutPolicy(id="r1", salt="salt-r", version=ref("3.0.0"), share_basis_points=rollout),
         experiments=(experiment(*shares),) if shares else (),
     )
     return Policy(app="messenger", serial=1, features={"language_id": rules})
@@ -213,8 +213,8 @@ def make_compared_policy(share: int, control: int) -> Policy:
         id="r1",
         salt="salt-r",
         version=ref("3.0.0"),
-        share_permyriad=share,
-        control_permyriad=control,
+        share_basis_points=share,
+        control_basis_points=control,
         task=task,
     )
     rules = FeaturePolicy(min_version="0.1.0", default=ref("0.9.0"), rollout=rollout)

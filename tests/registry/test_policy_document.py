@@ -55,7 +55,7 @@ def experiments(draw: st.DrawFn) -> ExperimentPolicy:
         first_window_start_s=draw(st.integers(0, 2**33)),
     )
     arms = tuple(
-        Arm(name=f"arm{index}", version=draw(refs), share_permyriad=draw(st.integers(0, 2500)))
+        Arm(name=f"arm{index}", version=draw(refs), share_basis_points=draw(st.integers(0, 2500)))
         for index in range(count)
     )
     return ExperimentPolicy(id=identifier, salt=draw(identifiers), arms=arms, task=task)
@@ -100,13 +100,13 @@ def ref(version: str = "1.0.0") -> VersionRef:
 def policy() -> Policy:
     """A policy with every part in it."""
     arms = (
-        Arm(name="control", version=ref(), share_permyriad=1000),
-        Arm(name="new", version=ref("2.0.0"), share_permyriad=1000),
+        Arm(name="control", version=ref(), share_basis_points=1000),
+        Arm(name="new", version=ref("2.0.0"), share_basis_points=1000),
     )
     rules = FeaturePolicy(
         min_version="1.0.0",
         default=ref(),
-        rollout=RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500),
+        rollout=RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_basis_points=500),
         experiments=(ExperimentPolicy(id="e1", salt="s2", arms=arms, task=task()),),
     )
     return Policy(app="messenger", serial=7, features={"language_id": rules})
@@ -210,10 +210,14 @@ def test_version_below_the_floor_is_refused_wherever_it_stands() -> None:
 
 def test_experiment_with_impossible_arms_is_refused() -> None:
     """I2, I3: shares, names and the task's number of arms."""
-    control = Arm(name="a", version=ref(), share_permyriad=6000)
-    too_many = (control, Arm(name="b", version=ref(), share_permyriad=4001))
-    same_name = (control, Arm(name="a", version=ref(), share_permyriad=1))
-    three = (control, Arm(name="b", version=ref(), share_permyriad=1), Arm(name="c", version=ref(), share_permyriad=1))
+    control = Arm(name="a", version=ref(), share_basis_points=6000)
+    too_many = (control, Arm(name="b", version=ref(), share_basis_points=4001))
+    same_name = (control, Arm(name="a", version=ref(), share_basis_points=1))
+    three = (
+        control,
+        Arm(name="b", version=ref(), share_basis_points=1),
+        Arm(name="c", version=ref(), share_basis_points=1),
+    )
     for arms, words in (
         (too_many, "add up to 10001"),
         (same_name, "distinct"),
@@ -340,7 +344,7 @@ def test_earlier_share_is_signed_as_decimal_text() -> None:
 
 def with_task(terms: TaskPolicy) -> Policy:
     """A policy with one experiment that has a task."""
-    arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_permyriad=5000) for n in range(2))
+    arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_basis_points=5000) for n in range(2))
     experiment = ExperimentPolicy(id="e1", salt="s", arms=arms, task=terms)
     rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), experiments=(experiment,))
     return Policy(app="messenger", serial=1, features={"language_id": rules})
@@ -383,7 +387,7 @@ def rollout_task(**changes: Any) -> TaskPolicy:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"share_permyriad": 6000, "control_permyriad": 4001}, "add up to 10001"),
+        ({"share_basis_points": 6000, "control_basis_points": 4001}, "add up to 10001"),
         ({"task": rollout_task(experiment_id="r2")}, "of r2"),
         ({"task": rollout_task(arm_count=3)}, "3 arms"),
         ({"task": rollout_task(outcome_count=2)}, "2 outcomes"),
@@ -391,7 +395,7 @@ def rollout_task(**changes: Any) -> TaskPolicy:
 )
 def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], message: str) -> None:
     """Overlapping groups and a task of something else are named with their numbers."""
-    fields: dict[str, Any] = {"id": "r1", "salt": "s1", "version": ref("1.1.0"), "share_permyriad": 500}
+    fields: dict[str, Any] = {"id": "r1", "salt": "s1", "version": ref("1.1.0"), "share_basis_points": 500}
     with pytest.raises(ValidationError, match=message):
         RolloutPolicy(**(fields | changes))
 
@@ -399,7 +403,7 @@ def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], me
 def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
     """I7: every field with a default is written, and without it the bytes are not canonical."""
     full = RolloutPolicy(
-        id="r1", salt="s1", version=ref("1.1.0"), share_permyriad=500, control_permyriad=500, task=rollout_task()
+        id="r1", salt="s1", version=ref("1.1.0"), share_basis_points=500, control_basis_points=500, task=rollout_task()
     )
     rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), rollout=full)
     policy = Policy(app="messenger", serial=1, features={"language_id": rules})
@@ -414,7 +418,10 @@ def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
         (TaskPolicy, moving["task"]),
     ]
     optional = [
-        (at, name) for model, at in places for name, field in model.model_fields.items() if not field.is_required()
+        (at, field.serialization_alias or name)
+        for model, at in places
+        for name, field in model.model_fields.items()
+        if not field.is_required()
     ]
     assert len(optional) == 11
     for at, name in optional:

@@ -133,7 +133,7 @@ class World:
                 pre_edges=pre_edges,
             )
             members = tuple(
-                Arm(name=f"arm{index}", version=self.ref(version), share_permyriad=share)
+                Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
                 for index, version in enumerate(arms)
             )
             experiment = ExperimentPolicy(id=experiment_id, salt="exp-salt", arms=members, task=task)
@@ -146,8 +146,8 @@ class World:
                 id="roll",
                 salt="roll-salt",
                 version=self.ref(rollout[0]),
-                share_permyriad=rollout[1],
-                control_permyriad=control or 0,
+                share_basis_points=rollout[1],
+                control_basis_points=control or 0,
                 audience=parse_audience(audience) if audience else None,
                 own_arm=own_arm,
                 task=None

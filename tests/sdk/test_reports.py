@@ -98,7 +98,7 @@ def test_previous_window_is_still_reported_older_ones_are_dropped(device: Device
 
 
 def test_failed_upload_is_repeated_with_the_same_bytes_and_no_new_debit(device: Device, server: TreeServer) -> None:
-    """Weather and busy servers: the outbox keeps the randomised bytes, over a restart too."""
+    """Weather and busy servers: the outbox keeps the randomized bytes, over a restart too."""
     enroll(device)
     client = device.client(server.url, transport=None)
     use(client)
@@ -217,7 +217,7 @@ def test_answer_with_an_error_is_no_outcome(device: Device) -> None:
     ("arm", "accepted", "tick_ms", "cell"), [(0, False, 0.5, 0), (0, True, 5, 4), (1, True, 50, 11)]
 )
 def test_cell_is_arm_outcome_and_latency(device: Device, arm: int, accepted: bool, tick_ms: float, cell: int) -> None:
-    """The true cell, on the device before it is randomised, is the one of the task's table."""
+    """The true cell, on the device before it is randomized, is the one of the task's table."""
     client = enroll(device, arm)
     device.clock.tick_ns = int(tick_ms * 1e6)
     use(client, accepted=accepted)
@@ -243,7 +243,7 @@ def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device)
     assert all(25 < count < 80 for count in drawn.values()), drawn
 
 
-def test_true_cell_leaves_only_through_the_randomiser(released_world: World, make_device: MakeDevice) -> None:
+def test_true_cell_leaves_only_through_the_randomizer(released_world: World, make_device: MakeDevice) -> None:
     """Over many devices the told cells have the mechanism's distribution, not the truth's."""
     device = make_device(released_world)
     client = enroll(device, epsilon="2")
@@ -335,7 +335,7 @@ def test_opting_out_forgets_what_was_not_sent(device: Device) -> None:
     ],
 )
 def test_damaged_files_lose_reports_not_privacy(device: Device, name: str, content: bytes) -> None:
-    """What cannot be read is dropped; nothing is sent that was not randomised and paid for."""
+    """What cannot be read is dropped; nothing is sent that was not randomized and paid for."""
     client = enroll(device)
     use(client)
     (device.folder / "reports" / name).write_bytes(content)

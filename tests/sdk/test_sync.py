@@ -57,7 +57,7 @@ def test_installed_files_are_read_only(device: Device) -> None:
 
 
 def test_rollout_reaches_exactly_its_devices(released_world: World, make_device: MakeDevice) -> None:
-    """At 0 nobody, at 10 000 permyriad everybody runs the new version; going back works without a download."""
+    """At 0 nobody, at 10 000 basis points everybody runs the new version; going back works without a download."""
     device = make_device(released_world)
     released_world.set_policy("1.0.0", rollout=("2.0.0", 0))
     client = device.client()

@@ -1,4 +1,4 @@
-"""What the product team publishes in the demo: two trained versions of `language_id`, and one to be tampered with."""
+"""Defines the versions of the demo: two trained versions of `language_id`, and one to be tampered with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alcove.features.language_id.contract import program_path
-from alcove.platform.cli.demo.world import FEATURE, TEAM
+from alcove.platform.cli.demo.environment import FEATURE, TEAM
 from alcove.registry.package import create_package
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SMALL, LARGE = "1.0.0", "3.1.0"
 """The committed programs, by the versions that they have in the features folder."""
 
 SPOILED = "2.1.0"
-"""The release that answers with the neighbour's language: certified, signed, and wrong."""
+"""The release that answers with the neighbor's language: certified, signed, and wrong."""
 
 NEXT = "2.1.1"
 """The release that an attacker reaches before the devices do."""
@@ -43,7 +43,7 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
 
     Args:
         release: what to build.
-        certificate_texts: keep only so many samples in the certificate, which makes the same model another program.
+        certificate_texts: number of samples to keep in the certificate, which makes the same model another program.
     """
     # torch takes seconds to load; a demo that stops before this line should not wait for it.
     from alcove.features.language_id.build import (  # noqa: PLC0415
@@ -56,7 +56,7 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
 
     path = program_path(release.model)
     module = module_of_program(Program(path.read_bytes()), release.model)
-    if release.is_spoiled:  # each language's scores go to its neighbour, as when labels were sorted once too often
+    if release.is_spoiled:  # each language's scores go to its neighbor, as when labels were sorted once too often
         with no_grad():
             for values in module.network.out.parameters():
                 values.copy_(values.roll(1, dims=0))

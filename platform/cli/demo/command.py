@@ -27,8 +27,8 @@ def demo_command(
     Exits with 0 only if all steps held.
     """
     # Client, server and runtime at once: other commands should not wait for them.
-    from alcove.platform.cli.demo.screen import Screen  # noqa: PLC0415
-    from alcove.platform.cli.demo.story import REFUSED, DemoSettings, Story  # noqa: PLC0415
+    from alcove.platform.cli.demo.display import Display  # noqa: PLC0415
+    from alcove.platform.cli.demo.scenario import REFUSED, DemoSettings, Scenario  # noqa: PLC0415
 
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
@@ -37,10 +37,10 @@ def demo_command(
     with tempfile.TemporaryDirectory(prefix="alcove-demo-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        screen = Screen()
-        story = Story(DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary), screen)
+        display = Display()
+        story = Scenario(DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary), display)
         try:
-            with screen:
+            with display:
                 story.run()
         except REFUSED as error:
             story.result.error = f"{type(error).__name__}: {error}"
@@ -51,9 +51,9 @@ def demo_command(
             if json_file is not None:
                 record = json.dumps(story.result.as_json(), indent=2)
                 json_file.write_text(record + "\n", encoding="utf-8")
-        screen.show(story.result)
+        display.show(story.result)
         if every:
             from alcove.platform.cli.demo.features import show_all  # noqa: PLC0415
 
-            show_all(screen.console)
+            show_all(display.console)
         raise typer.Exit(0 if story.result.has_held else 1)

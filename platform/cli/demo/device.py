@@ -1,4 +1,4 @@
-"""One device of the demo, in a process of its own: a real `alcove.sdk.Client` with its own data folder.
+"""Runs one device of the demo in a process of its own: a real `alcove.sdk.Client` with its own data folder.
 
 `python -m alcove.platform.cli.demo.device --data-dir … --server … --root … --baseline … --number 3` reads commands from
 standard input and answers each with one line of JSON on standard output.  The line is how the demo looks at the device;
@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from alcove.platform.cli.demo.people import Person, load_sentences
+from alcove.platform.cli.demo.actors import Person, load_sentences
 from alcove.sdk import Client
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What happened while the person wrote: counts only."""
+    """Counts of the device's predictions while the person wrote."""
 
     texts: int
     accepted: int

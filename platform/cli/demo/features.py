@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from alcove.features import catalogue
-from alcove.platform.cli.demo.people import load_sentences
+from alcove.platform.cli.demo.actors import load_sentences
 from alcove.platform.cli.output import make_table, plain
 from alcove.runtime import load
 
@@ -74,7 +74,7 @@ def _language_id(name: str) -> Shown:
         times.append(time.perf_counter_ns() - began_ns)
         ranked = ", ".join(f"{each.language} {each.probability:.0%}" for each in answer.ranked[:2])
         rows.append((text if len(text) <= 60 else text[:59] + "…", language, ranked))
-    return _shown(name, times, ("text", "is", "answer"), rows)
+    return _make_section(name, times, ("text", "is", "answer"), rows)
 
 
 def _bandwidth(name: str) -> Shown:
@@ -97,7 +97,7 @@ def _bandwidth(name: str) -> Shown:
             truth = f"{recording.capacity_bps[0, tick] / KBPS:,.0f}"
             middle = f"{answer.middle_bps / KBPS:,.0f} ± {answer.std_bps / KBPS:,.0f}"
             rows.append((f"{(tick + 1) * TICK_MS / 1000:.0f} s", truth, f"{answer.capacity_bps / KBPS:,.0f}", middle))
-    return _shown(name, times, ("call", "capacity, kbit/s", "safe to send", "most likely"), rows)
+    return _make_section(name, times, ("call", "capacity, kbit/s", "safe to send", "most likely"), rows)
 
 
 def _feed_ranking(name: str) -> Shown:
@@ -116,7 +116,7 @@ def _feed_ranking(name: str) -> Shown:
         because = ", ".join(str(reason.item) for reason in first.because) or "popular"
         shown = ", ".join(str(entry.item) for entry in answer.ranked)
         rows.append((", ".join(map(str, history)) or "none", shown, because))
-    return _shown(name, times, ("history", "first five of 1,000", "the first because of"), rows)
+    return _make_section(name, times, ("history", "first five of 1,000", "the first because of"), rows)
 
 
 def _scene_tags(name: str) -> Shown:
@@ -136,10 +136,12 @@ def _scene_tags(name: str) -> Shown:
         tags = ", ".join(f"{each.tag} {each.score:.0%}" for each in answer.tags[:3])
         left, top, right, bottom = answer.crop_to(width, height, 9 / 16).pixels(width, height)
         rows.append((drawn, tags, f"{left}, {top} to {right}, {bottom}", answer.mood.name))
-    return _shown(name, times, ("drawn", "tags", "upright crop", "music"), rows)
+    return _make_section(name, times, ("drawn", "tags", "upright crop", "music"), rows)
 
 
-def _shown(name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Shown:
+def _make_section(
+    name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Shown:
     return Shown(name, catalogue()[name].default_version, float(np.median(times_ns)) / 1000, columns, tuple(rows))
 
 

@@ -1,8 +1,8 @@
-"""Many devices in this process, so that there is something to decide.
+"""Simulates many devices in this process.
 
 Each has what a real device has: a secret of its own, its own ledger, a person who writes.  They go through the same
 code as the devices in processes: assignment (`alcove.registry.policy`), the installed programs in the native runtime,
-the feature's contract, ledger, randomised response and report bytes (`alcove.privacy`).
+the feature's contract, ledger, randomized response and report bytes (`alcove.privacy`).
 
 What they don't have is a disk and a connection each: one real client syncs for all of them, a ledger lives in memory,
 so its debit comes first but is synced nowhere, and reports go one by one over a few connections.  `device` shows the
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.features import catalogue
-from alcove.platform.cli.demo.people import Person
-from alcove.platform.cli.demo.world import DemoError
+from alcove.platform.cli.demo.actors import Person
+from alcove.platform.cli.demo.environment import DemoError
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.ledger import BudgetLimits, Ledger
 from alcove.privacy.randomized_response import RandomizedResponse
@@ -67,7 +67,7 @@ class Send(Protocol):
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What the fleet did: devices that reported, and bytes of their reports."""
+    """Devices of the fleet that reported, and bytes of their reports."""
 
     devices: int
     report_bytes: int

@@ -1,4 +1,4 @@
-"""The demo's harmful version: rolled out to a tenth of the devices, watched, paused by what they report, and halted.
+"""Rolls out the demo's harmful version to a tenth of the devices, which is paused by their reports and halted.
 
 The reports are not attested, so they pause and do no more: a person reads the look and halts.
 """
@@ -9,21 +9,21 @@ import time
 from typing import TYPE_CHECKING
 
 from alcove.platform.cli.demo.catalog import SPOILED
+from alcove.platform.cli.demo.environment import APP, FEATURE, DemoError
 from alcove.platform.cli.demo.result import GuardOutcome
-from alcove.platform.cli.demo.world import APP, FEATURE, DemoError
 from alcove.platform.client import DeadlineError, GuardrailPlan, Plan, Rollout, StagePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alcove.platform.cli.demo.world import Devices
+    from alcove.platform.cli.demo.environment import Devices
     from alcove.platform.client import PlatformClient
 
-SHARE_PERMYRIAD = 1000
+SHARE_BASIS_POINTS = 1000
 EPSILON = "2"
 PATIENCE_S = 60.0  # the server looks twice a second; a loaded machine may be slow
 PLAN = Plan(
-    stages=(StagePlan(share_permyriad=SHARE_PERMYRIAD), StagePlan(share_permyriad=5000)),
+    stages=(StagePlan(share_basis_points=SHARE_BASIS_POINTS), StagePlan(share_basis_points=5000)),
     guardrails=(
         GuardrailPlan(metric="refused", margin=0.05),
         GuardrailPlan(metric="crash_fallback", margin=0.01),
@@ -56,7 +56,7 @@ def run_guarded(
     say(f"{reports:,} private reports are in; nobody touches the rollout")
     rollout = _looked_at(operator, rollout.rollout_id, reports)
     seconds = time.monotonic() - began_s if rollout.state == "paused" else None
-    look = rollout.examination
+    look = rollout.analysis
     if rollout.state == "paused":
         say("paused by the server; reports that are not attested do no more, so a person halts it")
         rollout = operator.halt_rollout(rollout.rollout_id, "demo: a person read the look and agrees")
@@ -64,10 +64,10 @@ def run_guarded(
         rollout = operator.roll_back_rollout(rollout.rollout_id, "demo: too few devices to tell")
     return GuardOutcome(
         version=SPOILED,
-        share=SHARE_PERMYRIAD / 10_000,
+        share=SHARE_BASIS_POINTS / 10_000,
         ran_it=ran_it,
         state=rollout.state,
-        judgement="hold" if look is None else look.judgement,
+        decision="hold" if look is None else look.decision,
         reason="too few reports to tell" if look is None else look.reason,
         reports=0 if look is None else look.report_count,
         seconds=seconds,
@@ -79,9 +79,9 @@ def _looked_at(operator: PlatformClient, rollout_id: str, reports: int) -> Rollo
     rollout = operator.rollout(rollout_id)
     try:
         for rollout in operator.watch_rollout(rollout_id, timeout_s=PATIENCE_S):
-            look = rollout.examination
+            look = rollout.analysis
             if rollout.state != "running" or (look is not None and look.report_count >= reports):
                 return rollout
     except DeadlineError:
         pass
-    raise DemoError(f"expected a look at {reports} reports within {PATIENCE_S:.0f} s; saw {rollout.examination}")
+    raise DemoError(f"expected a look at {reports} reports within {PATIENCE_S:.0f} s; saw {rollout.analysis}")

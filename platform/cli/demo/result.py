@@ -1,4 +1,4 @@
-"""What the demo found: the record behind the tables and `--json FILE`."""
+"""Defines the demo's result: the record behind the tables and `--json FILE`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ArmOutcome:
 
 @dataclass(frozen=True)
 class GuardOutcome:
-    """What became of the harmful version.
+    """The end of the harmful version.
 
     Attributes:
         version: the harmful version.
@@ -41,7 +41,7 @@ class GuardOutcome:
         ran_it: devices in processes that ran it.
         state: of the rollout at the end: "halted" by a person once the server had paused it, or "rolled_back" where the
             reports did not tell.
-        judgement: of the last look: "harm" or "hold".
+        decision: of the last look: "harm" or "hold".
         reason: the last look's sentence.
         reports: reports that it read.
         seconds: from the first report to when the pause was seen; None where the reports did not tell.
@@ -51,7 +51,7 @@ class GuardOutcome:
     share: float
     ran_it: int
     state: str
-    judgement: str
+    decision: str
     reason: str
     reports: int
     seconds: float | None
@@ -84,7 +84,7 @@ class DemoResult:
 
     @property
     def has_held(self) -> bool:
-        """Whether all steps held; the demo's exit code is 0 only then."""
+        """True where all steps held; the demo's exit code is 0 only then."""
         return all(self.steps.values())
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The demo's world at a standstill, for tests and benchmarks: both committed versions in a running experiment."""
+"""Provides the demo's server for tests and benchmarks: both committed versions in a running experiment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.catalog import LARGE, SMALL
-from alcove.platform.cli.demo.world import APP, FEATURE, TEAM, Places, Server, prepare
+from alcove.platform.cli.demo.environment import APP, FEATURE, TEAM, Places, Server, prepare
 from alcove.platform.client import push_package
 from alcove.platform.client.experiment_models import Arm
 from alcove.registry.keys import load_signer
@@ -25,7 +25,7 @@ VERSIONS = (SMALL, LARGE)
 
 
 @dataclass(frozen=True)
-class World:
+class Environment:
     """A server process with a running experiment of the two committed versions."""
 
     places: Places
@@ -34,8 +34,8 @@ class World:
 
 
 @contextmanager
-def running_experiment() -> Iterator[World]:
-    """Run a server in a folder of its own, with the committed programs as they are: nothing is exported anew."""
+def running_experiment() -> Iterator[Environment]:
+    """Run a server in a folder of its own, with the committed programs as they are: nothing is exported again."""
     with tempfile.TemporaryDirectory(prefix="alcove-world-") as folder:
         places = Places(Path(folder))
         tokens = prepare(places)
@@ -48,8 +48,8 @@ def running_experiment() -> Iterator[World]:
                         feature=FEATURE, team=TEAM, version=version, programs=programs, card="# Card\n"
                     )
                     push_package(team, package, signer)
-            arms = [Arm(name=version, version=version, share_permyriad=5_000) for version in VERSIONS]
+            arms = [Arm(name=version, version=version, share_basis_points=5_000) for version in VERSIONS]
             with server.client(tokens.operator) as operator:
                 draft = operator.create_experiment(APP, FEATURE, arms)
                 experiment = operator.start_experiment(draft.experiment_id)
-            yield World(places, server, experiment)
+            yield Environment(places, server, experiment)

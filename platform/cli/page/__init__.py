@@ -14,7 +14,7 @@ __all__ = ["page_of"]
 
 
 def page_of(facts: dict[str, Any]) -> str:
-    """Return the page of a program; `facts` as `anatomy_of` gives them."""
+    """Return the page of a program; `facts` as `summarize_program` gives them."""
     folder = files("alcove.platform.cli.page")
     facts = facts | {"graph": layout_of(facts["ops"])}
     data = json.dumps(facts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

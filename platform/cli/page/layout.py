@@ -47,8 +47,8 @@ def _columns(rows: Sequence[int], parents: Mapping[int, Sequence[int]]) -> list[
             index: sum(columns[p] for p in parents[index]) / len(parents[index]) if parents.get(index) else 0.0
             for index in here
         }
-        taken = -1
+        last_row = -1
         for index in sorted(here, key=lambda index: (wanted[index], index)):
-            taken = max(taken + 1, round(wanted[index]))
-            columns[index] = taken
+            last_row = max(last_row + 1, round(wanted[index]))
+            columns[index] = last_row
     return columns

@@ -55,7 +55,7 @@
       tip.style.top = Math.max(4, Math.min(at.clientY + 16, innerHeight - tip.offsetHeight - 8)) + "px";
     });
   };
-  const told = (op) => {
+  const summary = (op) => {
     const lines = [`${op.index}: ${op.op}`, `line ${op.source || "unknown"}`];
     if (op.module && op.module !== op.source) lines.push(`module ${op.module}`);
     if (op.parts.length > 1) lines.push("fused: " + op.parts.join(" + "));
@@ -182,7 +182,7 @@
     if (op.parts.length > 1) for (const part of op.parts) label("· " + part, 22, y += BOX.line, node, "small");
     label(fitted(op.gives, 34), 14, y + BOX.line, node, "small");
     belongs(node, i);
-    tells(node, told(op), [i]);
+    tells(node, summary(op), [i]);
   });
 
   // The memory plan: offset upwards from the bottom line, steps to the right.
@@ -227,7 +227,7 @@
       ["share", (op) => op.share, (op) => bar(op.share / slowest)],
       ["of limit", (op) => op.roofline, (op) => op.bound ? percent(op.roofline) : "", true],
     ] : []),
-  ], ops, (line, op) => { line.dataset.op = op.index; belongs(line, op.index); tells(line, told(op), [op.index]); });
+  ], ops, (line, op) => { line.dataset.op = op.index; belongs(line, op.index); tells(line, summary(op), [op.index]); });
 
   const heaviest = Math.max(1, ...facts.weights.map((weight) => weight.size_bytes));
   table(byId("weight-table"), [

@@ -28,11 +28,11 @@ from typing import Final
 from alcove.platform.domain.errors import IllegalTransitionError
 from alcove.platform.domain.records import VersionRecord, VersionState
 
-__all__ = ["Action", "check_can_validate", "transition"]
+__all__ = ["Action", "transition", "validate_state"]
 
 
 class Action(StrEnum):
-    """What may happen to a version; `passed` and `failed` are the ends of a validation."""
+    """An action on a version; `passed` and `failed` are the ends of a validation."""
 
     ACCEPT = "passed"
     REJECT = "failed"
@@ -69,11 +69,11 @@ def transition(version: VersionRecord, action: Action) -> VersionRecord:
     state = _ARROWS.get((version.state, action))
     if state is None:
         name = f"{version.feature} {version.version}"
-        raise IllegalTransitionError("version", name, version.state, _word(action), _allowed(version.state))
+        raise IllegalTransitionError("version", name, version.state, _word(action), _allowed_actions(version.state))
     return replace(version, state=state)
 
 
-def check_can_validate(version: VersionRecord) -> None:
+def validate_state(version: VersionRecord) -> None:
     """Let a version be validated or not, before the work is done.
 
     Raises:
@@ -82,7 +82,7 @@ def check_can_validate(version: VersionRecord) -> None:
     transition(version, Action.ACCEPT)
 
 
-def _allowed(state: VersionState) -> list[str]:
+def _allowed_actions(state: VersionState) -> list[str]:
     return list(dict.fromkeys(_word(action) for action in Action if (state, action) in _ARROWS))
 
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.names import AliasName, TagKey, TagValue, sort_key
-from alcove.platform.domain.checks import check
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.records import VersionRecord, VersionState
 from alcove.registry.canonical import FeatureName, TeamName
 
@@ -26,7 +26,7 @@ _TOKEN_CHARACTERS = 512  # of a page token; ours have about 100
 
 
 class VersionOrder(StrEnum):
-    """How found versions are sorted."""
+    """Order of the versions found."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -35,7 +35,7 @@ class VersionOrder(StrEnum):
 
 @dataclass(frozen=True)
 class VersionQuery:
-    """What is searched for; everything that is given must fit.
+    """Filters of a search; all that are given must match.
 
     Attributes:
         tags: keys and values; value None: any.
@@ -80,12 +80,12 @@ def parse_query(
     if len(tags) > limits.TAG_FILTERS_MAX:
         raise InvalidFieldError("tags", f"at most {limits.TAG_FILTERS_MAX}", len(tags))
     query = VersionQuery(
-        feature=check("feature", FeatureName, feature) if feature else None,
-        team=check("team", TeamName, team) if team else None,
+        feature=validate_field("feature", FeatureName, feature) if feature else None,
+        team=validate_field("team", TeamName, team) if team else None,
         states=tuple(sorted(set(states))),
-        alias=check("alias", AliasName, alias) if alias else None,
+        alias=validate_field("alias", AliasName, alias) if alias else None,
         tags=tuple(
-            (check("tags.key", TagKey, key), check("tags.value", TagValue, value) if value else None)
+            (validate_field("tags.key", TagKey, key), validate_field("tags.value", TagValue, value) if value else None)
             for key, value in tags
         ),
         words=_words(text),

@@ -8,13 +8,13 @@
     operators     those of each program                        ⊆ the feature's rule
     signature     what an app passes and gets                  as in the version before (`compatibility`)
 
-Every check is made and told, whatever fails; a figure without a rule is told and passes.
+Every check is made and reported, whatever fails; a figure without a rule is reported and passes.
 """
 
 from collections.abc import Mapping
 
 from alcove.platform.domain.catalog.compatibility import differences
-from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.program_validation import Parity, ProgramSummary
@@ -25,23 +25,23 @@ _SHOWN = 5  # names in a figure; a broken program may have thousands
 
 
 def validate(
-    manifest: Manifest, examined: Mapping[str, Examined], rules: FeatureRules, previous: Manifest | None
+    manifest: Manifest, reports: Mapping[str, ProgramReport], rules: FeatureRules, previous: Manifest | None
 ) -> tuple[CheckResult, ...]:
     """Return every check of a version.
 
     Args:
         manifest: of the version.
-        examined: what each variant's program gave, by the variant's name.
+        reports: what each variant's program gave, by the variant's name.
         rules: of its feature.
         previous: manifest of the version that apps call now; None: there is none.
     """
     checks: list[CheckResult] = []
     for variant in manifest.variants:
-        found = examined[variant.name]
+        found = reports[variant.name]
         checks += [
             _certificate(variant.name, found.parity),
-            _bounded("size", variant, variant.size_bytes, rules.max_size_bytes),
-            _bounded("memory", variant, variant.memory_ceiling_bytes, rules.max_memory_bytes),
+            _bound_result("size", variant, variant.size_bytes, rules.max_size_bytes),
+            _bound_result("memory", variant, variant.memory_ceiling_bytes, rules.max_memory_bytes),
             _latency(variant.name, found.latency_ms, rules.max_latency_ms),
             *_anatomy(variant.name, found.anatomy, rules.allowed_ops),
         ]
@@ -58,7 +58,7 @@ def _certificate(variant: str, parity: Parity | str) -> CheckResult:
     return CheckResult("certificate", variant, is_passed=True, figure=figure, bound=bound)
 
 
-def _bounded(name: str, variant: Variant, figure_bytes: int, most_bytes: int) -> CheckResult:
+def _bound_result(name: str, variant: Variant, figure_bytes: int, most_bytes: int) -> CheckResult:
     return CheckResult(
         name,
         variant.name,

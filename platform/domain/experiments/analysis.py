@@ -22,12 +22,12 @@ from alcove.platform.stats import (
     ReasonCode,
     Rules,
     StatsError,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
+    apply_guardrails,
     decide,
     estimate,
-    examine_all,
+    evaluate_guardrails,
     find_impossible,
-    guarded,
     split_pre_period,
 )
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
@@ -39,7 +39,7 @@ __all__ = [
     "UNREADABLE_ERRORS",
     "ExperimentResults",
     "aggregate_of",
-    "compared",
+    "compare",
     "evaluate",
     "find_alarm",
 ]
@@ -55,7 +55,7 @@ class ExperimentResults:
 
     Attributes:
         windows: distinct windows with a report.
-        counts: reports per randomised cell, over all windows.
+        counts: reports per randomized cell, over all windows.
         comparison: estimates, intervals and the decision before the guardrails are asked.
         verdicts: for each arm but the control, what each guardrail says, in order.
         verdict: what to do, guardrails included.
@@ -83,21 +83,21 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     aggregate = aggregate_of(record, task, counts)
-    comparison = compared(record, aggregate, windows)
-    verdicts = _examined(record, aggregate, windows)
+    comparison = compare(record, aggregate, windows)
+    verdicts = _evaluate_guardrails(record, aggregate, windows)
     harms = {
         arm: verdict.reason
         for arm, said in enumerate(verdicts, start=1)
         for verdict in said
         if verdict.kind is GuardKind.HARMFUL
     }
-    decision = guarded(_decided(record, comparison), harms)
+    decision = apply_guardrails(_decide(record, comparison), harms)
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
     return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_look_reports(record))
 
 
-def compared(
+def compare(
     record: ExperimentRecord, aggregate: Aggregate, windows: int, test: GroupSequential | None = None
 ) -> Comparison:
     """Return what the counts say before the guardrails are asked: at any time, or at a planned analysis with its test.
@@ -106,7 +106,7 @@ def compared(
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     aggregate, pre_period = _split(record, aggregate)
-    total = sum(arm.share_permyriad for arm in record.arms)
+    total = sum(arm.share_basis_points for arm in record.arms)
     metric = Metric(
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         edges_ms=record.latency_edges_ms,
@@ -117,19 +117,19 @@ def compared(
     rules = Rules(
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
-        expected_shares=tuple(arm.share_permyriad / total for arm in record.arms),
+        expected_shares=tuple(arm.share_basis_points / total for arm in record.arms),
         correction=correction_of(record.plan),
     )
     return decide(estimate(aggregate, metric), test or AlwaysValid(_planned_reports(record)), rules)
 
 
 def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
-    """Return `counts`, one per randomised cell of the task, as statistics read them.
+    """Return `counts`, one per randomized cell of the task, as statistics read them.
 
     Raises:
         StatsError: the counts are more than they accept.
     """
-    return aggregate_from_randomised_response(counts, task.layout, epsilon=Fraction(record.epsilon))
+    return aggregate_from_randomized_response(counts, task.layout, epsilon=Fraction(record.epsilon))
 
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:
@@ -143,7 +143,7 @@ def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, P
     return split_pre_period(aggregate, edges) if edges else (aggregate, None)
 
 
-def _decided(record: ExperimentRecord, comparison: Comparison) -> Decision:
+def _decide(record: ExperimentRecord, comparison: Comparison) -> Decision:
     """Return what holds before guardrails: what the reports say now, or what the last planned look said.
 
     A sample-ratio mismatch holds whenever it is seen; nothing that the reports said before can be trusted then.
@@ -166,14 +166,16 @@ def _planned_reports(record: ExperimentRecord) -> int:
     return record.plan.planned_reports or DEFAULT_PLANNED_REPORTS
 
 
-def _examined(record: ExperimentRecord, aggregate: Aggregate, windows: int) -> tuple[tuple[GuardVerdict, ...], ...]:
+def _evaluate_guardrails(
+    record: ExperimentRecord, aggregate: Aggregate, windows: int
+) -> tuple[tuple[GuardVerdict, ...], ...]:
     """Return what the guardrails say of each arm but the control, their errors adding up to `ALPHA`."""
     guardrails = guardrails_of(record.plan)
     if not guardrails:
         return tuple(() for _ in range(1, aggregate.arms))
     aggregate, _ = _split(record, aggregate)
     return tuple(
-        examine_all(
+        evaluate_guardrails(
             aggregate,
             guardrails,
             control=0,

@@ -11,10 +11,10 @@ from alcove.platform.domain.errors import OverlappingClaimError
 from alcove.platform.domain.records import ExperimentRecord, SegmentRecord
 from alcove.registry.policy.audience import overlap_witness
 
-__all__ = ["check_claims", "conflict"]
+__all__ = ["conflict", "validate_claims"]
 
 
-def check_claims(record: ExperimentRecord, others: Iterable[ExperimentRecord]) -> None:
+def validate_claims(record: ExperimentRecord, others: Iterable[ExperimentRecord]) -> None:
     """Let an experiment run beside those of its app that do, or not.
 
     Raises:

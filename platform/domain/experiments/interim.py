@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from alcove.platform.domain.experiment_records import InterimAnalysis, PairRecord, StoredDecision
-from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compared, find_alarm
+from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compare, find_alarm
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
@@ -23,7 +23,7 @@ __all__ = ["analyze_interim", "is_due"]
 
 
 def is_due(record: ExperimentRecord, reports: int) -> bool:
-    """Return whether a look is due with so many reports."""
+    """Return whether an analysis is due at this number of reports."""
     due = next_look_reports(record)
     return due is not None and reports >= due
 
@@ -41,7 +41,7 @@ def analyze_interim(
         raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
     look = GroupSequential((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
     aggregate = aggregate_of(record, task, counts)
-    found = compared(record, aggregate, windows, look)
+    found = compare(record, aggregate, windows, look)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)

@@ -20,11 +20,11 @@ from alcove.platform.domain.errors import IllegalTransitionError
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, StoredDecision
 
-__all__ = ["Action", "check_action", "started", "stopped"]
+__all__ = ["Action", "mark_started", "mark_stopped", "validate_action"]
 
 
 class Action(StrEnum):
-    """What may be asked of an experiment."""
+    """An action on an experiment."""
 
     UPDATE = "update"
     START = "start"
@@ -41,7 +41,7 @@ _ALLOWED: Final = MappingProxyType(
 )
 
 
-def check_action(record: ExperimentRecord, action: Action) -> None:
+def validate_action(record: ExperimentRecord, action: Action) -> None:
     """Let something be done with an experiment, or not.
 
     Raises:
@@ -52,22 +52,22 @@ def check_action(record: ExperimentRecord, action: Action) -> None:
         raise IllegalTransitionError("experiment", record.experiment_id, record.state, action, allowed)
 
 
-def started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
+def mark_started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
     """Return the experiment as it starts now, with its task.
 
     Raises:
         IllegalTransitionError: it is not a draft.
     """
-    check_action(record, Action.START)
+    validate_action(record, Action.START)
     running = replace(record, state=ExperimentState.RUNNING, started_at_s=now_s)
     return replace(running, task_id=task_of(running).task_id)
 
 
-def stopped(record: ExperimentRecord, decision: StoredDecision, *, now_s: int) -> ExperimentRecord:
+def mark_stopped(record: ExperimentRecord, decision: StoredDecision, *, now_s: int) -> ExperimentRecord:
     """Return the experiment as it stops now, with what held.
 
     Raises:
         IllegalTransitionError: it is not running.
     """
-    check_action(record, Action.STOP)
+    validate_action(record, Action.STOP)
     return replace(record, state=ExperimentState.STOPPED, stopped_at_s=now_s, decision=decision)

@@ -1,6 +1,6 @@
 """Computes how many devices and days an experiment needs, and refuses plans that cannot be kept.  Pure.
 
-The plan is made for randomised response, which is how reports are private today; every number comes from
+The plan is made for randomized response, which is how reports are private today; every number comes from
 `platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for. With CUPED the needs
 count the cells that it adds and no gain from it: how well earlier answers tell later ones is not known beforehand.
 """
@@ -34,7 +34,7 @@ from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
 from alcove.registry.policy import Outcome, TaskPolicy
 
-__all__ = ["correction_of", "guardrails_of", "planned", "primary_of"]
+__all__ = ["correction_of", "guardrails_of", "make_plan", "primary_of"]
 
 _WORST_RATE = 0.5
 _PERIOD_DAYS = 30
@@ -85,7 +85,7 @@ def guardrails_of(plan: ExperimentPlan) -> tuple[Guardrail, ...]:
     return tuple(map(_guardrail, plan.guardrails))
 
 
-def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
+def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     """Return the plan with what it needs, or raise for one that cannot be kept.
 
     Raises:
@@ -98,7 +98,7 @@ def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
     is_latency = primary.is_latency
     correction_of(plan)
-    _check_looks(plan)
+    _validate_looks(plan)
     needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
     if needs_bins and not record.latency_edges_ms:
         raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
@@ -111,18 +111,18 @@ def planned(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
     if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
         raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
-    _check_denominator_share(record, primary)
-    found = _sized(record, task, primary)
+    _validate_denominator_share(record, primary)
+    found = _size_experiment(record, task, primary)
     if plan.looks and not found.planned_reports:
         raise InvalidFieldError("horizon_reports", "given, or an mde that can be found, where looks are planned", 0)
     return found
 
 
-def _sized(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> ExperimentPlan:
+def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> ExperimentPlan:
     """Return the plan with what the server says of it."""
     plan = record.plan
-    total = sum(arm.share_permyriad for arm in record.arms)
-    shares = [arm.share_permyriad / total for arm in record.arms]
+    total = sum(arm.share_basis_points for arm in record.arms)
+    shares = [arm.share_basis_points / total for arm in record.arms]
     bare = replace(
         plan,
         devices_needed=0,
@@ -136,7 +136,7 @@ def _sized(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> Expe
     model = PowerModel(
         _model(record, primary),
         shares,
-        Mechanism.RANDOMISED_RESPONSE,
+        Mechanism.RANDOMIZED_RESPONSE,
         task.epsilon_fraction,
         looks=plan.looks,
     )
@@ -158,7 +158,7 @@ def _sized(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> Expe
     )
 
 
-def _check_looks(plan: ExperimentPlan) -> None:
+def _validate_looks(plan: ExperimentPlan) -> None:
     lowest, highest = limits.LOOKS_PLANNED
     if plan.looks and not lowest <= plan.looks <= highest:
         raise InvalidFieldError("looks", f"0, or {lowest} to {highest}", plan.looks)
@@ -168,7 +168,7 @@ def _check_looks(plan: ExperimentPlan) -> None:
         raise InvalidFieldError("horizon_reports", f"0 to {MAX_REPORTS}", plan.horizon_reports)
 
 
-def _check_denominator_share(record: ExperimentRecord, primary: Primary) -> None:
+def _validate_denominator_share(record: ExperimentRecord, primary: Primary) -> None:
     plan, share = record.plan, record.plan.denominator_share
     if not (math.isfinite(share) and 0.0 <= share <= 1.0):
         raise InvalidFieldError("denominator_share", "in [0, 1]", share)
@@ -236,7 +236,7 @@ def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[floa
         plan.pre_edges,
         rate=plan.base_rate or _WORST_RATE,
         shares=shares,
-        mechanism=Mechanism.RANDOMISED_RESPONSE,
+        mechanism=Mechanism.RANDOMIZED_RESPONSE,
         epsilon=task.epsilon_fraction,
         devices=plan.expected_devices or 1,
         outcomes=task.layout.outcomes,

@@ -1,10 +1,10 @@
 """Analyzes the reports of a stage: sizes of its groups, verdicts of its guardrails, impossible counts.  Pure.
 
-Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomised response
+Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomized response
 over plain HTTP never says so.
 
 The error of a halt without cause is `ALPHA` for a whole rollout, however often and at how many stages it is looked at:
-each watched stage gets an equal part of it, and within a stage each guardrail (`stats.examine_all`).
+each watched stage gets an equal part of it, and within a stage each guardrail (`stats.evaluate_guardrails`).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from alcove.platform.stats import (
     Rules,
     decide,
     estimate,
-    examine_all,
+    evaluate_guardrails,
     find_impossible,
 )
 from alcove.registry.limits import POLICY_BUCKETS
@@ -35,7 +35,7 @@ ALPHA: Final = 0.05
 
 @dataclass(frozen=True)
 class AnalysisResult:
-    """What the reports of a stage say.
+    """The analysis of a stage's reports.
 
     Attributes:
         reports: read in this stage.
@@ -68,7 +68,7 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Analy
     plan = rollout.plan
     stage = plan.stages[rollout.stage - 1]
     planned_reports = ARMS * stage.minimum_cohort
-    groups = (rollout.control_permyriad, rollout.share_permyriad)
+    groups = (rollout.control_basis_points, rollout.share_basis_points)
     metric = Metric(bin_values_ms=tuple(range(aggregate.bins)), reports_per_device=max(1, windows))  # bins are not read
     rules = Rules(
         alpha=ALPHA,
@@ -77,8 +77,8 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Analy
         expected_shares=tuple(share / sum(groups) for share in groups),
     )
     compared = decide(estimate(aggregate, metric), AlwaysValid(planned_reports), rules)
-    watched = sum(1 for each in plan.stages if each.share_permyriad < POLICY_BUCKETS)
-    verdicts = examine_all(
+    watched = sum(1 for each in plan.stages if each.share_basis_points < POLICY_BUCKETS)
+    verdicts = evaluate_guardrails(
         aggregate,
         [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
         control=CONTROL,

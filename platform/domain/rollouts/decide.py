@@ -8,11 +8,12 @@
 4. WAIT     the stage is younger than its minimum
 5. HOLD     a group has fewer estimated devices than the stage's minimum, or there are no reports
 6. HOLD     a guardrail is inconclusive
-7. READY    all guardrails are safe                                    → a person advances, or the server with a waiver
+7. READY    all guardrails are safe                                    → a person advances, or the server where the plan
+   allows
 
 Time out reads rules 3 to 7 first: a stage that is ready has not timed out.
 
-What the server then does by itself is bounded by who can have sent the reports.  Without attested enrolment anybody
+What the server then does by itself is bounded by who can have sent the reports.  Without attested enrollment anybody
 can send as many as they like, so such reports hold or pause and do no more: a plan's roll back or halt waits for a
 person.  Attested ones may do what the plan says.
 """
@@ -37,9 +38,9 @@ _ACTIONS: Final = {
 
 @dataclass(frozen=True)
 class StageDecision:
-    """What follows, the rule that says so, and one sentence for people."""
+    """The decision, the rule behind it, and one sentence for people."""
 
-    judgement: StageDecisionKind
+    kind: StageDecisionKind
     code: str
     reason: str
 
@@ -60,7 +61,7 @@ def decide(rollout: RolloutRecord, result: AnalysisResult, *, now_s: int) -> Sta
             return StageDecision(StageDecisionKind.HARM, f"harmful_{guardrail.metric}", verdict.reason)
     decision = _harmless(rollout, result, now_s)
     age_s, timeout_s = now_s - rollout.stage_started_at_s, rollout.plan.timeout_s
-    if decision.judgement is not StageDecisionKind.READY and timeout_s and age_s > timeout_s:
+    if decision.kind is not StageDecisionKind.READY and timeout_s and age_s > timeout_s:
         reason = f"stage {rollout.stage} was not found safe in {timeout_s} s: {decision.reason}"
         return StageDecision(StageDecisionKind.TIMEOUT, decision.code, reason)
     return decision
@@ -71,35 +72,31 @@ def keep_alarm(rollout: RolloutRecord, decision: StageDecision) -> StageDecision
 
     Forged reports stay among those that are counted, and honest ones would hide them bit by bit.
     """
-    before = rollout.examination
-    if (
-        before is None
-        or before.judgement is not StageDecisionKind.ALARM
-        or decision.judgement is StageDecisionKind.ALARM
-    ):
+    before = rollout.analysis
+    if before is None or before.decision is not StageDecisionKind.ALARM or decision.kind is StageDecisionKind.ALARM:
         return decision
     return StageDecision(StageDecisionKind.ALARM, before.code, before.reason)
 
 
-def action_of(rollout: RolloutRecord, judgement: StageDecisionKind, *, is_attested: bool) -> Action | None:
+def action_of(rollout: RolloutRecord, decision: StageDecisionKind, *, is_attested: bool) -> Action | None:
     """Return what the server does by itself; None: nothing.
 
     Args:
         rollout: running.
-        judgement: what follows from its reports.
+        decision: what follows from its reports.
         is_attested: each of them came from an enrolled device; else a pause takes the place of a roll back or a halt.
     """
-    if judgement is StageDecisionKind.READY:
-        return Action.ADVANCE if rollout.plan.waiver else None
-    planned = planned_action(rollout, judgement)
+    if decision is StageDecisionKind.READY:
+        return Action.ADVANCE if rollout.plan.auto_advance_reason else None
+    planned = planned_action(rollout, decision)
     return planned if planned is None or is_attested else Action.PAUSE
 
 
-def planned_action(rollout: RolloutRecord, judgement: StageDecisionKind) -> Action | None:
-    """Return what the plan asks for where a stage is harmful or late, whoever sent the reports; None: nothing."""
-    if judgement is StageDecisionKind.HARM:
+def planned_action(rollout: RolloutRecord, decision: StageDecisionKind) -> Action | None:
+    """Return what the plan asks for where a stage is harmful or late, attested or not; None: nothing."""
+    if decision is StageDecisionKind.HARM:
         return _ACTIONS[rollout.plan.on_harm]
-    return _ACTIONS.get(rollout.plan.on_timeout) if judgement is StageDecisionKind.TIMEOUT else None
+    return _ACTIONS.get(rollout.plan.on_timeout) if decision is StageDecisionKind.TIMEOUT else None
 
 
 def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> StageDecision:

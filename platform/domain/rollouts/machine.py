@@ -14,7 +14,7 @@
                          │ rolled back │                              │ halted │
                          └─────────────┘                              └────────┘
 
-What happens by itself (harm, time out, and advance where the plan has a waiver) is decided in `decide.py` and takes the
+What happens by itself (harm, time out, and advance where the plan says so) is decided in `decide.py` and takes the
 same arrows as a person would.
 
 R1  A share only rises while a rollout lives; the devices that have the version keep it (buckets from 0 up).
@@ -42,7 +42,7 @@ __all__ = ["LIVE", "Action", "allowed_actions", "next_share", "transition"]
 
 
 class Action(StrEnum):
-    """What may be asked of a rollout."""
+    """An action on a rollout."""
 
     ADVANCE = "advance"
     PAUSE = "pause"
@@ -75,33 +75,33 @@ def allowed_actions(state: RolloutState) -> tuple[Action, ...]:
     return tuple(action for at, action in _ARROWS if at is state)
 
 
-def next_share(rollout: RolloutRecord, wanted_permyriad: int) -> int:
+def next_share(rollout: RolloutRecord, wanted_basis_points: int) -> int:
     """Return the share that an advance reaches.
 
     Args:
         rollout: as it is.
-        wanted_permyriad: as asked for; 0: that of the next stage.
+        wanted_basis_points: as asked for; 0: that of the next stage.
 
     Raises:
         InvalidFieldError: the share is not in 1 to 10 000, or not that of the next stage of a rollout that has stages.
         ShareNotRaisedError: R1.
     """
     stages = rollout.plan.stages
-    following = stages[rollout.stage].share_permyriad if rollout.stage < len(stages) else POLICY_BUCKETS
-    share = wanted_permyriad or (following if stages else 0)
+    following = stages[rollout.stage].share_basis_points if rollout.stage < len(stages) else POLICY_BUCKETS
+    share = wanted_basis_points or (following if stages else 0)
     if not 1 <= share <= POLICY_BUCKETS:
         bound = f"1 to {POLICY_BUCKETS}" + ("" if stages else "; the rollout has no stages")
-        raise InvalidFieldError("share_permyriad", bound, wanted_permyriad)
+        raise InvalidFieldError("share_basis_points", bound, wanted_basis_points)
     if stages and share != following:
-        raise InvalidFieldError("share_permyriad", f"0, or {following} for the next stage", wanted_permyriad)
-    at_all_without_audience = rollout.share_permyriad == POLICY_BUCKETS and not rollout.audience
-    if share < rollout.share_permyriad or (share == rollout.share_permyriad and not at_all_without_audience):
-        raise ShareNotRaisedError(rollout.rollout_id, rollout.share_permyriad, share)
+        raise InvalidFieldError("share_basis_points", f"0, or {following} for the next stage", wanted_basis_points)
+    at_all_without_audience = rollout.share_basis_points == POLICY_BUCKETS and not rollout.audience
+    if share < rollout.share_basis_points or (share == rollout.share_basis_points and not at_all_without_audience):
+        raise ShareNotRaisedError(rollout.rollout_id, rollout.share_basis_points, share)
     return share
 
 
 def transition(
-    rollout: RolloutRecord, action: Action, *, now_s: int, share_permyriad: int | None = None
+    rollout: RolloutRecord, action: Action, *, now_s: int, share_basis_points: int | None = None
 ) -> RolloutRecord:
     """Return the rollout after `action`.
 
@@ -109,7 +109,7 @@ def transition(
         rollout: as it is.
         action: what is asked.
         now_s: seconds since 1970-01-01 UTC.
-        share_permyriad: the share to reach, for ADVANCE only, as `next_share` takes it.
+        share_basis_points: the share to reach, for ADVANCE only, as `next_share` takes it.
 
     Raises:
         IllegalTransitionError: the drawing has no such arrow.
@@ -121,24 +121,24 @@ def transition(
         allowed = allowed_actions(rollout.state)
         raise IllegalTransitionError("rollout", rollout.rollout_id, rollout.state, action, allowed)
     if action is Action.ADVANCE:
-        return _advanced(rollout, next_share(rollout, share_permyriad or 0), now_s)
+        return _advance(rollout, next_share(rollout, share_basis_points or 0), now_s)
     if action in (Action.ROLL_BACK, Action.HALT):
-        rollout = replace(rollout, share_permyriad=0, control_permyriad=0)
+        rollout = replace(rollout, share_basis_points=0, control_basis_points=0)
     if action is not Action.RESUME:
         rollout = replace(rollout, proposal=None)
     return replace(rollout, state=state, updated_at_s=now_s)
 
 
-def _advanced(rollout: RolloutRecord, share: int, now_s: int) -> RolloutRecord:
+def _advance(rollout: RolloutRecord, share: int, now_s: int) -> RolloutRecord:
     is_complete = share == POLICY_BUCKETS and not rollout.audience
     return replace(
         rollout,
         state=_S.COMPLETED if is_complete else _S.RUNNING,
-        share_permyriad=share,
-        control_permyriad=min(share, POLICY_BUCKETS - share) if rollout.plan.guardrails else 0,
+        share_basis_points=share,
+        control_basis_points=min(share, POLICY_BUCKETS - share) if rollout.plan.guardrails else 0,
         stage=min(rollout.stage + 1, len(rollout.plan.stages)),
         stage_started_at_s=now_s,
-        examination=None,
+        analysis=None,
         proposal=None,
         updated_at_s=now_s,
     )

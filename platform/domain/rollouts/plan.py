@@ -1,12 +1,12 @@
-"""Checks a rollout's plan when it is written: what could not work later is refused, naming the field."""
+"""Validates a rollout's plan when it is written: what could not work later is refused, naming the field."""
 
 import itertools
 import math
 from dataclasses import replace
 
 from alcove.platform.domain import limits
-from alcove.platform.domain.checks import fields_named
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.field_validation import fields_named
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
@@ -14,20 +14,20 @@ from alcove.platform.stats import GuardMetric
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.limits import POLICY_BUCKETS, WINDOW_MIN_S
 
-__all__ = ["DEFAULT_QUANTILE", "check_update", "checked_plan"]
+__all__ = ["DEFAULT_QUANTILE", "validate_plan", "validate_update"]
 
 DEFAULT_QUANTILE = 0.95  # of latency: what most people notice is the slow answers
 _ON_HARM = (PlanAction.PAUSE, PlanAction.ROLL_BACK, PlanAction.HALT)
 _ON_TIMEOUT = (PlanAction.HOLD, PlanAction.PAUSE, PlanAction.ROLL_BACK)
 
 
-def checked_plan(plan: RolloutPlan) -> RolloutPlan:
+def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     """Return the plan with its defaults in place.
 
     Raises:
         InvalidFieldError: a field is out of its bounds, or fields contradict each other.
     """
-    _check_stages(plan.stages)
+    _validate_stages(plan.stages)
     if plan.guardrails and not plan.stages:
         raise InvalidFieldError(
             "plan.guardrails", "none without stages, where nothing is watched", len(plan.guardrails)
@@ -41,10 +41,16 @@ def checked_plan(plan: RolloutPlan) -> RolloutPlan:
         raise InvalidFieldError("plan.on_timeout", " | ".join(_ON_TIMEOUT), plan.on_timeout)
     if not 0 <= plan.timeout_s <= limits.STAGE_MAX_S:
         raise InvalidFieldError("plan.timeout_s", f"0 to {limits.STAGE_MAX_S}", plan.timeout_s)
-    if len(plan.waiver) > limits.REASON_LENGTH:
-        raise InvalidFieldError("plan.waiver", f"at most {limits.REASON_LENGTH} characters", len(plan.waiver))
-    if plan.waiver and not guardrails:
-        raise InvalidFieldError("plan.waiver", "guardrails, without which no stage is ever found safe", plan.waiver)
+    if len(plan.auto_advance_reason) > limits.REASON_LENGTH:
+        raise InvalidFieldError(
+            "plan.auto_advance_reason", f"at most {limits.REASON_LENGTH} characters", len(plan.auto_advance_reason)
+        )
+    if plan.auto_advance_reason and not guardrails:
+        raise InvalidFieldError(
+            "plan.auto_advance_reason",
+            "guardrails, without which no stage is ever found safe",
+            plan.auto_advance_reason,
+        )
     stages = tuple(
         replace(stage, minimum_cohort=stage.minimum_cohort or limits.MINIMUM_COHORT_DEFAULT) for stage in plan.stages
     )
@@ -59,7 +65,7 @@ def checked_plan(plan: RolloutPlan) -> RolloutPlan:
     return plan
 
 
-def check_update(before: RolloutRecord, plan: RolloutPlan) -> None:
+def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
     """Refuse to change, in a rollout that has begun, what its present comparison was planned with.
 
     Raises:
@@ -76,21 +82,23 @@ def check_update(before: RolloutRecord, plan: RolloutPlan) -> None:
             raise InvalidFieldError(f"plan.{name}", bound, getattr(plan, name))
 
 
-def _check_stages(stages: tuple[Stage, ...]) -> None:
+def _validate_stages(stages: tuple[Stage, ...]) -> None:
     if len(stages) > limits.STAGES_MAX:
         raise InvalidFieldError("plan.stages", f"at most {limits.STAGES_MAX}", len(stages))
     lowest, highest = limits.MINIMUM_COHORT
     for stage in stages:
-        if not 1 <= stage.share_permyriad <= POLICY_BUCKETS:
-            raise InvalidFieldError("plan.stages.share_permyriad", f"1 to {POLICY_BUCKETS}", stage.share_permyriad)
+        if not 1 <= stage.share_basis_points <= POLICY_BUCKETS:
+            raise InvalidFieldError(
+                "plan.stages.share_basis_points", f"1 to {POLICY_BUCKETS}", stage.share_basis_points
+            )
         if not 0 <= stage.minimum_s <= limits.STAGE_MAX_S:
             raise InvalidFieldError("plan.stages.minimum_s", f"0 to {limits.STAGE_MAX_S}", stage.minimum_s)
         if stage.minimum_cohort and not lowest <= stage.minimum_cohort <= highest:
             raise InvalidFieldError("plan.stages.minimum_cohort", f"{lowest} to {highest}", stage.minimum_cohort)
     for one, other in itertools.pairwise(stages):
-        if other.share_permyriad <= one.share_permyriad:
-            bound = f"more than {one.share_permyriad}, the share of the stage before"
-            raise InvalidFieldError("plan.stages.share_permyriad", bound, other.share_permyriad)
+        if other.share_basis_points <= one.share_basis_points:
+            bound = f"more than {one.share_basis_points}, the share of the stage before"
+            raise InvalidFieldError("plan.stages.share_basis_points", bound, other.share_basis_points)
 
 
 def _guardrail(plan: RolloutPlan, guardrail: GuardrailRecord) -> GuardrailRecord:

@@ -13,7 +13,7 @@ ARMS = 2
 
 def stage_task(rollout: RolloutRecord) -> TaskPolicy | None:
     """Return the task of the present stage; None where nothing is compared."""
-    if not rollout.control_permyriad:
+    if not rollout.control_basis_points:
         return None
     return task_of(rollout.rollout_id, rollout.plan, rollout.stage_started_at_s)
 

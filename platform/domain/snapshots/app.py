@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain.catalog_records import FeatureRules
-from alcove.platform.domain.errors import BelowFloorError, InvalidFieldError, NotReleasedError, VersionRevokedError
+from alcove.platform.domain.errors import BelowMinVersionError, InvalidFieldError, NotReleasedError, VersionRevokedError
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import (
     Default,
@@ -26,7 +26,7 @@ from alcove.registry.limits import HALTED_MAX
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, policy_from_bytes
 
-__all__ = ["AppSnapshot", "Entry", "PolicyDocument", "check_runnable"]
+__all__ = ["AppSnapshot", "Entry", "PolicyDocument", "validate_runnable"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class AppSnapshot:
         sizes: bytes of the largest program of each version that is compared, by manifest digest.
         states: of versions of the feature that is acted on, by feature and version.
         rules: of the feature that is acted on.
-        floors: lowest version of each feature that its team still lets run; absent: any.
+        min_versions: lowest version of each feature that its team still lets run; absent: any.
         policy: the one that is decided now; None: none is.
         halt: likewise.
         entries: for the audit log, in order.
@@ -85,7 +85,7 @@ class AppSnapshot:
     sizes: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
-    floors: Mapping[str, str] = field(default_factory=dict)
+    min_versions: Mapping[str, str] = field(default_factory=dict)
     policy: PolicyDocument | None = None
     halt: Halt | None = None
     entries: tuple[Entry, ...] = ()
@@ -138,15 +138,15 @@ class AppSnapshot:
         """Return it with an entry for the audit log."""
         return replace(self, entries=(*self.entries, Entry(action, subject, details)))
 
-    def check_may_run(self, feature: str, version: VersionRef) -> None:
-        """Let a version into the app's policy or not; raises as `check_runnable`."""
-        check_runnable(
+    def validate_may_run(self, feature: str, version: VersionRef) -> None:
+        """Let a version into the app's policy or not; raises as `validate_runnable`."""
+        validate_runnable(
             feature,
             version,
             state=self.states.get((feature, version.version)),
             rules=self.rules.get(feature),
             halt=self.halt or self.last_halt,
-            floor=self.floors.get(feature),
+            floor=self.min_versions.get(feature),
         )
 
     def find_former(self, feature: str, version: VersionRef, policy: bytes) -> Default | None:
@@ -155,8 +155,8 @@ class AppSnapshot:
         if rules is None or rules.default.manifest_sha256 == version.manifest_sha256:
             return None
         try:
-            replace(self, last_halt=self.standing_halt).check_may_run(feature, rules.default)
-        except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowFloorError):
+            replace(self, last_halt=self.standing_halt).validate_may_run(feature, rules.default)
+        except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowMinVersionError):
             return None
         return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256)
 
@@ -218,7 +218,7 @@ class AppSnapshot:
             defaults=self.defaults.values(),
             rollouts=self.live_rollouts,
             experiments=self.running_experiments,
-            floors=self.floors,
+            min_versions=self.min_versions,
             layers=self.layers,
             holdout=self.holdout,
             sizes=self.sizes,
@@ -228,7 +228,7 @@ class AppSnapshot:
         return replace(self, policy=PolicyDocument(policy.serial, policy.to_bytes()))
 
 
-def check_runnable(
+def validate_runnable(
     feature: str,
     version: VersionRef,
     *,
@@ -243,7 +243,7 @@ def check_runnable(
         VersionRevokedError: it is forbidden in every app.
         VersionHaltedError: it is forbidden in the app.
         NotReleasedError: the feature's rules ask for a released version.
-        BelowFloorError: its team forbids versions as old as this one.
+        BelowMinVersionError: its team forbids versions as old as this one.
     """
     state = state or VersionState.REGISTERED
     if state is VersionState.REVOKED:
@@ -253,4 +253,4 @@ def check_runnable(
     if halt is not None and version.manifest_sha256 in halt.digests:
         raise VersionHaltedError(feature, version.version)
     if floor is not None and is_below(version.version, floor):
-        raise BelowFloorError(feature, version.version, floor)
+        raise BelowMinVersionError(feature, version.version, floor)

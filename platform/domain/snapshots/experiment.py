@@ -1,13 +1,13 @@
-"""Derives what an app is after an action on one of its experiments.  Pure."""
+"""Derives the state of an app after an action on one of its experiments.  Pure."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 from alcove.platform.domain.errors import FeatureBusyError
 from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, evaluate
-from alcove.platform.domain.experiments.claims import check_claims
+from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.interim import analyze_interim, is_due
-from alcove.platform.domain.experiments.machine import stopped
+from alcove.platform.domain.experiments.machine import mark_stopped
 from alcove.platform.domain.records import Default, ExperimentRecord, StoredDecision
 from alcove.platform.domain.snapshots.app import AppSnapshot, Entry
 from alcove.platform.stats import DecisionKind
@@ -31,14 +31,14 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
     Raises:
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
-        PlatformError: an arm's version may not run, as `AppSnapshot.check_may_run`.
+        PlatformError: an arm's version may not run, as `AppSnapshot.validate_may_run`.
     """
     holders = [rollout.rollout_id for rollout in app.live_rollouts if rollout.feature == record.feature]
     if holders:
         raise FeatureBusyError(record.app, record.feature, holders[0])
-    check_claims(record, app.running_experiments)
+    validate_claims(record, app.running_experiments)
     for arm in record.arms:
-        app.check_may_run(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
+        app.validate_may_run(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
     if record.feature not in app.defaults:
         control = record.arms[0]
         app = app.with_default(Default(record.app, record.feature, control.version, control.manifest_sha256))
@@ -60,7 +60,7 @@ def stop(app: AppSnapshot, record: ExperimentRecord, reports: Reports, *, now_s:
         reason = f"the results could not be read: {error}"
         decision = StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
     return app.carry_experiment(
-        stopped(record, decision, now_s=now_s),
+        mark_stopped(record, decision, now_s=now_s),
         "stop",
         decision=decision.kind,
         winner=decision.winner,

@@ -1,4 +1,4 @@
-"""Derives what an app is after an action on one of its rollouts, whoever asked for it.  Pure."""
+"""Derives the state of an app after an action on one of its rollouts, by a person or by the plan.  Pure."""
 
 from dataclasses import asdict, replace
 from typing import Final
@@ -32,8 +32,8 @@ def roll_back(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: st
     Raises:
         IllegalTransitionError: it is over.
     """
-    share = before.share_permyriad
-    return move(app, before, Action.ROLL_BACK, now_s=now_s, from_permyriad=share, reason=reason, **details)
+    share = before.share_basis_points
+    return move(app, before, Action.ROLL_BACK, now_s=now_s, from_basis_points=share, reason=reason, **details)
 
 
 def halt(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: str, **details: object) -> AppSnapshot:
@@ -50,7 +50,7 @@ def halt(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: str, **
     return app.carry_rollout(
         after,
         Action.HALT,
-        from_permyriad=before.share_permyriad,
+        from_basis_points=before.share_basis_points,
         reason=reason,
         halt_serial=app.halt_serial,
         default=None if default is None else default.version,
@@ -64,7 +64,7 @@ def advance(
     *,
     now_s: int,
     principal: str,
-    share_permyriad: int = 0,
+    share_basis_points: int = 0,
     override_reason: str = "",
     approved_by: str | None = None,
 ) -> AppSnapshot:
@@ -77,10 +77,10 @@ def advance(
         FeatureBusyError: an experiment or another rollout holds the feature.
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
-        PlatformError: the version may not run, as `AppSnapshot.check_may_run`.
+        PlatformError: the version may not run, as `AppSnapshot.validate_may_run`.
     """
-    evidence = _evidence(app, before)
-    after = transition(before, Action.ADVANCE, now_s=now_s, share_permyriad=share_permyriad)
+    analysis = _analysis_details(app, before)
+    after = transition(before, Action.ADVANCE, now_s=now_s, share_basis_points=share_basis_points)
     holders = [one.experiment_id for one in app.running_experiments if one.feature == before.feature]
     holders += [
         one.rollout_id
@@ -89,20 +89,20 @@ def advance(
     ]
     if holders:
         raise FeatureBusyError(before.app, before.feature, holders[0])
-    app.check_may_run(after.feature, VersionRef(version=after.version, manifest_sha256=after.manifest_sha256))
+    app.validate_may_run(after.feature, VersionRef(version=after.version, manifest_sha256=after.manifest_sha256))
     is_complete = after.state is RolloutState.COMPLETED
     if not is_complete and after.feature not in app.defaults:
-        raise NoDefaultVersionError(after.app, after.feature, share_permyriad)
-    if evidence is None and not override_reason:
+        raise NoDefaultVersionError(after.app, after.feature, share_basis_points)
+    if analysis is None and not override_reason:
         raise OverrideRequiredError(after.feature, after.version)
     if approved_by is None and app.rules[after.feature].must_approve_rollouts:
-        proposal = Proposal(principal, now_s, after.share_permyriad, override_reason)
+        proposal = Proposal(principal, now_s, after.share_basis_points, override_reason)
         return app.with_rollout(
             replace(before, proposal=proposal, updated_at_s=now_s, revision=before.revision + 1)
         ).with_entry(
             "propose advance",
             before.rollout_id,
-            to_permyriad=after.share_permyriad,
+            to_basis_points=after.share_basis_points,
             override_reason=override_reason or None,
         )
     if is_complete:
@@ -110,10 +110,10 @@ def advance(
     return app.carry_rollout(
         after,
         Action.ADVANCE,
-        from_permyriad=before.share_permyriad,
-        to_permyriad=after.share_permyriad,
+        from_basis_points=before.share_basis_points,
+        to_basis_points=after.share_basis_points,
         override_reason=override_reason or None,
-        **(evidence or {}),
+        **(analysis or {}),
         **({} if approved_by is None else {"approved_by": approved_by}),
     )
 
@@ -126,34 +126,34 @@ def follow_plan(
     Raises:
         PlatformError: what the plan asks for cannot be done now.
     """
-    rollout, shown = replace(before, examination=found), asdict(found)
-    action = action_of(rollout, found.judgement, is_attested=found.is_attested)
+    rollout, shown = replace(before, analysis=found), asdict(found)
+    action = action_of(rollout, found.decision, is_attested=found.is_attested)
     match action:
         case Action.PAUSE:
-            planned = planned_action(rollout, found.judgement)
+            planned = planned_action(rollout, found.decision)
             limit = {} if planned in (None, action) else {"planned": planned, "because": NOT_ATTESTED}
-            return move(app, rollout, action, now_s=now_s, reason=found.reason, evidence=shown, **limit)
+            return move(app, rollout, action, now_s=now_s, reason=found.reason, analysis=shown, **limit)
         case Action.ROLL_BACK:
-            return roll_back(app, rollout, now_s=now_s, reason=found.reason, evidence=shown)
+            return roll_back(app, rollout, now_s=now_s, reason=found.reason, analysis=shown)
         case Action.HALT:
-            return halt(app, rollout, now_s=now_s, reason=found.reason, evidence=shown)
+            return halt(app, rollout, now_s=now_s, reason=found.reason, analysis=shown)
         case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
             return advance(app, rollout, now_s=now_s, principal=principal)
         case _:
             app = app.with_rollout(rollout)
-    is_alarmed = before.examination is not None and before.examination.judgement is StageDecisionKind.ALARM
-    if found.judgement is StageDecisionKind.ALARM and not is_alarmed:
-        app = app.with_entry(ALARM, before.rollout_id, evidence=shown)
+    is_alarmed = before.analysis is not None and before.analysis.decision is StageDecisionKind.ALARM
+    if found.decision is StageDecisionKind.ALARM and not is_alarmed:
+        app = app.with_entry(ALARM, before.rollout_id, analysis=shown)
     return app
 
 
-def _evidence(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | None:
+def _analysis_details(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | None:
     """Return what says that the version may advance, as it is audited; None: nothing does."""
     if before.plan.guardrails:
         if before.stage == 0:
-            return {"evidence": "the first stage, under guardrails"}
-        found = before.examination
-        return {"evidence": asdict(found)} if found is not None and found.judgement is StageDecisionKind.READY else None
+            return {"analysis": "the first stage, under guardrails"}
+        found = before.analysis
+        return {"analysis": asdict(found)} if found is not None and found.decision is StageDecisionKind.READY else None
     experiment = app.stopped.get(before.feature)
     if experiment is None or experiment.decision is None or experiment.decision.winner is None:
         return None

@@ -93,7 +93,7 @@ def revoke_local_token(
 
     Raises:
         InvalidFieldError: the folder does not exist.
-        NotFoundError: there is no such token.
+        ResourceNotFoundError: there is no such token.
     """
 
     async def work(store: Store) -> TokenRecord:

@@ -5,10 +5,10 @@ states.py       release, deprecate
 revocation.py   forbid a version in every app that uses it
 aliases.py      moves of aliases, and their approval
 tags.py         words about versions
-rules.py        what versions of a feature are held against
-validation.py   figures and their bounds; pure but for the runtime
+rules.py        the rules that versions of a feature must meet
+validation.py   figures and their bounds; pure except the runtime
 compatibility.py  does an app that calls one version break with another; pure
-validating.py   validation on the server
+validation.py   validation on the server
 diff.py         what differs between two versions or programs
 search.py       filters, orders and page tokens; pure
 names.py        what aliases and tags may be called

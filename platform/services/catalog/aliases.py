@@ -21,14 +21,14 @@ import secrets
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.names import AliasName
 from alcove.platform.domain.catalog_records import AliasMove, AliasProposal
-from alcove.platform.domain.checks import check, check_reason
 from alcove.platform.domain.errors import (
     InvalidFieldError,
-    NotFoundError,
     OwnApprovalError,
+    ResourceNotFoundError,
     StaleProposalError,
     VersionRevokedError,
 )
+from alcove.platform.domain.field_validation import validate_field, validate_reason
 from alcove.platform.domain.records import VersionState
 from alcove.platform.store.catalog import (
     add_alias_move,
@@ -56,19 +56,19 @@ async def move_alias(
 
     Raises:
         InvalidFieldError: the alias or the reason is malformed, or the feature has its aliases already.
-        NotFoundError: there is no such version, or no such alias to take away.
+        ResourceNotFoundError: there is no such version, or no such alias to take away.
         VersionRevokedError: A4.
     """
-    alias = check("alias", AliasName, alias)
-    reason = check_reason("reason", reason)
+    alias = validate_field("alias", AliasName, alias)
+    reason = validate_reason("reason", reason)
     last = await last_alias_move(uow.session, feature, alias)
     current = None if last is None else last.to_version
     if version is not None:
-        await _check_target(uow, feature, version)
+        await _validate_target(uow, feature, version)
     if current is None and version is None:
-        raise NotFoundError("alias", f"{feature}@{alias}")
+        raise ResourceNotFoundError("alias", f"{feature}@{alias}")
     if current is None:
-        await _check_room(uow, feature)
+        await _validate_room(uow, feature)
     if last is not None and current == version:
         return last
     if (await rules_of(uow.session, feature)).must_approve_aliases:
@@ -97,12 +97,12 @@ async def approve(uow: UnitOfWork, proposal_id: str) -> AliasMove:
 
     Raises:
         InvalidFieldError: the id is malformed.
-        NotFoundError: there is no such proposal.
+        ResourceNotFoundError: there is no such proposal.
         OwnApprovalError: A3.
         StaleProposalError: A2.
         VersionRevokedError: A4.
     """
-    proposal = await get_proposal(uow.session, check("proposal_id", Identifier, proposal_id))
+    proposal = await get_proposal(uow.session, validate_field("proposal_id", Identifier, proposal_id))
     name = f"{proposal.feature}@{proposal.alias}"
     if proposal.proposed_by == uow.principal:
         raise OwnApprovalError(f"moving {name}", uow.principal)
@@ -110,9 +110,9 @@ async def approve(uow: UnitOfWork, proposal_id: str) -> AliasMove:
     if (0 if last is None else last.sequence) != proposal.base_sequence:
         raise StaleProposalError(proposal_id, name)
     if proposal.to_version is not None:
-        await _check_target(uow, proposal.feature, proposal.to_version)
+        await _validate_target(uow, proposal.feature, proposal.to_version)
     if proposal.from_version is None:
-        await _check_room(uow, proposal.feature)
+        await _validate_room(uow, proposal.feature)
     return await _move(
         uow,
         proposal.feature,
@@ -130,20 +130,20 @@ async def resolve(session: AsyncSession, feature: str, alias: str) -> str:
 
     Raises:
         InvalidFieldError: the alias is malformed.
-        NotFoundError: there is no such alias.
+        ResourceNotFoundError: there is no such alias.
     """
-    version = await find_alias(session, feature, check("alias", AliasName, alias))
+    version = await find_alias(session, feature, validate_field("alias", AliasName, alias))
     if version is None:
-        raise NotFoundError("alias", f"{feature}@{alias}")
+        raise ResourceNotFoundError("alias", f"{feature}@{alias}")
     return version
 
 
-async def _check_target(uow: UnitOfWork, feature: str, version: str) -> None:
+async def _validate_target(uow: UnitOfWork, feature: str, version: str) -> None:
     if (await get_version(uow.session, feature, version)).state is VersionState.REVOKED:
         raise VersionRevokedError(feature, version)
 
 
-async def _check_room(uow: UnitOfWork, feature: str) -> None:
+async def _validate_room(uow: UnitOfWork, feature: str) -> None:
     count = len(await aliases_of_feature(uow.session, feature))
     if count >= limits.ALIASES_MAX:
         raise InvalidFieldError("alias", f"at most {limits.ALIASES_MAX} aliases of a feature", count + 1)

@@ -24,10 +24,10 @@ __all__ = ["revoke"]
 
 
 async def revoke(uow: UnitOfWork, feature: str, version: str, *, reason: str) -> tuple[VersionRecord, list[str]]:
-    """Forbid a version for ever; return it, and the apps whose devices are told, by name.
+    """Forbid a version for ever; return it, and the apps whose documents change, by name.
 
     Raises:
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
         InvalidFieldError: the reason is empty or too long, or an app's halts are more than devices read.
         IllegalTransitionError: it is revoked already.
     """

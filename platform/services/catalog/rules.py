@@ -1,4 +1,4 @@
-"""Checks and sets a feature's rules: bounds on its programs, and which steps need an approval or a release."""
+"""Validates and sets a feature's rules: bounds on its programs, and which steps need an approval or a release."""
 
 import math
 from dataclasses import asdict, replace
@@ -9,14 +9,14 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.store.catalog import add_rules, rules_of
 from alcove.platform.store.unit_of_work import UnitOfWork
 
-__all__ = ["checked_rules", "set_rules"]
+__all__ = ["set_rules", "validate_rules"]
 
 _BYTES_MAX = 2**40  # as a manifest's memory ceiling
 _LATENCY_MAX_MS = 600_000.0  # ten minutes
 _OP_LENGTH = 64  # characters
 
 
-def checked_rules(rules: FeatureRules) -> FeatureRules:
+def validate_rules(rules: FeatureRules) -> FeatureRules:
     """Return the rules, operators sorted.
 
     Raises:
@@ -44,7 +44,7 @@ async def set_rules(uow: UnitOfWork, feature: str, rules: FeatureRules) -> Featu
         InvalidFieldError: a field is out of its bounds.
     """
     before = await rules_of(uow.session, feature)
-    after = replace(checked_rules(rules), set_by=uow.principal, set_at_s=uow.now_s)
+    after = replace(validate_rules(rules), set_by=uow.principal, set_at_s=uow.now_s)
     await add_rules(uow.session, feature, after)
     details = {name: value for name, value in asdict(after).items() if value != asdict(before)[name]}
     await uow.audit("set rules", feature, **{name: details[name] for name in details if name not in _WHO})

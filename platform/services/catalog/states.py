@@ -2,7 +2,7 @@
 
 from alcove.platform.domain.catalog.lifecycle import Action, transition
 from alcove.platform.domain.catalog_records import StateMove
-from alcove.platform.domain.checks import check_reason
+from alcove.platform.domain.field_validation import validate_reason
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.store.catalog import add_state_move
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -15,7 +15,7 @@ async def release(uow: UnitOfWork, feature: str, version: str, *, reason: str) -
     """Say that a validated or deprecated version may be used.
 
     Raises:
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
         InvalidFieldError: the reason is empty or too long.
         IllegalTransitionError: it is neither validated nor deprecated.
     """
@@ -26,7 +26,7 @@ async def deprecate(uow: UnitOfWork, feature: str, version: str, *, reason: str)
     """Say that a released version should not be chosen any more; no device notices.
 
     Raises:
-        NotFoundError: it was never published.
+        ResourceNotFoundError: it was never published.
         InvalidFieldError: the reason is empty or too long.
         IllegalTransitionError: it is not released.
     """
@@ -35,7 +35,7 @@ async def deprecate(uow: UnitOfWork, feature: str, version: str, *, reason: str)
 
 async def move(uow: UnitOfWork, before: VersionRecord, action: Action, reason: str, **details: object) -> VersionRecord:
     """Take a version along an arrow, write the step and audit it; `details` go into the audit log."""
-    reason = check_reason("reason", reason)
+    reason = validate_reason("reason", reason)
     after = transition(before, action)
     step = StateMove(before.state, after.state, uow.principal, uow.now_s, reason)
     await add_state_move(uow.session, before, step)

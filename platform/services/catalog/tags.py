@@ -3,8 +3,8 @@
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.names import TagKey, TagValue
 from alcove.platform.domain.catalog_records import Tag
-from alcove.platform.domain.checks import check
-from alcove.platform.domain.errors import InvalidFieldError, NotFoundError
+from alcove.platform.domain.errors import InvalidFieldError, ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.store import catalog
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -18,8 +18,8 @@ async def set_tag(uow: UnitOfWork, version: VersionRecord, *, key: str, value: s
     Raises:
         InvalidFieldError: key or value is malformed, or the version has its tags already.
     """
-    tag = Tag(check("key", TagKey, key), check("value", TagValue, value), uow.principal, uow.now_s)
-    (listed,) = await catalog.listed(uow.session, [version])
+    tag = Tag(validate_field("key", TagKey, key), validate_field("value", TagValue, value), uow.principal, uow.now_s)
+    (listed,) = await catalog.list_versions(uow.session, [version])
     before = {known.key: known.value for known in listed.tags}
     if key not in before and len(before) >= limits.TAGS_MAX:
         raise InvalidFieldError("key", f"at most {limits.TAGS_MAX} tags of a version", len(before) + 1)
@@ -33,11 +33,11 @@ async def remove_tag(uow: UnitOfWork, version: VersionRecord, *, key: str) -> No
 
     Raises:
         InvalidFieldError: the key is malformed.
-        NotFoundError: the version has no such tag.
+        ResourceNotFoundError: the version has no such tag.
     """
-    key = check("key", TagKey, key)
+    key = validate_field("key", TagKey, key)
     tag = await catalog.find_tag(uow.session, version, key)
     if tag is None:
-        raise NotFoundError("tag", f"{version.feature} {version.version} {key}")
+        raise ResourceNotFoundError("tag", f"{version.feature} {version.version} {key}")
     await catalog.remove_tag(uow.session, version, key)
     await uow.audit("remove tag", f"{version.feature} {version.version}", key=key, before=tag.value)

@@ -1,4 +1,4 @@
-"""Is the process that one program is checked in: told a job, confined, and gone when it has answered.
+"""Runs as the process that checks one program: it reads a job, confines itself, answers and ends.
 
     python -I -m alcove.platform.services.checking.child < job
 
@@ -31,12 +31,12 @@ def main() -> int:
     _prepare()
     alarm = Alarm()
     held = confine(cpu_s=job["cpu_s"], memory_bytes=job["memory_bytes"])
-    _tell({"confined": True, "calls": held.calls, "network": held.network})
+    _send({"confined": True, "calls": held.calls, "network": held.network})
     try:
-        told = jobs.answer(job["kind"], job, _reader(job["blobs"]), alarm)
+        answer = jobs.answer(job["kind"], job, _reader(job["blobs"]), alarm)
     except MemoryError:
-        told = {"bound": "memory"}
-    _tell(told)
+        answer = {"bound": "memory"}
+    _send(answer)
     return 0
 
 
@@ -73,7 +73,7 @@ def _reader(descriptors: Mapping[str, int]) -> Callable[[str], bytes]:
     return read
 
 
-def _tell(what: Mapping[str, Any]) -> None:
+def _send(what: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 

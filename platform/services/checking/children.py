@@ -1,4 +1,4 @@
-"""Starts a process for each program to be checked, bounds it, and hears what it says.
+"""Starts a process for each program to be checked, bounds it, and reads its answer.
 
     asked ─▶ waits (some of a team, some in all) ─▶ blobs copied ─▶ process started, confined ─▶ answer
                                                                          │ too long, too large, crashed
@@ -24,9 +24,9 @@ from typing import Any, BinaryIO, Final
 
 import structlog
 from alcove.platform.domain import limits
-from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
-from alcove.platform.services.checking.jobs import EXAMINE, VERIFY, Supplies, raise_refusal
+from alcove.platform.services.checking.jobs import VALIDATE, VERIFY, Supplies, raise_refusal
 from alcove.registry.errors import StorageError
 from alcove.registry.manifest import Manifest, Variant
 
@@ -73,10 +73,10 @@ class ChildChecks:
             StorageError: a blob cannot be read or copied.
         """
         job = {"manifest": manifest.to_bytes().hex(), "variant": variant.name}
-        raise_refusal(variant.name, await self._done(manifest.team, variant.name, VERIFY, job, supplies))
+        raise_refusal(variant.name, await self._run_child(manifest.team, variant.name, VERIFY, job, supplies))
 
-    async def examine(self, team: str, variant: str, supplies: Supplies) -> Examined:
-        """Return the figures that are held against a feature's rules; where a bound was hit, that in their place.
+    async def validate(self, team: str, variant: str, supplies: Supplies) -> ProgramReport:
+        """Return the figures that a feature's rules bound; where a limit of the process was hit, that in their place.
 
         Raises:
             ChecksFullError: too many wait already.
@@ -84,19 +84,19 @@ class ChildChecks:
         """
         job = {"program": supplies.program, "variant": variant}
         try:
-            told = await self._done(team, variant, EXAMINE, job, supplies)
-            return Examined.from_json(told)
+            answer = await self._run_child(team, variant, VALIDATE, job, supplies)
+            return ProgramReport.from_json(answer)
         except CheckBoundError as error:
-            return Examined.refused(error.bound)
+            return ProgramReport.of_refusal(error.bound)
         except (KeyError, TypeError, ValueError):
-            return Examined.refused("the process that examined it answered nonsense")
+            return ProgramReport.of_refusal("the process that examined it answered nonsense")
 
-    async def _done(
+    async def _run_child(
         self, team: str, variant: str, kind: str, job: Mapping[str, Any], supplies: Supplies
     ) -> dict[str, Any]:
         async with self._place(team):
             with ExitStack() as stack:
-                files = await asyncio.to_thread(_copied, stack, supplies)
+                files = await asyncio.to_thread(_copy_supplies, stack, supplies)
                 return await self._ask(variant, {**job, "kind": kind}, files)
 
     @asynccontextmanager
@@ -117,12 +117,12 @@ class ChildChecks:
 
     async def _ask(self, variant: str, job: Mapping[str, Any], files: Mapping[str, BinaryIO]) -> dict[str, Any]:
         descriptors = {sha256: file.fileno() for sha256, file in files.items()}
-        told = {**job, "blobs": descriptors, "cpu_s": self._cpu_s, "memory_bytes": self._memory_bytes}
+        request = {**job, "blobs": descriptors, "cpu_s": self._cpu_s, "memory_bytes": self._memory_bytes}
         async with _child(self._module, tuple(descriptors.values())) as process:
             if process.stdin is None or process.stdout is None:
                 raise AssertionError
             try:
-                process.stdin.write(json.dumps(told).encode() + b"\n")
+                process.stdin.write(json.dumps(request).encode() + b"\n")
                 with contextlib.suppress(ConnectionError):
                     await process.stdin.drain()
                 async with asyncio.timeout(limits.CHECK_START_S):
@@ -143,12 +143,14 @@ class ChildChecks:
                 bound = f"more than {self._cpu_s + limits.CHECK_GRACE_S:g} s, the server's bound"
                 raise CheckBoundError(variant, bound) from None
             said = b"" if process.stderr is None else await process.stderr.read(SAID_BYTES)
-        raise CheckBoundError(variant, self._ended(process.returncode or 0, said, is_confined=confined is not None))
+        raise CheckBoundError(
+            variant, self._explain_end(process.returncode or 0, said, is_confined=confined is not None)
+        )
 
     def _memory_bound(self) -> str:
         return f"more than {self._memory_bytes} bytes of memory, the server's bound"
 
-    def _ended(self, code: int, said: bytes, *, is_confined: bool) -> str:
+    def _explain_end(self, code: int, said: bytes, *, is_confined: bool) -> str:
         """Say why a process ended without an answer; what is no program's doing goes to the log."""
         if code >= 0 or not is_confined:
             _log.error("a process for checking programs failed", code=code, said=said.decode("utf-8", "replace"))
@@ -196,7 +198,7 @@ async def _child(module: str, descriptors: tuple[int, ...]) -> AsyncIterator[Pro
         await asyncio.shield(process.wait())
 
 
-def _copied(stack: ExitStack, supplies: Supplies) -> dict[str, BinaryIO]:
+def _copy_supplies(stack: ExitStack, supplies: Supplies) -> dict[str, BinaryIO]:
     """Return a nameless file with each blob, read to its end and compared with its digest."""
     files: dict[str, BinaryIO] = {}
     for sha256 in supplies.digests():
@@ -213,7 +215,7 @@ def _copied(stack: ExitStack, supplies: Supplies) -> dict[str, BinaryIO]:
 def _line(line: bytes) -> dict[str, Any] | None:
     """Return a line of the child's, None where it said nothing more, or nonsense."""
     try:
-        told = json.loads(line)
+        answer = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
+    return answer if isinstance(answer, dict) else None

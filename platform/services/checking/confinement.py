@@ -1,4 +1,4 @@
-"""Takes from this process, for good, what running a program does not need.
+"""Confines this process for good to what running a program needs.
 
     limits       processor time, memory, files written (none), descriptors, core dumps
     privileges   nothing gains any; it ends when its parent does, and signals itself alone

@@ -1,4 +1,4 @@
-"""Says what is asked about a program, and answers it from its bytes: whatever process that happens in.
+"""Defines the jobs of a program's checks, and answers them from its bytes, in whichever process.
 
 A job is one variant: its program, the deltas that make it, and the programs that those start from.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
-from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.registry import program_validation, program_verification
 from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import DeltaError, IntegrityError, MissingBlobError, ProgramRefusedError
@@ -21,7 +21,7 @@ __all__ = ["InThisProcess", "ProgramChecks", "Supplies", "answer", "raise_refusa
 
 PIECE_BYTES: Final = 1024 * 1024
 VERIFY: Final = "verify"
-EXAMINE: Final = "examine"
+VALIDATE: Final = "validate"
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class ProgramChecks(Protocol):
         """
         ...
 
-    async def examine(self, team: str, variant: str, supplies: Supplies) -> Examined:
-        """Return the figures that are held against a feature's rules.
+    async def validate(self, team: str, variant: str, supplies: Supplies) -> ProgramReport:
+        """Return the figures that a feature's rules bound.
 
         Raises:
             ChecksFullError: too many wait already.
@@ -105,17 +105,17 @@ class ProgramChecks(Protocol):
 def answer(
     kind: str, job: Mapping[str, Any], read: Callable[[str], bytes], alarm: Alarm | None = None
 ) -> dict[str, Any]:
-    """Do a job; return what is to be told, all of it JSON.
+    """Do a job; return its result as JSON values.
 
     Args:
-        kind: VERIFY or EXAMINE.
+        kind: VERIFY or VALIDATE.
         job: what is asked, as `children.py` writes it.
         read: returns the bytes of a blob by its digest.
         alarm: keeps the time of a certificate, where no thread may be started for it.
     """
-    if kind == EXAMINE:
+    if kind == VALIDATE:
         program = read(job["program"])
-        return Examined.by(program_validation.RuntimeValidator(alarm), job["variant"], program).to_json()
+        return ProgramReport.by(program_validation.RuntimeValidator(alarm), job["variant"], program).to_json()
     manifest = Manifest.from_bytes(bytes.fromhex(job["manifest"]))
     variant = next(one for one in manifest.variants if one.name == job["variant"])
     try:
@@ -136,14 +136,14 @@ def answer(
     return {}
 
 
-def raise_refusal(variant: str, told: Mapping[str, Any]) -> None:
-    """Raise what `answer` told of a refusal; nothing where all is well."""
-    if "refused" in told:
-        raise ProgramRefusedError(variant, str(told["refused"]))
-    if "delta" in told:
-        raise DeltaError(str(told["delta"]))
-    if "integrity" in told:
-        thing, expected, seen = (str(part) for part in told["integrity"])
+def raise_refusal(variant: str, answer: Mapping[str, Any]) -> None:
+    """Raise the error that `answer` names; return where it names none."""
+    if "refused" in answer:
+        raise ProgramRefusedError(variant, str(answer["refused"]))
+    if "delta" in answer:
+        raise DeltaError(str(answer["delta"]))
+    if "integrity" in answer:
+        thing, expected, seen = (str(part) for part in answer["integrity"])
         raise IntegrityError(thing, expected=expected, seen=seen)
 
 
@@ -155,7 +155,7 @@ class InThisProcess:
         job = {"manifest": manifest.to_bytes().hex(), "variant": variant.name}
         raise_refusal(variant.name, await asyncio.to_thread(answer, VERIFY, job, supplies.blobs.get))
 
-    async def examine(self, team: str, variant: str, supplies: Supplies) -> Examined:  # noqa: ARG002 - as the protocol has it
+    async def validate(self, team: str, variant: str, supplies: Supplies) -> ProgramReport:  # noqa: ARG002 - as the protocol has it
         """Return the figures of a program."""
         job = {"program": supplies.program, "variant": variant}
-        return Examined.from_json(await asyncio.to_thread(answer, EXAMINE, job, supplies.blobs.get))
+        return ProgramReport.from_json(await asyncio.to_thread(answer, VALIDATE, job, supplies.blobs.get))

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.audience import validate_audience
-from alcove.platform.domain.checks import check, check_etag, fields_named
 from alcove.platform.domain.comparisons import experiment_policy
 from alcove.platform.domain.errors import InvalidFieldError, ResultsRefusedError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, ExperimentResults, evaluate
-from alcove.platform.domain.experiments.claims import check_claims
-from alcove.platform.domain.experiments.machine import Action, check_action, started
-from alcove.platform.domain.experiments.plan import planned
+from alcove.platform.domain.experiments.claims import validate_claims
+from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
+from alcove.platform.domain.experiments.plan import make_plan
+from alcove.platform.domain.field_validation import fields_named, validate_etag, validate_field
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.services.experiments.results import read_reports
 from alcove.platform.services.loading import load_experiment
-from alcove.platform.services.policy.decide import check_may_run
+from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import ArgumentError
 from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
@@ -41,7 +41,7 @@ class ArmSpec:
 
     name: str
     version: str
-    share_permyriad: int
+    share_basis_points: int
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
-        NotFoundError: a version was never published, or there is no such layer.
+        ResourceNotFoundError: a version was never published, or there is no such layer.
         VersionRevokedError: an arm's version is forbidden in every app.
         VersionHaltedError: an arm's version is forbidden in the app.
         NotReleasedError: the feature's rules ask for released versions.
-        BelowFloorError: the team forbids versions as old as an arm's.
+        BelowMinVersionError: the team forbids versions as old as an arm's.
         OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
     arms = tuple([await _arm(uow, spec, arm) for arm in spec.arms])
     record = ExperimentRecord(
         sequence=0,
         experiment_id=f"ex-{secrets.token_hex(6)}",
-        app=check("app", AppName, spec.app),
+        app=validate_field("app", AppName, spec.app),
         feature=spec.feature,
         salt=secrets.token_hex(16),
         arms=arms,
@@ -93,13 +93,13 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         policy_serial=0,
         plan=spec.plan,
     )
-    record = await add_experiment(uow.session, await _placed(uow, spec, record))
+    record = await add_experiment(uow.session, await _place_in_layer(uow, spec, record))
     await uow.audit(
         "create experiment",
         record.experiment_id,
         app=record.app,
         feature=record.feature,
-        arms=[{"name": arm.name, "version": arm.version, "share_permyriad": arm.share_permyriad} for arm in arms],
+        arms=[{"name": arm.name, "version": arm.version, "share_basis_points": arm.share_basis_points} for arm in arms],
         epsilon=record.epsilon,
     )
     return record
@@ -111,13 +111,13 @@ async def update(
     """Change a draft to what `revise` makes of it; everything is checked and planned as at its creation.
 
     Raises:
-        NotFoundError: there is no such experiment or layer, or a version was never published.
+        ResourceNotFoundError: there is no such experiment or layer, or a version was never published.
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is no draft any more.
         PlatformError: as `create`.
     """
-    before = await _known(uow, experiment_id, etag)
-    check_action(before, Action.UPDATE)
+    before = await _load_known(uow, experiment_id, etag)
+    validate_action(before, Action.UPDATE)
     spec = revise(_spec_of(before))
     record = replace(
         before,
@@ -128,7 +128,7 @@ async def update(
         minimum_cohort=spec.minimum_cohort,
         plan=spec.plan,
     )
-    record = await save_experiment(uow.session, await _placed(uow, spec, record))
+    record = await save_experiment(uow.session, await _place_in_layer(uow, spec, record))
     changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
     await uow.audit("update experiment", experiment_id, fields=changed)
     return record
@@ -138,17 +138,17 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
     """Put the arms into the policy and open the collection.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not a draft.
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
         VersionHaltedError: an arm's version is forbidden in the app.
-        BelowFloorError: the team forbids versions as old as an arm's.
+        BelowMinVersionError: the team forbids versions as old as an arm's.
     """
     before, draft = await load_experiment(uow, experiment_id)
-    check_etag(etag, draft.revision, kind="experiment", name=experiment_id)
-    after = actions.start(before, started(draft, now_s=uow.now_s))
+    validate_etag(etag, draft.revision, kind="experiment", name=experiment_id)
+    after = actions.start(before, mark_started(draft, now_s=uow.now_s))
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
@@ -158,13 +158,13 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not running.
     """
     before, record = await load_experiment(uow, experiment_id)
-    check_etag(etag, record.revision, kind="experiment", name=experiment_id)
-    check_action(record, Action.STOP)
+    validate_etag(etag, record.revision, kind="experiment", name=experiment_id)
+    validate_action(record, Action.STOP)
     reports = await read_reports(uow.session, record)
     after = await asyncio.to_thread(actions.stop, before, record, reports, now_s=uow.now_s)
     return (await save_app(uow, before, after)).experiments[experiment_id]
@@ -174,12 +174,12 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     """Return an experiment and what its reports say.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
         IllegalTransitionError: it has not started.
         ResultsRefusedError: statistics refuse the reports.
     """
     record = await get_experiment(session, experiment_id)
-    check_action(record, Action.READ_RESULTS)
+    validate_action(record, Action.READ_RESULTS)
     reports = await read_reports(session, record)
     try:
         return record, evaluate(record, reports.task, reports.counts, reports.windows)
@@ -187,15 +187,15 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
         raise ResultsRefusedError(experiment_id, str(error)) from error
 
 
-async def _known(uow: UnitOfWork, experiment_id: str, etag: str) -> ExperimentRecord:
+async def _load_known(uow: UnitOfWork, experiment_id: str, etag: str) -> ExperimentRecord:
     """Return the experiment, as its caller knows it.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
         StaleEtagError: it was changed since.
     """
     record = await get_experiment(uow.session, experiment_id)
-    check_etag(etag, record.revision, kind="experiment", name=experiment_id)
+    validate_etag(etag, record.revision, kind="experiment", name=experiment_id)
     return record
 
 
@@ -203,7 +203,7 @@ def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
     return ExperimentSpec(
         app=record.app,
         feature=record.feature,
-        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_permyriad) for arm in record.arms),
+        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_basis_points) for arm in record.arms),
         epsilon=record.epsilon,
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
@@ -217,28 +217,28 @@ def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
 async def _arm(uow: UnitOfWork, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord:
     version = await get_version(uow.session, spec.feature, arm.version)
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
-    await check_may_run(uow, spec.app, spec.feature, ref)
-    return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_permyriad)
+    await validate_may_run(uow, spec.app, spec.feature, ref)
+    return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_basis_points)
 
 
-async def _placed(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
+async def _place_in_layer(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
     """Return a draft with the audience and the segment that are asked for, checked as a whole.
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
-        NotFoundError: there is no such layer.
+        ResourceNotFoundError: there is no such layer.
         OverlappingClaimError: a device could be in it and in one that runs.
     """
     record = replace(record, audience=validate_audience(spec.audience), segment=spec.segment)
     if record.segment is not None:
         await get_layer(uow.session, record.app, record.segment.layer)
-    record = _checked(record)
+    record = _validate_draft(record)
     if record.segment is not None or record.audience:  # a draft for everybody may wait for another's end
-        check_claims(record, await running_experiments(uow.session, record.app))
+        validate_claims(record, await running_experiments(uow.session, record.app))
     return record
 
 
-def _checked(record: ExperimentRecord) -> ExperimentRecord:
+def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
     """Return it with what its plan needs; refuse what the policy would refuse at the start, and what compares nothing.
 
     Raises:
@@ -249,8 +249,8 @@ def _checked(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("minimum_cohort", f"{lowest} to {highest}", record.minimum_cohort)
     if not 2 <= len(record.arms) <= ARMS_MAX:
         raise InvalidFieldError("arms", f"2 to {ARMS_MAX}", len(record.arms))
-    if any(arm.share_permyriad < 1 for arm in record.arms):
-        raise InvalidFieldError("arms.share_permyriad", "at least 1", 0)
+    if any(arm.share_basis_points < 1 for arm in record.arms):
+        raise InvalidFieldError("arms.share_basis_points", "at least 1", 0)
     versions = [arm.version for arm in record.arms]
     if len(set(versions)) != len(versions):
         raise InvalidFieldError("arms.version", "a different version in each arm", versions)
@@ -260,7 +260,7 @@ def _checked(record: ExperimentRecord) -> ExperimentRecord:
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
         raise InvalidFieldError("epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", record.epsilon)
-    record = replace(record, plan=planned(record, task))
+    record = replace(record, plan=make_plan(record, task))
     try:
         evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now
     except ArgumentError as error:

@@ -68,7 +68,7 @@ async def analyze_experiment(uow: UnitOfWork, experiment_id: str) -> ExperimentR
     """Make the interim analysis of an experiment that is due, if one is, and return it as it is then.
 
     Raises:
-        NotFoundError: there is no such experiment.
+        ResourceNotFoundError: there is no such experiment.
         StatsError: statistics refuse its reports.
     """
     record = await get_experiment(uow.session, experiment_id)

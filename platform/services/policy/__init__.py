@@ -2,6 +2,6 @@
 
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.services.policy.decide import decide_policy
-from alcove.platform.services.policy.publisher import Publisher
+from alcove.platform.services.policy.policy_publisher import PolicyPublisher
 
-__all__ = ["Publisher", "compile_policy", "decide_policy"]
+__all__ = ["PolicyPublisher", "compile_policy", "decide_policy"]

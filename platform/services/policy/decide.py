@@ -1,6 +1,6 @@
 """Decides which new policy or halt documents a change of rows calls for, in the change's own transaction."""
 
-from alcove.platform.domain.snapshots.app import check_runnable
+from alcove.platform.domain.snapshots.app import validate_runnable
 from alcove.platform.services.loading import load_app
 from alcove.platform.services.saving import save_app
 from alcove.platform.store.catalog import rules_of
@@ -10,7 +10,7 @@ from alcove.platform.store.versions import find_version
 from alcove.registry.policy import VersionRef, halt_from_bytes
 from alcove.registry.reinstatements import without_reinstated
 
-__all__ = ["check_may_run", "decide_policy", "drop_lifted"]
+__all__ = ["decide_policy", "drop_lifted", "validate_may_run"]
 
 
 async def decide_policy(uow: UnitOfWork, app: str) -> int:
@@ -35,7 +35,7 @@ async def drop_lifted(uow: UnitOfWork) -> None:
         if last is None:
             continue
         before = halt_from_bytes(last.document)
-        after = without_reinstated(before, uow.lifts)
+        after = without_reinstated(before, uow.reinstatements)
         if after == before:
             continue
         halt = after.model_copy(update={"serial": before.serial + 1})
@@ -45,15 +45,15 @@ async def drop_lifted(uow: UnitOfWork) -> None:
         await uow.audit("lift halt", app, given_back=given, serial=halt.serial)
 
 
-async def check_may_run(uow: UnitOfWork, app: str, feature: str, version: VersionRef) -> None:
-    """Let a version into the app's policy or not; raises as `check_runnable`."""
+async def validate_may_run(uow: UnitOfWork, app: str, feature: str, version: VersionRef) -> None:
+    """Let a version into the app's policy or not; raises as `validate_runnable`."""
     published = await find_version(uow.session, feature, version.version)
     last = await last_publication(uow.session, "halt", app)
-    check_runnable(
+    validate_runnable(
         feature,
         version,
         state=None if published is None else published.state,
         rules=await rules_of(uow.session, feature),
         halt=None if last is None else halt_from_bytes(last.document),
-        floor=uow.floors.get(feature),
+        floor=uow.min_versions.get(feature),
     )

@@ -1,18 +1,18 @@
 """Publishes teams' versions, from the upload to the signed tree, and maintains the tree's blobs."""
 
-from alcove.platform.services.publishing.collection import Collected, collect
-from alcove.platform.services.publishing.inspection import StoreReport, inspect_store
-from alcove.platform.services.publishing.publisher import VersionPublisher
-from alcove.platform.services.publishing.tree_lock import HeldDisk, TreeLock
+from alcove.platform.services.publishing.garbage_collection import CollectionResult, collect_garbage
+from alcove.platform.services.publishing.repository_lock import LockedDisk, RepositoryLock
+from alcove.platform.services.publishing.store_audit import StoreReport, audit_store
 from alcove.platform.services.publishing.uploads import receive_blob
+from alcove.platform.services.publishing.version_publisher import VersionPublisher
 
 __all__ = [
-    "Collected",
-    "HeldDisk",
+    "CollectionResult",
+    "LockedDisk",
+    "RepositoryLock",
     "StoreReport",
-    "TreeLock",
     "VersionPublisher",
-    "collect",
-    "inspect_store",
+    "audit_store",
+    "collect_garbage",
     "receive_blob",
 ]

@@ -2,7 +2,7 @@
 
     announced ─▶ reserved ─▶ stored, noted for the team ─▶ named by a version, or collected: no longer counted
 
-A team's note is a file of lines beside the uploads, so that a restart forgets nothing; it is written anew without what
+A team's note is a file of lines beside the uploads, so that a restart forgets nothing; it is written again without what
 is named or gone when the team comes to its bound, which is when that is worth knowing.
 """
 
@@ -63,7 +63,7 @@ class UploadQuotas:
         """
         size_bytes = max(size_bytes, self._least_bytes)
         async with self._looking:
-            used = await asyncio.to_thread(self._used, sender, sha256, size_bytes + self._reserved[sender])
+            used = await asyncio.to_thread(self._count_used_bytes, sender, sha256, size_bytes + self._reserved[sender])
             if used + self._reserved[sender] + size_bytes > self._most_bytes:
                 used_bytes = used + self._reserved[sender]
                 raise QuotaError(sender, "bytes that no version names", self._most_bytes, used_bytes + size_bytes)
@@ -76,20 +76,20 @@ class UploadQuotas:
             if not self._reserved[sender]:
                 del self._reserved[sender]
 
-    def _used(self, sender: str, sha256: str, wanted_bytes: int) -> int:
+    def _count_used_bytes(self, sender: str, sha256: str, wanted_bytes: int) -> int:
         parts = {path: path.stat().st_size for path in self._folder.glob(f"{_key(sender)}-*.part") if path.exists()}
         others = [path for path in parts if sha256 not in path.name]
         if len(others) >= self._most_parts:
             raise QuotaError(sender, "unfinished uploads", self._most_parts, len(others) + 1)
         unfinished = sum(parts[path] for path in others)
-        noted = self._noted(sender)
+        noted = self._read_note(sender)
         used = unfinished + sum(size for other, size in noted.items() if other != sha256)
         if used + wanted_bytes > self._most_bytes:
             noted = self._renew(sender)
             used = unfinished + sum(size for other, size in noted.items() if other != sha256)
         return used
 
-    def _noted(self, sender: str) -> dict[str, int]:
+    def _read_note(self, sender: str) -> dict[str, int]:
         """Return the blobs noted for a team; a line that a kill cut short says nothing."""
         found: dict[str, int] = {}
         try:
@@ -107,7 +107,7 @@ class UploadQuotas:
         return found
 
     def _note(self, sender: str, sha256: str, size_bytes: int) -> None:
-        if sha256 in self._noted(sender):
+        if sha256 in self._read_note(sender):
             return  # or the note of one who sends the same again and again would have no end
         try:
             with self._path(sender).open("a", encoding="ascii") as file:
@@ -117,13 +117,13 @@ class UploadQuotas:
             raise StorageError(str(self._path(sender)), error.strerror or str(error)) from error
 
     def _renew(self, sender: str) -> dict[str, int]:
-        """Write a team's note anew, without what versions name or what is gone; return it."""
+        """Write a team's note again, without what versions name or what is gone; return it."""
         named = self._named()
         path = self._path(sender)
         try:
             with path.open("a+", encoding="ascii") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                noted = self._noted(sender)
+                noted = self._read_note(sender)
                 left = {
                     sha256: size for sha256, size in noted.items() if sha256 not in named and self._blobs.has(sha256)
                 }

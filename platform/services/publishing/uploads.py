@@ -3,7 +3,7 @@
     bytes ─▶ a part, named by who sends it and by its digest ─▶ whole: digest compared ─▶ blob, part removed
                 │ fewer bytes came: a cut, or the server was killed     │ it differs
                 ▼                                                       ▼
-             kept for a day; goes on where it ended                  refused, part removed
+             kept for a day; continues where it ended                refused, part removed
 
 Nothing that came before a cut is trusted more than what comes after it: the digest is computed over all of it at the
 end.  What is refused for anything but its length so far leaves nothing.
@@ -33,9 +33,9 @@ from alcove.registry.errors import StorageError
 from alcove.registry.garbage_collection import RENEW_S
 from alcove.registry.limits import PROGRAM_MAX_BYTES
 
-__all__ = ["KEPT_S", "UPLOAD", "check_size", "is_stored", "receive_blob", "received_bytes"]
+__all__ = ["KEPT_S", "UPLOAD", "is_stored", "receive_blob", "received_bytes", "validate_size"]
 
-KEPT_S: Final = 86_400.0  # seconds that an unfinished upload is kept; who comes back later begins anew
+KEPT_S: Final = 86_400.0  # seconds that an unfinished upload is kept; a later upload begins again
 UPLOAD: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{64}\.part|tmp\w+")  # names of the files that this module makes
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -64,12 +64,12 @@ async def receive_blob(
     Raises:
         InvalidFieldError: the announced length is not in the limits.
         OffsetError: there is a gap between what is there and the offset.
-        UploadBusyError: another upload of the same bytes by the same sender goes on.
+        UploadBusyError: another upload of the same bytes by the same sender is under way.
         BlobTooLargeError: more bytes came than announced.
         BlobMismatchError: fewer bytes came (they are kept), or their digest is another.
         StorageError: the disk failed.
     """
-    check_size(size_bytes)
+    validate_size(size_bytes)
     await asyncio.to_thread(_forget_old, folder)
     path = _part(folder, sender, sha256)
     file = await asyncio.to_thread(_open, path, sha256, offset_bytes)
@@ -78,7 +78,7 @@ async def receive_blob(
         await _receive(file, digest, chunks, sha256=sha256, start_bytes=offset_bytes, size_bytes=size_bytes)
         await asyncio.to_thread(_store, blobs, sha256, file)
     except Exception as error:
-        # What was cut off goes on later (a cancelled call is no Exception); what was refused is forgotten.
+        # What was cut off continues later (a cancelled call is no Exception); what was refused is forgotten.
         if not _may_go_on(error, file):
             _forget(path, file)
         if isinstance(error, OSError):
@@ -90,7 +90,7 @@ async def receive_blob(
         file.close()
 
 
-def check_size(size_bytes: int) -> None:
+def validate_size(size_bytes: int) -> None:
     """Check the announced length of an upload.
 
     Raises:
@@ -140,7 +140,7 @@ def _part(folder: Path, sender: str, sha256: str) -> Path:
 
 
 def _open(path: Path, sha256: str, offset_bytes: int) -> BinaryIO:
-    """Return the part, held by this upload alone; where another one holds it, who starts anew gets a nameless file."""
+    """Return the part, held by this upload alone; where another one holds it, a new upload gets a nameless file."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,7 +180,7 @@ def _store(blobs: BlobStore, sha256: str, file: BinaryIO) -> None:
 def is_stored(blobs: BlobStore, sha256: str) -> bool:
     """Tell whether a blob is there, and will be when the version that needs it is published.
 
-    One that lies there for long may be named by nothing, and collected before: it is dated anew.
+    One that lies there for long may be named by nothing, and collected before: it gets a new date.
 
     Raises:
         RegistryError: the store failed.
@@ -197,7 +197,7 @@ def _forget(path: Path, file: BinaryIO) -> None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove parts that nobody came back for, but for those that somebody writes just now."""
+    """Remove parts of abandoned uploads, except those that are being written."""
     for path in folder.glob("*.part"):
         with contextlib.suppress(FileNotFoundError, BlockingIOError):
             if time.time() - path.stat().st_mtime > KEPT_S:

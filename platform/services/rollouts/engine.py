@@ -4,16 +4,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from alcove.platform.domain.audience import check_wider, validate_audience
-from alcove.platform.domain.checks import check, check_reason
-from alcove.platform.domain.errors import IllegalTransitionError, NotFoundError, OwnApprovalError
+from alcove.platform.domain.audience import validate_audience, validate_wider
+from alcove.platform.domain.errors import IllegalTransitionError, OwnApprovalError, ResourceNotFoundError
+from alcove.platform.domain.field_validation import validate_field, validate_reason
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.machine import Action, allowed_actions
-from alcove.platform.domain.rollouts.plan import check_update, checked_plan
+from alcove.platform.domain.rollouts.plan import validate_plan, validate_update
 from alcove.platform.domain.snapshots import rollout as actions
 from alcove.platform.services.loading import load_rollout
-from alcove.platform.services.policy.decide import check_may_run
+from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.saving import save_app
 from alcove.platform.store.rollouts import add_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -40,16 +40,16 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
 
     Raises:
         InvalidFieldError: the app's name, the plan or the audience is malformed.
-        NotFoundError: the version was never published.
+        ResourceNotFoundError: the version was never published.
         VersionHaltedError: the version is forbidden in the app.
         VersionRevokedError: it is forbidden in every app.
         NotReleasedError: the feature's rules ask for a released version.
-        BelowFloorError: its team forbids versions as old as this one.
+        BelowMinVersionError: its team forbids versions as old as this one.
     """
-    app = check("app", AppName, spec.app)
+    app = validate_field("app", AppName, spec.app)
     published = await get_version(uow.session, spec.feature, spec.version)
     ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
-    await check_may_run(uow, app, spec.feature, ref)
+    await validate_may_run(uow, app, spec.feature, ref)
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -59,11 +59,11 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         manifest_sha256=published.manifest_sha256,
         salt=secrets.token_hex(16),
         state=RolloutState.DRAFT,
-        share_permyriad=0,
+        share_basis_points=0,
         created_at_s=uow.now_s,
         updated_at_s=uow.now_s,
         policy_serial=0,
-        plan=checked_plan(spec.plan),
+        plan=validate_plan(spec.plan),
         audience=validate_audience(spec.audience),
     )
     record = await add_rollout(uow.session, record)
@@ -82,7 +82,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         change_of: returns what is asked for from what there is; app, feature and version stay as they are.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is over.
         InvalidFieldError: the plan or the audience is malformed, or changes what a begun rollout is compared by.
     """
@@ -91,10 +91,10 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
     wanted = change_of(RolloutSpec(before.app, before.feature, before.version, before.plan, before.audience))
-    plan, audience = checked_plan(wanted.plan), validate_audience(wanted.audience)
-    check_update(before, plan)
+    plan, audience = validate_plan(wanted.plan), validate_audience(wanted.audience)
+    validate_update(before, plan)
     if before.state is not RolloutState.DRAFT:
-        check_wider(before.audience, audience)
+        validate_wider(before.audience, audience)
     after = replace(
         before,
         plan=plan,
@@ -113,13 +113,13 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
     return (await save_app(uow, app, revised)).rollouts[rollout_id]
 
 
-async def advance(uow: UnitOfWork, rollout_id: str, *, share_permyriad: int, override_reason: str) -> RolloutRecord:
+async def advance(uow: UnitOfWork, rollout_id: str, *, share_basis_points: int, override_reason: str) -> RolloutRecord:
     """Raise the share; at 10 000 complete the rollout and make its version the default.
 
     Where the feature's rules ask for a second person, the advance is proposed only.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is neither draft nor running.
         InvalidFieldError: the share or the reason is out of its bounds.
         ShareNotRaisedError: the share is not above the present one.
@@ -127,16 +127,16 @@ async def advance(uow: UnitOfWork, rollout_id: str, *, share_permyriad: int, ove
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
         VersionHaltedError: the version is forbidden in the app.
-        BelowFloorError: its team forbids versions as old as this one.
+        BelowMinVersionError: its team forbids versions as old as this one.
     """
     before, rollout = await load_rollout(uow, rollout_id)
-    reason = check_reason("override_reason", override_reason) if override_reason else ""
+    reason = validate_reason("override_reason", override_reason) if override_reason else ""
     after = actions.advance(
         before,
         rollout,
         now_s=uow.now_s,
         principal=uow.principal,
-        share_permyriad=share_permyriad,
+        share_basis_points=share_basis_points,
         override_reason=reason,
     )
     return (await save_app(uow, before, after)).rollouts[rollout_id]
@@ -146,14 +146,14 @@ async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """Make the advance that somebody else has proposed.
 
     Raises:
-        NotFoundError: there is no such rollout, or nothing is proposed.
-        OwnApprovalError: whoever approves has proposed it.
+        ResourceNotFoundError: there is no such rollout, or nothing is proposed.
+        OwnApprovalError: the same person proposed it.
         PlatformError: as `advance`.
     """
     before, rollout = await load_rollout(uow, rollout_id)
     proposal = rollout.proposal
     if proposal is None:
-        raise NotFoundError("proposal of rollout", rollout_id)
+        raise ResourceNotFoundError("proposal of rollout", rollout_id)
     if proposal.proposed_by == uow.principal:
         raise OwnApprovalError(f"the advance of rollout {rollout_id}", uow.principal)
     after = actions.advance(
@@ -161,7 +161,7 @@ async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
         rollout,
         now_s=uow.now_s,
         principal=proposal.proposed_by,
-        share_permyriad=proposal.share_permyriad,
+        share_basis_points=proposal.share_basis_points,
         override_reason=proposal.override_reason,
         approved_by=uow.principal,
     )
@@ -172,7 +172,7 @@ async def pause(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """Refuse to advance until resumed; devices keep what they have.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is not running.
     """
     before, rollout = await load_rollout(uow, rollout_id)
@@ -184,7 +184,7 @@ async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """Allow to advance again.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is not paused.
     """
     before, rollout = await load_rollout(uow, rollout_id)
@@ -196,28 +196,28 @@ async def roll_back(uow: UnitOfWork, rollout_id: str, *, reason: str) -> Rollout
     """Return all devices to the default version.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is over.
         InvalidFieldError: the reason is empty or too long.
     """
-    reason = check_reason("reason", reason)
+    reason = validate_reason("reason", reason)
     before, rollout = await load_rollout(uow, rollout_id)
     after = actions.roll_back(before, rollout, now_s=uow.now_s, reason=reason)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
 async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str) -> RolloutRecord:
-    """Forbid the version in the app, whoever runs it: as this rollout, as an arm of an experiment or as the default.
+    """Forbid the version in the app: as this rollout, as an arm of an experiment or as the default.
 
     The default before takes the place of a default that is halted; where none is known the feature leaves the policy,
     and devices go to their previous version or to the one inside the app.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it was rolled back or halted before; a new one may be drafted and halted.
         InvalidFieldError: the reason is empty or too long, or the app's halts are more than devices read.
     """
-    reason = check_reason("reason", reason)
+    reason = validate_reason("reason", reason)
     before, rollout = await load_rollout(uow, rollout_id)
     after = actions.halt(before, rollout, now_s=uow.now_s, reason=reason)
     return (await save_app(uow, before, after)).rollouts[rollout_id]

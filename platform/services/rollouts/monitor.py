@@ -35,19 +35,19 @@ Act = Callable[[str, Callable[[UnitOfWork], Awaitable[RolloutRecord]]], Awaitabl
 """Runs a change in a transaction of its own, as a principal, and publishes what it decided."""
 
 
-async def analyze_all(rollout_ids: Iterable[str], act: Act, evidence: ReportSource) -> list[RolloutRecord]:
+async def analyze_all(rollout_ids: Iterable[str], act: Act, source: ReportSource) -> list[RolloutRecord]:
     """Analyze rollouts and return them; one that cannot be analyzed holds up no other.
 
     Args:
         rollout_ids: of those that are watched.
         act: makes the changes.
-        evidence: where the counts come from.
+        source: where the counts come from.
     """
     seen = []
     for rollout_id in rollout_ids:
 
         async def work(uow: UnitOfWork, rollout_id: str = rollout_id) -> RolloutRecord:
-            return await analyze_rollout(uow, rollout_id, evidence)
+            return await analyze_rollout(uow, rollout_id, source)
 
         try:
             seen.append(await act(PRINCIPAL, work))
@@ -58,11 +58,11 @@ async def analyze_all(rollout_ids: Iterable[str], act: Act, evidence: ReportSour
     return seen
 
 
-async def analyze_rollout(uow: UnitOfWork, rollout_id: str, evidence: ReportSource) -> RolloutRecord:
+async def analyze_rollout(uow: UnitOfWork, rollout_id: str, source: ReportSource) -> RolloutRecord:
     """Analyze one rollout, act as its plan says, and return it as it is then.
 
     Raises:
-        NotFoundError: there is no such rollout.
+        ResourceNotFoundError: there is no such rollout.
         PlatformError: what the plan asks for cannot be done now.
     """
     before, rollout = await load_rollout(uow, rollout_id)
@@ -70,23 +70,25 @@ async def analyze_rollout(uow: UnitOfWork, rollout_id: str, evidence: ReportSour
     if rollout.state is not RolloutState.RUNNING or task is None:
         return rollout
     try:
-        result = analyze(rollout, *await evidence.read(uow.session, task))
+        result = analyze(rollout, *await source.read(uow.session, task))
     except StatsError as error:
         result = AnalysisResult(0, (), "", ())
         decision = StageDecision(StageDecisionKind.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
         decision = decide(rollout, result, now_s=uow.now_s)
-    examination = _examination(rollout, result, keep_alarm(rollout, decision), uow.now_s)
-    after = follow_plan(before, rollout, examination, now_s=uow.now_s, principal=uow.principal)
+    analysis = _analysis_record(rollout, result, keep_alarm(rollout, decision), uow.now_s)
+    after = follow_plan(before, rollout, analysis, now_s=uow.now_s, principal=uow.principal)
     if any(entry.action == ALARM for entry in after.entries):
-        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=examination.reason)
+        _log.error("reports that no devices can have sent", rollout=rollout_id, reason=analysis.reason)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
-def _examination(rollout: RolloutRecord, result: AnalysisResult, decision: StageDecision, now_s: int) -> AnalysisRecord:
+def _analysis_record(
+    rollout: RolloutRecord, result: AnalysisResult, decision: StageDecision, now_s: int
+) -> AnalysisRecord:
     return AnalysisRecord(
-        examined_at_s=now_s,
-        judgement=decision.judgement,
+        analyzed_at_s=now_s,
+        decision=decision.kind,
         code=decision.code,
         reason=decision.reason,
         reports=result.reports,

@@ -37,7 +37,7 @@ class Page:
 
 
 @asynccontextmanager
-async def opened(address: str) -> AsyncIterator[Page]:
+async def open_page(address: str) -> AsyncIterator[Page]:
     """A browser that shows an address."""
     async with async_playwright() as playwright:
         # A container's root has no sandbox.

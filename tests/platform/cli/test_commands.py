@@ -9,7 +9,7 @@ import typer
 from alcove.platform.cli import entry
 from alcove.platform.cli.failures import explain
 from alcove.platform.cli.main import SERVER_ONLY
-from alcove.platform.cli.shares import share_permyriad
+from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import PlatformClient
 
 from tests.platform.cli.terminal import COMMANDS, Shop, alcove
@@ -78,19 +78,19 @@ def test_a_bare_install_names_the_missing_extra(missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "permyriad"),
+    ("text", "basis_points"),
     [("0%", 0), ("100%", 10_000), ("12.5%", 1250), ("0.01 %", 1), ("1.15%", 115), ("2500", 2500), ("10000", 10_000)],
 )
-def test_shares_are_exact(text: str, permyriad: int) -> None:
+def test_shares_are_exact(text: str, basis_points: int) -> None:
     """No share is rounded."""
-    assert share_permyriad(text) == permyriad
+    assert share_basis_points(text) == basis_points
 
 
 @pytest.mark.parametrize("text", ["", "%", "100.01%", "10001", "-1", "0.001%", "1e2", "half", "50 percent", "٥٠%"])
 def test_what_is_no_share_is_refused(text: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(typer.BadParameter):
-        share_permyriad(text)
+        share_basis_points(text)
 
 
 def test_a_fault_of_ours_is_not_explained_away() -> None:

@@ -70,8 +70,8 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     assert "0 of 5 planned looks taken; the next is due at 10,000 reports" in shown.out
     assert "corrected by holm" in shown.out
     assert "none of 5 planned looks was taken" in shown.out
-    told = shop.operator("experiment", "results", ratio["experiment_id"], "--json").json["results"]
-    assert (told["next_look_reports"], told["pairs"][0]["adjusted_p"]) == (10_000, None)
+    output = shop.operator("experiment", "results", ratio["experiment_id"], "--json").json["results"]
+    assert (output["next_look_reports"], output["pairs"][0]["adjusted_p"]) == (10_000, None)
     for wrong in (("--numerator", "accepted"), ("--primary", "ratio", "--numerator", "kept")):
         refused = shop.operator("experiment", "create", *about, *wrong)
         assert refused.code == 2
@@ -83,7 +83,7 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
 ) -> None:
     """Difference, slope and variance in one line for each arm that was corrected; none for another."""
     estimate = {"value": 0.021, "low": 0.004, "high": 0.038}
-    arms = [{"name": name, "version": "1.0.0", "share_permyriad": 5000} for name in ("old", "new", "newer")]
+    arms = [{"name": name, "version": "1.0.0", "share_basis_points": 5000} for name in ("old", "new", "newer")]
     unknown: dict[str, object] = {}
     report = ExperimentReport.model_validate(
         {
@@ -111,6 +111,6 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
     answering = nullcontext(SimpleNamespace(results=lambda _: report))
     monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
     command.results(experiment_id="ex-1", call=CallOptions())
-    told = capsys.readouterr().out
-    assert "new - old, CUPED: 2.1% [0.4, 3.8], theta 0.812, variance -31.3 %" in told
-    assert "newer - old, CUPED" not in told
+    output = capsys.readouterr().out
+    assert "new - old, CUPED: 2.1% [0.4, 3.8], theta 0.812, variance -31.3 %" in output
+    assert "newer - old, CUPED" not in output

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 BAD = [b"", b"\n", b"[1, 2, 3]\n", b"{}\n", b"\xff\xfe\n", b"not JSON\n", b"[" * 5000 + b"\n", b"x" * 1_000_000 + b"\n"]
 
 
-def observed() -> list[list[float]]:
+def observations() -> list[list[float]]:
     """Return the ticks of a simulated call."""
     return [
         [round(float(value), 3) for value in row] for row in observations_of(make_recording(1, 60, 4).statistics)[0]
@@ -36,7 +36,7 @@ def test_bad_and_empty_lines_are_answered_with_an_error_or_a_value(name: str) ->
 
 def test_observations_are_the_ticks_of_one_call_and_bad_lines_change_nothing() -> None:
     """Estimates with errors between them are those without them; a list, an object, lists by name say the same."""
-    rows = observed()
+    rows = observations()
     plain = [json.dumps(row).encode() for row in rows]
     by_name = {known.name: rows[3][10 * n : 10 * n + 10] for n, known in enumerate(STATISTICS)}
     mixed = [
@@ -55,7 +55,7 @@ def test_observations_are_the_ticks_of_one_call_and_bad_lines_change_nothing() -
 
 def test_missing_values_leave_the_estimate_and_widen_it() -> None:
     """null, NaN and a negative count: a value, not an error."""
-    rows = observed()
+    rows = observations()
     lines = [json.dumps(row).encode() for row in rows[:20]]
     text, value = json.dumps(rows[20]), str(rows[20][10])
     lines += [text.replace(value, bad, 1).encode() for bad in ("null", "NaN", "-5")]
@@ -67,7 +67,7 @@ def test_missing_values_leave_the_estimate_and_widen_it() -> None:
 
 def test_command_prints_one_line_per_line(tmp_path: Path) -> None:
     """From a file and from standard input."""
-    lines = [json.dumps(row) for row in observed()[:3]]
+    lines = [json.dumps(row) for row in observations()[:3]]
     (tmp_path / "calls.jsonl").write_text("\n".join([*lines, "", "oops"]) + "\n")
     run = CliRunner().invoke(
         app_of("feature"), ["feature", "run", "bandwidth", "--input", str(tmp_path / "calls.jsonl")]

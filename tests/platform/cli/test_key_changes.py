@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.domain.errors import DataFolderBusyError
-from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
 from alcove.registry.online_keys import load_online_keys
 from alcove.registry.policy import Halt
 from alcove.registry.repository import Repository
@@ -132,7 +132,7 @@ def test_online_key_is_replaced_while_no_server_runs(place: Path, role: str) -> 
     assert accepted.json["keys_in_use"] == [role]
     assert not (folder / f"{role}.next.pem").exists()
     assert (folder / f"{role}.pem").read_bytes() != old
-    check_keys(settings, load_keys(settings), online(place).state())
+    verify_keys(settings, load_keys(settings), online(place).state())
     online(place).publish_halt("messenger", Halt(app="messenger", serial=1).to_bytes())
     assert alcove("registry", "check", "--data-dir", place / "server").code == 0
     assert accept(place, change).json == {"changed": [], "keys_in_use": []}

@@ -35,7 +35,7 @@ class Backbone(nn.Module):
 """
 
 
-def drawn(kind: int, rng: np.random.Generator, side: int = SIZE) -> Image.Image:
+def draw(kind: int, rng: np.random.Generator, side: int = SIZE) -> Image.Image:
     """Return a picture of one of the classes, in colours and places of chance."""
     back, front = (tuple(int(c) for c in rng.integers(low, low + 110, 3)) for low in (0, 140))
     picture = Image.new("RGB", (side, side), back)
@@ -55,11 +55,11 @@ def pixels_of(count: int, seed: int) -> tuple[Any, Any]:
     """Return pictures uint8 [count, SIZE, SIZE, 3] and their classes."""
     rng = np.random.default_rng(seed)
     kinds = np.arange(count) % len(CLASSES)
-    return np.stack([np.asarray(drawn(int(kind), rng)) for kind in kinds]), kinds
+    return np.stack([np.asarray(draw(int(kind), rng)) for kind in kinds]), kinds
 
 
-def trained(module: Any, logits: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the state dict of a module that has learned the classes from pictures as the program normalises them."""
+def train(module: Any, logits: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the state dict of a module that has learned the classes from pictures as the program normalizes them."""
     torch.manual_seed(0)
     pixels, kinds = pixels_of(384, 1)
     x = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
@@ -84,7 +84,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind, name in enumerate(CLASSES):
         (folder / name).mkdir()
         for i in range(12):
-            drawn(kind, rng, 40).resize((80, 64)).save(folder / name / f"{i}.{'jpg' if i % 2 else 'PNG'}")
+            draw(kind, rng, 40).resize((80, 64)).save(folder / name / f"{i}.{'jpg' if i % 2 else 'PNG'}")
     return folder
 
 
@@ -96,21 +96,23 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names: dict[str, Any] = {}
     exec(compile(BACKBONE, "backbone.py", "exec"), names)
     backbone = names["Backbone"](len(CLASSES))
-    torch.save({"epoch": 3, "state_dict": trained(backbone, backbone)}, folder / "weights.pt")
+    torch.save({"epoch": 3, "state_dict": train(backbone, backbone)}, folder / "weights.pt")
     config = transformers.ResNetConfig(
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=len(CLASSES)
     )
     config.architectures = ["ResNetForImageClassification"]
     config.save_pretrained(folder / "resnet")
     resnet = transformers.ResNetForImageClassification(config)
-    state = trained(resnet, lambda x: resnet(x).logits)
+    state = train(resnet, lambda x: resnet(x).logits)
     from safetensors.torch import save_file
 
     save_file(state, folder / "resnet" / "model.safetensors")
     return folder
 
 
-def imported(team: Path, pictures: Path, out: Path, architecture: str, weights: str, *more: object) -> dict[str, Any]:
+def import_model(
+    team: Path, pictures: Path, out: Path, architecture: str, weights: str, *more: object
+) -> dict[str, Any]:
     """Run the command and return what it says as JSON."""
     said = alcove(
         *("model", "import", "--architecture", team / architecture, "--weights", team / weights),
@@ -136,7 +138,7 @@ def test_trained_backbone_becomes_a_certified_program_that_knows_its_classes(
     """A torch class with its state dict, a transformers config with its safetensors; int8 and float32."""
     architecture, weights, options = way
     out = tmp_path / "own.alc"
-    facts = imported(team, pictures, out, architecture, weights, *options, *(["--float32"] if is_float else []))
+    facts = import_model(team, pictures, out, architecture, weights, *options, *(["--float32"] if is_float else []))
     assert facts["calibrated_on"] == (0 if is_float else 36)
     assert facts["size_bytes"] == out.stat().st_size
     assert facts["same_best"] >= (1.0 if is_float else 0.9)
@@ -154,14 +156,14 @@ def test_int8_is_calibrated_on_the_first_half_and_compared_on_the_other(
 ) -> None:
     """With more pictures than are asked for, those of the comparison are others."""
     own = ("backbone.py:Backbone", "weights.pt", "--option", "classes=3")
-    facts = imported(team, pictures, tmp_path / "own.alc", *own, "--samples", "10")
+    facts = import_model(team, pictures, tmp_path / "own.alc", *own, "--samples", "10")
     assert (facts["calibrated_on"], facts["compared_on"]) == (10, 10)
 
 
 def test_same_weights_and_pictures_give_the_same_bytes(team: Path, pictures: Path, tmp_path: Path) -> None:
     """A program can be made again by whoever doubts it."""
     for name in ("one.alc", "two.alc"):
-        imported(team, pictures, tmp_path / name, "backbone.py:Backbone", "weights.pt", "--option", "classes=3")
+        import_model(team, pictures, tmp_path / name, "backbone.py:Backbone", "weights.pt", "--option", "classes=3")
     assert (tmp_path / "one.alc").read_bytes() == (tmp_path / "two.alc").read_bytes()
 
 
@@ -181,7 +183,7 @@ class Runs:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda state: {k: v for k, v in state.items() if k != "head.bias"}, "1 missing: head.bias"),
         (lambda state: state | {"extra": torch.ones(1)}, "1 unexpected: extra"),
@@ -193,7 +195,7 @@ class Runs:
     ],
 )
 def test_weights_that_do_not_fit_are_refused_with_their_names(
-    change: Callable[[dict[str, Any]], Any], told: str, team: Path, pictures: Path, tmp_path: Path
+    change: Callable[[dict[str, Any]], Any], message: str, team: Path, pictures: Path, tmp_path: Path
 ) -> None:
     """Missing, unexpected, of another shape, NaN, no tensors, code: one sentence, and no file."""
     said = alcove(
@@ -201,12 +203,12 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(
         *("--weights", wrong_weights(team, change), "--pictures", pictures, "--out", tmp_path / "x.alc"),
     )
     assert said.code == 2
-    assert re.search(told, " ".join(said.err.replace("│", " ").split()))
+    assert re.search(message, " ".join(said.err.replace("│", " ").split()))
     assert not (tmp_path / "x.alc").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--option", "classes"], "NAME=VALUE"),
         (["--option", "classes=3", "--option", "classes=4"], "each name once"),
@@ -218,7 +220,7 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(
     ],
 )
 def test_wrong_argument_is_told(
-    options: list[str], told: str, team: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch
+    options: list[str], message: str, team: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each with what it takes."""
     monkeypatch.chdir(team)
@@ -227,7 +229,7 @@ def test_wrong_argument_is_told(
         *("--pictures", pictures, "--out", "x.alc", *options),
     )
     assert said.code == 2
-    assert told in " ".join(said.err.replace("│", " ").split())
+    assert message in " ".join(said.err.replace("│", " ").split())
 
 
 def test_file_that_is_no_picture_is_named(team: Path, tmp_path: Path) -> None:
@@ -237,7 +239,7 @@ def test_file_that_is_no_picture_is_named(team: Path, tmp_path: Path) -> None:
     empty.mkdir()
     broken.mkdir()
     (broken / "a.jpg").write_text(json.dumps("no picture"))
-    for folder, told in ((empty, "no picture there"), (broken, "a.jpg: not a picture")):
+    for folder, message in ((empty, "no picture there"), (broken, "a.jpg: not a picture")):
         said = alcove(*command, "--weights", team / "weights.pt", "--pictures", folder, "--out", tmp_path / "x.alc")
         assert said.code == 2
-        assert told in " ".join(said.err.replace("│", " ").split())
+        assert message in " ".join(said.err.replace("│", " ").split())

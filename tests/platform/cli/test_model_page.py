@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.cli.anatomy import anatomy_of
 from alcove.platform.cli.page import page_of
 from alcove.platform.cli.page.layout import layout_of
+from alcove.platform.cli.program_summary import summarize_program
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import Assembly, samples
 from alcove.runtime.testing_ops import op_samples
 
-from tests.platform.cli.browser import opened
+from tests.platform.cli.browser import open_page
 from tests.platform.cli.terminal import alcove
 
 needs_browser = pytest.mark.needs("chromium")
@@ -45,7 +45,7 @@ def facts(page: Path) -> Any:
 @needs_browser
 async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path, facts: Any) -> None:
     """No error, no warning, no request but for the file itself; all operators, weights and lives are drawn."""
-    async with opened(page.as_uri()) as shown:
+    async with open_page(page.as_uri()) as shown:
         assert await shown.value("document.body.dataset.isDrawn") == "yes"
         for selector, count in (
             ("#graph-picture .node", len(facts["ops"])),
@@ -63,14 +63,14 @@ async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path,
 @needs_browser
 async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, facts: Any) -> None:
     """The same in the graph, in the table and in the memory plan; nothing is shown when the mouse has left."""
-    async with opened(page.as_uri()) as shown:
+    async with open_page(page.as_uri()) as shown:
         assert await shown.value("document.querySelector('#tip').hidden")
         for selector in ('.node[data-op="1"]', '#operator-table tr[data-op="1"]'):
             await shown.point_at(selector)
-            told = await shown.value("document.querySelector('#tip').textContent")
-            assert f"line {facts['ops'][1]['source']}" in told
-            assert facts["ops"][1]["gives"] in told
-            assert re.search(r"[\d.]+ µs, [\d.]+ % of the run", told)
+            tooltip = await shown.value("document.querySelector('#tip').textContent")
+            assert f"line {facts['ops'][1]['source']}" in tooltip
+            assert facts["ops"][1]["gives"] in tooltip
+            assert re.search(r"[\d.]+ µs, [\d.]+ % of the run", tooltip)
             assert not await shown.value("document.querySelector('#tip').hidden")
             assert await shown.value("document.querySelector('.node[data-op=\"1\"]').classList.contains('marked')")
         await shown.point_at("#memory-picture .life:last-of-type")
@@ -86,7 +86,7 @@ async def test_clicking_a_column_sorts_the_operators_and_again_the_other_way(pag
     """Numbers from the greatest, then from the least; the header says which."""
     order = "[...document.querySelectorAll('#operator-table tbody tr')].map((line) => Number(line.dataset.op))"
     column = "#operator-table th:nth-child(9) button"  # time
-    async with opened(page.as_uri()) as shown:
+    async with open_page(page.as_uri()) as shown:
         times = [op["time_us"] for op in facts["ops"]]
         assert await shown.value(order) == list(range(len(times)))
         await shown.point_at(column, is_clicked=True)
@@ -118,7 +118,7 @@ def evil(tmp_path: Path) -> Path:
 
 def test_names_of_a_hostile_program_stay_data(tmp_path: Path) -> None:
     """No character of a program can end the element that it stands in; what is read back is what it says."""
-    facts = anatomy_of(evil(tmp_path))
+    facts = summarize_program(evil(tmp_path))
     page = page_of(facts)
     assert page.count("<script") == page.count("</script>") == 2
     assert "<img" not in page
@@ -129,8 +129,8 @@ def test_names_of_a_hostile_program_stay_data(tmp_path: Path) -> None:
 async def test_markup_in_a_programs_names_is_shown_as_text(tmp_path: Path) -> None:
     """The browser makes no element of it, runs nothing, and asks for nothing."""
     path = tmp_path / "page.html"
-    path.write_text(page_of(anatomy_of(evil(tmp_path))), encoding="utf-8")
-    async with opened(path.as_uri()) as shown:
+    path.write_text(page_of(summarize_program(evil(tmp_path))), encoding="utf-8")
+    async with open_page(path.as_uri()) as shown:
         assert await shown.value("document.querySelectorAll('img').length") == 0
         assert EVIL in await shown.value("document.querySelector('#ports').textContent")
         assert "owned" not in await shown.value("document.title")
@@ -149,7 +149,7 @@ def spoiled(page: Path) -> Path:
 @needs_browser
 async def test_a_page_that_would_load_something_is_caught(spoiled: Path) -> None:
     """The control of the tests above: both are noticed, and the page's policy stops the image."""
-    async with opened(spoiled.as_uri()) as shown:
+    async with open_page(spoiled.as_uri()) as shown:
         assert any("missing is not defined" in complaint for complaint in shown.complaints)
         assert any("Content Security Policy" in complaint for complaint in shown.complaints)
 
@@ -159,7 +159,7 @@ def test_every_program_has_a_page(name: str, tmp_path: Path) -> None:
     """Every operator of the manifest, sizes that come with inputs, states, infinite attributes: all as JSON."""
     path = tmp_path / "some.alc"
     path.write_bytes((samples() | op_samples())[name])
-    facts = facts_in(page_of(anatomy_of(path)))
+    facts = facts_in(page_of(summarize_program(path)))
     assert len(facts["graph"]["nodes"]) == len(facts["ops"])
     places = [tuple(place) for place in facts["graph"]["nodes"]]
     assert len(set(places)) == len(places)  # no box lies on another

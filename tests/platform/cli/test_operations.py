@@ -38,7 +38,7 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     said = shop.operator("experiment", "create", "--app", "mail", "--feature", "polite", *arms, "--start", "--json")
     assert said.code == 0, said.err
     (experiment,) = said.json
-    assert (experiment["state"], [arm["share_permyriad"] for arm in experiment["arms"]]) == ("running", [5000, 5000])
+    assert (experiment["state"], [arm["share_basis_points"] for arm in experiment["arms"]]) == ("running", [5000, 5000])
     shown = shop.operator("experiment", "results", experiment["experiment_id"])
     assert "inconclusive, hold" in shown.out
     report = shop.operator("experiment", "results", experiment["experiment_id"], "--json").json
@@ -55,7 +55,7 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     assert "override_reason" in refused.err
     why = ("--override-reason", "a trial")
     (half,) = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "50%", *why, "--json").json
-    assert half["share_permyriad"] == 5000
+    assert half["share_basis_points"] == 5000
     assert shop.operator("rollout", "pause", rollout["rollout_id"], "--json").json[0]["state"] == "paused"
     assert shop.operator("rollout", "resume", rollout["rollout_id"], "--json").json[0]["state"] == "running"
     done = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "10000", *why)
@@ -63,8 +63,8 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     assert "100 %" in done.out
     going = ("--app", "mail", "--feature", "polite", "--version", "1.0.0", "--share", "1%", *why)
     (back,) = shop.operator("rollout", "create", *going, "--json").json
-    taken = shop.operator("rollout", "rollback", back["rollout_id"], "--reason", "it was better before", "--json")
-    assert taken.json[0]["state"] == "rolled_back"
+    rolled_back = shop.operator("rollout", "rollback", back["rollout_id"], "--reason", "it was better before", "--json")
+    assert rolled_back.json[0]["state"] == "rolled_back"
     listed = shop.operator("rollout", "status", "--app", "mail")
     assert "rolled back" in listed.out
     assert "completed" in listed.out
@@ -113,9 +113,9 @@ def test_blobs_that_nothing_names_are_told_and_removed(shop: Shop) -> None:
     young.write_bytes(b"young")
     os.utime(old, (1, 1))
     collect = ("registry", "gc", "--data-dir", shop.folder / "server")
-    told = alcove(*collect, "--dry-run", "--json")
-    assert (told.code, told.json["is_dry_run"], told.json["freed_bytes"]) == (0, True, 3)
-    assert [blob["sha256"] for blob in told.json["removed"]] == [old.name]
+    output = alcove(*collect, "--dry-run", "--json")
+    assert (output.code, output.json["is_dry_run"], output.json["freed_bytes"]) == (0, True, 3)
+    assert [blob["sha256"] for blob in output.json["removed"]] == [old.name]
     assert old.name in alcove(*collect, "--dry-run").out.replace("\n", "")
     assert old.exists()
     assert alcove(*collect).code == 0
@@ -206,12 +206,12 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
     (made,) = shop.operator("rollout", "create", *wanted, "--json").json
     assert made["plan"] == tried["plan"]
-    assert [stage["share_permyriad"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]
+    assert [stage["share_basis_points"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]
     assert (made["plan"]["stages"][0]["minimum_s"], made["plan"]["stages"][0]["minimum_cohort"]) == (172_800, 5000)
     rollout_id = made["rollout_id"]
     begun = shop.operator("rollout", "advance", rollout_id, "--etag", made["etag"], "--json")
     assert begun.code == 0, begun.err
-    assert (begun.json[0]["stage"], begun.json[0]["control_permyriad"]) == (1, 100)
+    assert (begun.json[0]["stage"], begun.json[0]["control_basis_points"]) == (1, 100)
     stale = shop.operator("rollout", "pause", rollout_id, "--etag", made["etag"])
     assert stale.code == 1
     assert "etag" in stale.err
@@ -228,8 +228,10 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     assert "while the rollout is live" in narrowed.err
     file = shop.folder / "plan.json"
     file.write_text(json.dumps(changed.json[0]["plan"]))
-    again = shop.operator("rollout", "update", rollout_id, "--plan", file, "--waiver", "nothing is at stake", "--json")
-    assert again.json[0]["plan"] == changed.json[0]["plan"] | {"waiver": "nothing is at stake"}
+    again = shop.operator(
+        "rollout", "update", rollout_id, "--plan", file, "--auto-advance-reason", "nothing is at stake", "--json"
+    )
+    assert again.json[0]["plan"] == changed.json[0]["plan"] | {"auto_advance_reason": "nothing is at stake"}
     assert shop.operator("rollout", "rollback", rollout_id, "--reason", "enough").code == 0
     watched = shop.operator("rollout", "watch", rollout_id, "--for", "5m", "--json")
     assert json.loads(watched.out.splitlines()[-1])["state"] == "rolled_back"
@@ -248,9 +250,9 @@ BAD_PLANS = (
 )
 
 
-@pytest.mark.parametrize(("options", "told"), BAD_PLANS)
-def test_a_plan_that_reads_wrongly_says_how_it_is_written(shop: Shop, options: tuple[str, ...], told: str) -> None:
+@pytest.mark.parametrize(("options", "output"), BAD_PLANS)
+def test_a_plan_that_reads_wrongly_says_how_it_is_written(shop: Shop, options: tuple[str, ...], output: str) -> None:
     """Exit code not 0, and the words that are expected."""
     said = shop.operator("rollout", "create", "--app", "x", "--feature", "kind", "--version", "1.0.0", *options)
     assert said.code != 0
-    assert told in " ".join(said.err.replace("│", " ").split()), said.err
+    assert output in " ".join(said.err.replace("│", " ").split()), said.err

@@ -33,7 +33,7 @@ def test_two_of_three_push_at_one_place_or_by_a_file(shop: Shop, duo: Path, prog
     """One key is refused before anything is sent; two publish; one and a file publish when a second has signed."""
     about = ("--feature", "shared", "--team", "duo", "--threshold", 2)
     to = ("--server", shop.server, "--token-file", duo / "token")
-    trusted = [word for name in ("ann", "bob", "cleo") for word in ("--colleague", duo / f"{name}.pub")]
+    trusted = [word for name in ("ann", "bob", "cleo") for word in ("--cosigner", duo / f"{name}.pub")]
 
     def push(program: Path, version: str, *words: object) -> Said:
         return alcove("model", "push", program, "--version", version, *about, *trusted, *to, *words)
@@ -51,10 +51,10 @@ def test_two_of_three_push_at_one_place_or_by_a_file(shop: Shop, duo: Path, prog
     assert (again.code, "is drafted once" in again.err) == (2, True)
     early = alcove("model", "push", "--signed", change, *to)
     assert (early.code, "1/2 keys" in early.err) == (1, True)
-    told = ok(alcove("keys", "status", change, "--json")).json
-    assert told["is_ready"] is False
-    assert [row["version"] for row in told["adds"]] == ["shared/1.1.0"]
-    assert "default" in told["adds"][0]["variants"]
+    output = ok(alcove("keys", "status", change, "--json")).json
+    assert output["is_ready"] is False
+    assert [row["version"] for row in output["adds"]] == ["shared/1.1.0"]
+    assert "default" in output["adds"][0]["variants"]
     assert "what will be published" in ok(alcove("keys", "status", change)).out
     ok(alcove("keys", "sign", change, "--key", duo / "ann.pem"))
     assert ok(alcove("keys", "status", change, "--json")).json["is_ready"] is True
@@ -70,25 +70,25 @@ def test_a_manifest_that_is_not_the_signed_one_is_shown(shop: Shop, duo: Path, p
     """Whoever is asked to sign sees it, and the server refuses it."""
     change = duo / "other.change"
     to = ("--server", shop.server, "--token-file", duo / "token")
-    trusted = [word for name in ("ann", "bob", "cleo") for word in ("--colleague", duo / f"{name}.pub")]
+    trusted = [word for name in ("ann", "bob", "cleo") for word in ("--cosigner", duo / f"{name}.pub")]
     about = ("--feature", "shared", "--version", "1.2.0", "--team", "duo", "--threshold", 2)
     ok(alcove("model", "push", programs[1], *about, *trusted, "--key", duo / "bob.pem", "--out", change, *to))
     change.write_bytes(change.read_bytes().replace(b'1.2.0.json":"{', b'1.2.0.json":" {'))
-    told = ok(alcove("keys", "status", change, "--json")).json
-    assert "do not sign" in told["adds"][0]["variants"]
+    output = ok(alcove("keys", "status", change, "--json")).json
+    assert "do not sign" in output["adds"][0]["variants"]
     ok(alcove("keys", "sign", change, "--key", duo / "ann.pem"))
     assert alcove("model", "push", "--signed", change, *to).code == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "output"),
     [
         ((), "also give"),
         (("--feature", "shared"), "also give"),
         (("--signed", "a.change", "--feature", "shared"), "everything is in the signed change"),
     ],
 )
-def test_what_is_missing_or_too_much_is_told(words: tuple[str, ...], told: str) -> None:
+def test_what_is_missing_or_too_much_is_told(words: tuple[str, ...], output: str) -> None:
     """Before any server is asked."""
     said = alcove("model", "push", *words)
-    assert (said.code, told in said.err) == (2, True)
+    assert (said.code, output in said.err) == (2, True)

@@ -176,7 +176,7 @@ def test_every_status_becomes_a_typed_error(status: grpc.StatusCode) -> None:
 
 def test_a_state_that_this_client_does_not_know_is_refused() -> None:
     """A newer server's new state is not taken for one of ours; a new field is ignored."""
-    fields = {"rollout_id": "r", "app": "a", "feature": "f", "version": "1.0.0", "share_permyriad": 1}
+    fields = {"rollout_id": "r", "app": "a", "feature": "f", "version": "1.0.0", "share_basis_points": 1}
     fields |= {"created_at_s": 1, "updated_at_s": 1, "policy_serial": 1}
     assert Rollout.model_validate(fields | {"state": "ROLLOUT_STATE_RUNNING", "new_field": 1}).state == "running"
     for state in ("ROLLOUT_STATE_UNSPECIFIED", "ROLLOUT_STATE_FROZEN", "9", ""):

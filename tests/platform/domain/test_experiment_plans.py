@@ -20,7 +20,7 @@ from alcove.platform.client import (
 from alcove.platform.domain import experiment_records as core
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiments.analysis import evaluate
-from alcove.platform.domain.experiments.plan import planned
+from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import outcome_count, task_of
 from alcove.platform.domain.limits import GUARDRAILS_MAX
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
@@ -29,8 +29,8 @@ from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Outcome
 
 ARMS = (
-    Arm(name="control", version="1.0.0", share_permyriad=5000),
-    Arm(name="larger", version="2.0.0", share_permyriad=5000),
+    Arm(name="control", version="1.0.0", share_basis_points=5000),
+    Arm(name="larger", version="2.0.0", share_basis_points=5000),
 )
 CRASHES = GuardrailPlan(metric="crash_fallback", margin=0.01)
 EDGES_MS = (5.0, 20.0)
@@ -43,16 +43,16 @@ def record(plan: core.ExperimentPlan, edges_ms: tuple[float, ...] = EDGES_MS, ep
     """A draft of two equal arms."""
     return ExperimentRecord(
         sequence=0, experiment_id="ex-1", app="app", feature="f", salt="salt",
-        arms=tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_permyriad) for arm in ARMS),
+        arms=tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_basis_points) for arm in ARMS),
         state=ExperimentState.DRAFT, epsilon=epsilon, latency_edges_ms=edges_ms, window_s=86_400, minimum_cohort=100,
         created_at_s=1, started_at_s=None, stopped_at_s=None, task_id=None, decision=None, policy_serial=0, plan=plan,
     )  # fmt: skip
 
 
-def told(
+def randomize(
     rng: np.random.Generator, experiment: ExperimentRecord, cells: list[list[list[float]]], reports: int
 ) -> list[int]:
-    """Return counts of randomised answers of arms with these shares per outcome and bin."""
+    """Return counts of randomized answers of arms with these shares per outcome and bin."""
     flat = np.array(cells).ravel()
     flat /= flat.sum()
     keep = 1.0 / (1.0 + (len(flat) - 1) * math.exp(-float(experiment.epsilon)))
@@ -91,9 +91,9 @@ def test_the_plan_at_creation_says_what_it_takes_and_update_plans_anew(
     assert [e.experiment_id for e in operator.experiments(app)] == [bare.experiment_id, draft.experiment_id]
 
 
-def replace_share(arm: Arm, share_permyriad: int) -> Arm:
+def replace_share(arm: Arm, share_basis_points: int) -> Arm:
     """The arm with another share."""
-    return arm.model_copy(update={"share_permyriad": share_permyriad})
+    return arm.model_copy(update={"share_basis_points": share_basis_points})
 
 
 def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
@@ -130,7 +130,7 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
     assert operator.experiment(draft.experiment_id) == draft
     changed = operator.update_experiment(draft.experiment_id, **change)
     assert changed == tried == operator.experiment(draft.experiment_id)
-    assert [arm.share_permyriad for arm in changed.arms] == [1000, 3000]
+    assert [arm.share_basis_points for arm in changed.arms] == [1000, 3000]
     assert (changed.epsilon, changed.window_s, changed.minimum_cohort) == ("1.5", 43_200, 300)
     assert (changed.primary.kind, changed.primary.quantile) == ("latency_quantile", 0.5)
     assert changed.guardrails[1] == GuardrailPlan(metric="latency", margin=3.0, quantile=0.95)
@@ -265,7 +265,7 @@ def test_a_winner_that_crashes_more_is_held_by_its_guardrail() -> None:
     ):
         plan = core.ExperimentPlan(guardrails=(GuardrailRecord("crash_fallback", margin),))
         running = replace(record(plan, ()), started_at_s=1)
-        found = evaluate(running, task_of(running), told(rng, running, cells, 400_000), 1)
+        found = evaluate(running, task_of(running), randomize(rng, running, cells, 400_000), 1)
         assert (found.decision.code, found.decision.winner) == (code, winner)
         assert len(found.verdicts) == 1
     assert "harm" not in found.decision.reason
@@ -278,7 +278,7 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
     for primary in (core.ExperimentPlan("latency_mean"), core.ExperimentPlan("latency_quantile", 0.5)):
         for cells, winner in (([slow, fast], 1), ([fast, slow], 0), ([fast, fast], None)):
             running = replace(record(primary), started_at_s=1)
-            found = evaluate(running, task_of(running), told(rng, running, cells, 300_000), 1)
+            found = evaluate(running, task_of(running), randomize(rng, running, cells, 300_000), 1)
             assert found.decision.winner == winner, (primary, winner)
             (pair,) = found.comparison.primary_pairs
             assert pair.interval is not None
@@ -293,15 +293,15 @@ def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
     task = task_of(replace(record(core.ExperimentPlan()), started_at_s=1))
     for kind, quantile in (("latency_mean", None), ("latency_quantile", 0.5)):
         needs = [
-            planned(record(core.ExperimentPlan(kind, quantile, mde=mde)), task).devices_needed for mde in (4.0, 1.0)
+            make_plan(record(core.ExperimentPlan(kind, quantile, mde=mde)), task).devices_needed for mde in (4.0, 1.0)
         ]
         assert 0 < 10 * needs[0] < needs[1]
-    small = planned(record(core.ExperimentPlan(mde=0.01, expected_devices=2_000)), task)
+    small = make_plan(record(core.ExperimentPlan(mde=0.01, expected_devices=2_000)), task)
     assert small.days_needed == 0
     assert small.detectable > 0.01
     assert small.devices_needed > 2_000
     with pytest.raises(InvalidFieldError, match=r"primary\.kind"):
-        planned(record(core.ExperimentPlan("mood")), task)
+        make_plan(record(core.ExperimentPlan("mood")), task)
 
 
 def test_ratio_correction_and_looks_are_kept_planned_and_changed(
@@ -348,7 +348,7 @@ def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     task = task_of(running)
     assert task.outcome_count == len(Outcome)
     cells = [[[0.2], [0.5], [0.3], [0.0]], [[0.4], [0.5], [0.1], [0.0]]]
-    found = evaluate(running, task, told(rng, running, cells, 400_000), 1)
+    found = evaluate(running, task, randomize(rng, running, cells, 400_000), 1)
     assert found.decision.winner == 1
     assert "better in error / (accepted + error)" in found.decision.reason
     (pair,) = found.comparison.primary_pairs

@@ -1,9 +1,9 @@
-"""Rows to policy: the same rows always give the same bytes, and a new serial only where devices must read anew."""
+"""Rows to policy: the same rows always give the same bytes, and a new serial only where devices must read again."""
 
 import random
 
 import pytest
-from alcove.platform.domain.errors import BelowFloorError, InvalidFieldError
+from alcove.platform.domain.errors import BelowMinVersionError, InvalidFieldError
 from alcove.platform.domain.limits import WINDOW_LATE_S
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import (
@@ -15,11 +15,11 @@ from alcove.platform.domain.records import (
     RolloutState,
 )
 from alcove.platform.services.loading import load_app
-from alcove.platform.services.policy.decide import check_may_run, decide_policy
+from alcove.platform.services.policy.decide import decide_policy, validate_may_run
 from alcove.platform.services.saving import save_app
 from alcove.platform.store import Store
 from alcove.platform.store.defaults import set_default
-from alcove.platform.store.publications import last_publication, mark_published, unpublished
+from alcove.platform.store.publications import last_publication, list_unpublished, mark_published
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version
 from alcove.registry.errors import VersionHaltedError
@@ -70,7 +70,7 @@ def test_the_same_rows_in_any_order_give_the_same_bytes() -> None:
     for seed in range(20):
         for part in rows:
             random.Random(seed).shuffle(part)
-        policy = compile_policy("app", 7, defaults=rows[0], rollouts=rows[1], experiments=rows[2], floors={})
+        policy = compile_policy("app", 7, defaults=rows[0], rollouts=rows[1], experiments=rows[2], min_versions={})
         seen.add(policy.to_bytes())
     assert len(seen) == 1
     assert policy_from_bytes(seen.pop()) == policy
@@ -80,14 +80,14 @@ def test_the_policy_says_what_the_rows_say() -> None:
     """Defaults, shares, arms and the task arrive unchanged."""
     policy = compile_policy(
         "app", 3, defaults=[default("f1"), default("f2"), default("f3")], rollouts=[rollout("f1", 250)],
-        experiments=[experiment("f2")], floors={},
+        experiments=[experiment("f2")], min_versions={},
     )  # fmt: skip
     assert (policy.app, policy.serial, sorted(policy.features)) == ("app", 3, ["f1", "f2", "f3"])
     one, two, three = (policy.features[name] for name in ("f1", "f2", "f3"))
     assert one.rollout is not None
-    assert (one.rollout.share_permyriad, one.rollout.version.version, one.experiments) == (250, "2.0.0", ())
+    assert (one.rollout.share_basis_points, one.rollout.version.version, one.experiments) == (250, "2.0.0", ())
     (compared,) = two.experiments
-    assert [arm.share_permyriad for arm in compared.arms] == [5000, 5000]
+    assert [arm.share_basis_points for arm in compared.arms] == [5000, 5000]
     assert compared.task.first_window_start_s == 7300 - WINDOW_LATE_S
     assert compared.task.cell_count == 2 * 2 * 3
     assert (three.rollout, three.experiments, three.default.version) == (None, (), "1.0.0")
@@ -97,7 +97,7 @@ def test_more_features_than_a_device_reads_are_refused() -> None:
     """A policy that no device would accept is never decided."""
     many = [default(f"f{index}") for index in range(FEATURES_MAX + 1)]
     with pytest.raises(InvalidFieldError, match="policy"):
-        compile_policy("app", 1, defaults=many, rollouts=[], experiments=[], floors={})
+        compile_policy("app", 1, defaults=many, rollouts=[], experiments=[], min_versions={})
 
 
 async def add_feature(store: Store, feature: str) -> None:
@@ -130,10 +130,10 @@ async def test_decided_documents_wait_until_they_are_published(store: Store) -> 
             await set_default(session, default("f", version))
             await decide_policy(UnitOfWork(session, "p", 1), "app")
     async with store.write() as session:
-        waiting = await unpublished(session)
+        waiting = await list_unpublished(session)
         assert [item.serial for item in waiting] == [1, 2]
         await mark_published(session, waiting[-1])
-        assert await unpublished(session) == []
+        assert await list_unpublished(session) == []
 
 
 async def decide_halt(uow: UnitOfWork, ref: VersionRef) -> int:
@@ -147,13 +147,13 @@ async def test_a_halt_names_all_that_was_halted_before(store: Store) -> None:
     one, two, three = (VersionRef(version=name, manifest_sha256=digest(name)) for name in ("1.0.0", "2.0.0", "3.0.0"))
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 1)
-        await check_may_run(uow, "app", "f", one)
+        await validate_may_run(uow, "app", "f", one)
         assert [await decide_halt(uow, ref) for ref in (one, two, one)] == [1, 2, 2]
         for ref in (one, two):
             with pytest.raises(VersionHaltedError, match=ref.version):
-                await check_may_run(uow, "app", "f", ref)
-            await check_may_run(uow, "other", "f", ref)
-        await check_may_run(uow, "app", "f", three)
+                await validate_may_run(uow, "app", "f", ref)
+            await validate_may_run(uow, "other", "f", ref)
+        await validate_may_run(uow, "app", "f", three)
         last = await last_publication(session, "halt", "app")
     assert last is not None
     assert [item.version for item in halt_from_bytes(last.document).halted] == [one, two]
@@ -175,7 +175,7 @@ async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(stor
     rows = [default(name, "1.0.0" if name == "f0" else "2.0.0") for name in ("f0", "f1", "f2", "f3")]
     policy = compile_policy(
         "app", 1, defaults=rows, rollouts=[rollout("f1"), rollout("f3")], experiments=[experiment("f2")],
-        floors={"f0": "1.0.1", "f1": "2.0.0", "f2": "1.0.1"},
+        min_versions={"f0": "1.0.1", "f1": "2.0.0", "f2": "1.0.1"},
     )  # fmt: skip
     assert {name: rules.min_version for name, rules in policy.features.items()} == {
         "f1": "2.0.0", "f2": "1.0.1", "f3": "0.0.0"
@@ -183,7 +183,7 @@ async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(stor
     assert policy.features["f1"].rollout is not None
     assert policy.features["f2"].experiments == ()
     async with store.write() as session:
-        uow = UnitOfWork(session, "p", 1, floors={"f": "2.0.0"})
-        await check_may_run(uow, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))
-        with pytest.raises(BelowFloorError, match=r"1\.9\.9 is below 2\.0\.0"):
-            await check_may_run(uow, "app", "f", VersionRef(version="1.9.9", manifest_sha256=digest("1.9.9")))
+        uow = UnitOfWork(session, "p", 1, min_versions={"f": "2.0.0"})
+        await validate_may_run(uow, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))
+        with pytest.raises(BelowMinVersionError, match=r"1\.9\.9 is below 2\.0\.0"):
+            await validate_may_run(uow, "app", "f", VersionRef(version="1.9.9", manifest_sha256=digest("1.9.9")))

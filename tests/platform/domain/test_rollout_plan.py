@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from alcove.platform.domain.audience import check_wider, validate_audience
+from alcove.platform.domain.audience import validate_audience, validate_wider
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.limits import GUARDRAILS_MAX, MINIMUM_COHORT_DEFAULT, STAGE_MAX_S, STAGES_MAX
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
-from alcove.platform.domain.rollouts.plan import check_update, checked_plan
+from alcove.platform.domain.rollouts.plan import validate_plan, validate_update
 
 STAGES = (Stage(100, 3600, 500), Stage(1000, 3600, 500), Stage(5000, 3600, 500))
 CRASH = GuardrailRecord("crash_fallback", 0.01)
@@ -49,8 +49,16 @@ WRONG = {
     "harm that is held": (replace(PLAN, on_harm=PlanAction.HOLD), "on_harm", r"pause \| rollback \| halt"),
     "a time-out that halts": (replace(PLAN, on_timeout=PlanAction.HALT), "on_timeout", r"hold \| pause \| rollback"),
     "a time-out of years": (replace(PLAN, timeout_s=STAGE_MAX_S + 1), "timeout_s", f"0 to {STAGE_MAX_S}"),
-    "a waiver of a novel": (replace(PLAN, waiver="x" * 501), "waiver", "at most 500"),
-    "a waiver for nothing": (RolloutPlan(stages=STAGES, waiver="trust me"), "waiver", "guardrails"),
+    "an auto-advance reason of a novel": (
+        replace(PLAN, auto_advance_reason="x" * 501),
+        "auto_advance_reason",
+        "at most 500",
+    ),
+    "an auto-advance reason for nothing": (
+        RolloutPlan(stages=STAGES, auto_advance_reason="trust me"),
+        "auto_advance_reason",
+        "guardrails",
+    ),
     "no privacy": (replace(PLAN, epsilon="3"), "epsilon", "0.01 to 2"),
     "too much privacy": (replace(PLAN, epsilon="0.001"), "epsilon", "0.01 to 2"),
     "a privacy of words": (replace(PLAN, epsilon="much"), "plan", "epsilon"),
@@ -64,7 +72,7 @@ def test_a_plan_that_cannot_work_is_refused(name: str) -> None:
     """The error names the field and its bound."""
     plan, field, bound = WRONG[name]
     with pytest.raises(InvalidFieldError) as refusal:
-        checked_plan(plan)
+        validate_plan(plan)
     assert field in str(refusal.value)
     assert re.search(bound, str(refusal.value))
 
@@ -72,15 +80,15 @@ def test_a_plan_that_cannot_work_is_refused(name: str) -> None:
 def test_what_is_left_open_gets_its_default() -> None:
     """Cohort, window, epsilon and quantile are what the API says they are."""
     open_plan = replace(PLAN, stages=(Stage(5, 0, 0),), guardrails=(replace(SLOW, quantile=None),), window_s=0)
-    plan = checked_plan(replace(open_plan, epsilon=""))
+    plan = validate_plan(replace(open_plan, epsilon=""))
     assert plan.stages == (Stage(5, 0, MINIMUM_COHORT_DEFAULT),)
     assert (plan.guardrails[0].quantile, plan.window_s, plan.epsilon) == (0.95, 86_400, "1")
-    assert checked_plan(RolloutPlan()) == RolloutPlan()
+    assert validate_plan(RolloutPlan()) == RolloutPlan()
 
 
 def running(stage: int) -> RolloutRecord:
     """A rollout in one of its stages."""
-    share = STAGES[stage - 1].share_permyriad
+    share = STAGES[stage - 1].share_basis_points
     return RolloutRecord(
         1, "ro-1", "app", "f", "1.0.0", "0" * 64, "salt", RolloutState.RUNNING, share, 1, 1, 1, plan=PLAN, stage=stage
     )
@@ -89,8 +97,10 @@ def running(stage: int) -> RolloutRecord:
 def test_a_begun_rollout_keeps_what_its_reports_are_compared_by() -> None:
     """Stages to come and actions may change; reached stages and terms of the reports may not; a draft may all."""
     before = running(2)
-    later = replace(PLAN, stages=(*STAGES[:2], Stage(2000, 0, 50), Stage(9000, 0, 50)), timeout_s=5, waiver="why")
-    check_update(before, replace(later, on_harm=PlanAction.ROLL_BACK))
+    later = replace(
+        PLAN, stages=(*STAGES[:2], Stage(2000, 0, 50), Stage(9000, 0, 50)), timeout_s=5, auto_advance_reason="why"
+    )
+    validate_update(before, replace(later, on_harm=PlanAction.ROLL_BACK))
     for wrong in (
         replace(PLAN, stages=STAGES[1:]),
         replace(PLAN, stages=()),
@@ -100,8 +110,8 @@ def test_a_begun_rollout_keeps_what_its_reports_are_compared_by() -> None:
         replace(PLAN, window_s=60),
     ):
         with pytest.raises(InvalidFieldError, match="unchanged"):
-            check_update(before, wrong)
-        check_update(replace(before, state=RolloutState.DRAFT), wrong)
+            validate_update(before, wrong)
+        validate_update(replace(before, state=RolloutState.DRAFT), wrong)
 
 
 def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
@@ -109,7 +119,7 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
     one, other = "os in (ios) and app_version >= 2.1", "app_version >= 2.1.0   and os == ios"
     assert validate_audience(one) == validate_audience(other) != ""
     assert validate_audience("  ") == ""
-    for wrong, told in (
+    for wrong, problem in (
         ("shoe_size == 46", "no device has the attribute 'shoe_size'"),
         ("os in (", "character 8"),
         ("memory_mb >= 4096 and memory_mb < 3072", "memory_mb"),
@@ -119,7 +129,7 @@ def test_an_audience_is_kept_in_its_one_spelling_or_refused() -> None:
     ):
         with pytest.raises(InvalidFieldError, match="audience") as refusal:
             validate_audience(wrong)
-        assert told in str(refusal.value)
+        assert problem in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +149,7 @@ def test_the_audience_of_a_live_rollout_only_grows(before: str, after: str, is_a
     """No device that takes part is left out."""
     before, after = validate_audience(before), validate_audience(after)
     if is_allowed:
-        check_wider(before, after)
+        validate_wider(before, after)
     else:
         with pytest.raises(InvalidFieldError, match="while the rollout is live"):
-            check_wider(before, after)
+            validate_wider(before, after)

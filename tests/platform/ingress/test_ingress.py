@@ -20,7 +20,7 @@ from alcove.platform.domain.errors import ReportRefusedError
 from alcove.platform.ingress import create_ingress, reports
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.platform.ingress.serve import listen_http, run_ingress, tell_refusals
+from alcove.platform.ingress.serve import listen_http, log_refusals, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
@@ -181,7 +181,7 @@ def test_answers_tell_nothing_of_the_server(served: Served) -> None:
 @pytest.fixture
 def task(world: ServerWorld, operator: PlatformClient, shared_feature: str, app: str) -> TaskPolicy:
     """The task of a running experiment of its own."""
-    arms = [Arm(name=n, version=v, share_permyriad=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
+    arms = [Arm(name=n, version=v, share_basis_points=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
     draft = operator.create_experiment(app, shared_feature, arms, latency_edges_ms=[10.0])
     operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy(app)
@@ -190,7 +190,7 @@ def task(world: ServerWorld, operator: PlatformClient, shared_feature: str, app:
     return experiment.task
 
 
-def counted(world: ServerWorld, task: TaskPolicy) -> dict[tuple[int, int], int]:
+def count_reports(world: ServerWorld, task: TaskPolicy) -> dict[tuple[int, int], int]:
     """What the database holds of a task, read past the server."""
     with sqlite3.connect(world.data_dir / "alcove.db") as database:
         rows = database.execute(
@@ -207,7 +207,7 @@ def test_reports_are_summed_per_cell(world: ServerWorld, served: Served, task: T
         status, _, answer = ask(served, "POST", "/reports", body)
         assert (status, answer) == (204, b"")
     assert send_reports(served.http_url, [record(task, cell=1)] * 300) == {204: 300}
-    assert counted(world, task) == {(0, 0): 1, (0, 7): 3, (0, 1): 300}
+    assert count_reports(world, task) == {(0, 0): 1, (0, 7): 3, (0, 1): 300}
 
 
 def test_bodies_that_are_no_reports_are_refused_whole(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
@@ -228,7 +228,7 @@ def test_bodies_that_are_no_reports_are_refused_whole(world: ServerWorld, served
     ):
         status, _, answer = ask(served, "POST", "/reports", body)
         assert (status, answer.decode().partition(":")[0]) == (400, reason)
-    assert counted(world, task) == {}
+    assert count_reports(world, task) == {}
 
 
 def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
@@ -246,7 +246,7 @@ def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, t
     connection.request("POST", "/reports", iter([record(task)]), HEADERS, encode_chunked=True)
     assert connection.getresponse().status == 411
     connection.close()
-    assert counted(world, task) == {}
+    assert count_reports(world, task) == {}
 
 
 def test_nothing_of_who_reported_is_kept(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
@@ -312,11 +312,11 @@ async def test_a_fault_of_ours_is_answered_and_logged_without_the_caller(
 def test_refusals_are_counted_in_the_log() -> None:
     """Operators see how many were refused for which reason: a line when there are more, none for each."""
     sums: list[dict[str, int]] = [{}, {"malformed": 2}, {"malformed": 2}, {"malformed": 2, "full": 1}]
-    told: dict[str, int] = {}
+    logged: dict[str, int] = {}
     with structlog.testing.capture_logs() as lines:
         for refused in sums:
-            told = tell_refusals(refused, told)
-            assert told == refused
+            logged = log_refusals(refused, logged)
+            assert logged == refused
     assert [{key: line[key] for key in line.keys() & {"malformed", "full"}} for line in lines] == [sums[1], sums[3]]
 
 
@@ -366,7 +366,7 @@ async def test_a_body_that_is_refused_begins_no_transaction(store: Store, monkey
 
 
 async def test_a_started_experiment_is_known_at_once_however_many_unknown_tasks_are_named(store: Store) -> None:
-    """The tasks in memory are read anew for a task that is not among them, 20 times a second at most."""
+    """The tasks in memory are read again for a task that is not among them, 20 times a second at most."""
     now_s = 0.0
 
     async def sleep(seconds: float) -> None:

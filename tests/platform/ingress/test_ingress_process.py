@@ -56,7 +56,7 @@ def events(served: Served) -> list[str]:
 
 
 @contextlib.contextmanager
-def started(world: ServerWorld, *options: str) -> Iterator[Served]:
+def start_server(world: ServerWorld, *options: str) -> Iterator[Served]:
     """A server that is stopped at the end."""
     served = world.start(*options)
     try:
@@ -67,7 +67,7 @@ def started(world: ServerWorld, *options: str) -> Iterator[Served]:
 
 def test_one_command_starts_both_and_ends_both(fresh: ServerWorld) -> None:
     """Two processes, one ready line; after SIGTERM neither is there and the log has said so once."""
-    with started(fresh) as served:
+    with start_server(fresh) as served:
         (ingress,) = children(served.pid)
         assert get(f"{served.http_url}/healthz") == b"ok\n"
         with fresh.client(served, "reader") as reader:
@@ -89,7 +89,7 @@ def test_a_signal_to_the_whole_group_ends_both_in_order(fresh: ServerWorld) -> N
 
 def test_the_devices_process_that_is_killed_is_started_again_on_its_port(fresh: ServerWorld) -> None:
     """Operators notice nothing, devices wait; the log and the metrics tell."""
-    with started(fresh, "--metrics-port", "0") as served:
+    with start_server(fresh, "--metrics-port", "0") as served:
         (first,) = children(served.pid)
         os.kill(first, signal.SIGKILL)
         assert get(f"{served.http_url}/healthz") == b"ok\n"  # waits in the queue of the port
@@ -109,7 +109,7 @@ def test_the_devices_process_ends_when_its_server_is_killed(fresh: ServerWorld) 
     while _runs(ingress):
         assert time.monotonic() < until_s
     assert events(served)[-1] == "the server of this process is gone: the devices' port closes"
-    with started(fresh, "--http-port", served.http_url.rpartition(":")[2]):
+    with start_server(fresh, "--http-port", served.http_url.rpartition(":")[2]):
         pass
 
 
@@ -123,7 +123,7 @@ def test_the_devices_process_has_no_key_and_no_secret_in_its_command_line(fresh:
     """Neither is it told where the keys are, nor does its command line or environment hold more than the server's."""
     settings = Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys)
     assert "keys" not in settings.ingress.to_json()
-    with started(fresh) as served:
+    with start_server(fresh) as served:
         (ingress,) = children(served.pid)
         command = Path(f"/proc/{ingress}/cmdline").read_bytes()
         assert str(fresh.folder).encode() not in command
@@ -131,7 +131,7 @@ def test_the_devices_process_has_no_key_and_no_secret_in_its_command_line(fresh:
 
 def test_devices_are_answered_without_keys_where_only_they_are_asked_for(fresh: ServerWorld) -> None:
     """Two commands in the place of one: gRPC with the keys, devices without them."""
-    with started(fresh, "--only", "grpc") as served:
+    with start_server(fresh, "--only", "grpc") as served:
         assert served.http_url == ""
         assert children(served.pid) == []
         command = [

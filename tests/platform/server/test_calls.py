@@ -25,9 +25,9 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import TooManyCallsError as RefusedError
 from alcove.platform.domain.errors import UnauthenticatedError
 from alcove.platform.domain.principal import Role
-from alcove.platform.server import callers as callers_module
-from alcove.platform.server.callers import CallerLimits
+from alcove.platform.server import rate_limits
 from alcove.platform.server.identity import Identity
+from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.serve import SERVICES, Running, run
 from alcove.platform.server.settings import Settings
@@ -57,7 +57,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 
 
 @asynccontextmanager
-async def serving(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
+async def running_server(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
     """A server in this process."""
     keys = world.online_keys
     given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
@@ -70,7 +70,7 @@ def header(token: str) -> list[tuple[str, str]]:
     return [("authorization", f"Bearer {token}")]
 
 
-async def asked(stub: Any, token: str, **more: Any) -> grpc.StatusCode:
+async def ask(stub: Any, token: str, **more: Any) -> grpc.StatusCode:
     """The status of a read."""
     try:
         await stub.ListRollouts(pb.ListRolloutsRequest(), metadata=[*header(token), *more.get("metadata", ())])
@@ -110,7 +110,7 @@ def test_each_caller_has_a_bucket_of_its_own() -> None:
 
 def test_buckets_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many callers come."""
-    monkeypatch.setattr(callers_module, "CALLERS_KEPT", 5)
+    monkeypatch.setattr(rate_limits, "CALLERS_KEPT", 5)
     bounded = CallerLimits(1, Hand())
     for number in range(100):
         bounded.take(str(number))
@@ -144,7 +144,10 @@ async def test_a_call_that_hangs_is_ended_whatever_its_deadline(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(RolloutService, "GetRollout", hang)
-    async with serving(world, call_s_max=0.2) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
+    async with (
+        running_server(world, call_s_max=0.2) as running,
+        grpc.aio.insecure_channel(running.grpc_address) as channel,
+    ):
         stub = RolloutServiceStub(channel)
         token = await asyncio.to_thread(world.token, "reader")
         for timeout in (None, 86_400):
@@ -152,7 +155,7 @@ async def test_a_call_that_hangs_is_ended_whatever_its_deadline(
                 await stub.GetRollout(pb.GetRolloutRequest(rollout_id="x"), metadata=header(token), timeout=timeout)
             assert failure.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             assert "CallTooLongError" in str(failure.value.trailing_metadata())
-        assert await asked(stub, token) is grpc.StatusCode.OK
+        assert await ask(stub, token) is grpc.StatusCode.OK
 
 
 async def test_a_time_out_inside_a_call_is_no_deadline_of_the_call(
@@ -164,7 +167,7 @@ async def test_a_time_out_inside_a_call_is_no_deadline_of_the_call(
         raise TimeoutError
 
     monkeypatch.setattr(RolloutService, "GetRollout", fail)
-    async with serving(world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
+    async with running_server(world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
         token = await asyncio.to_thread(world.token, "reader")
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await RolloutServiceStub(channel).GetRollout(pb.GetRolloutRequest(rollout_id="x"), metadata=header(token))
@@ -196,7 +199,7 @@ async def test_a_revoked_token_is_refused_with_its_next_call(store: Store, tmp_p
 # Reflection
 
 
-async def reflected(address: str, token: str | None) -> list[str]:
+async def list_services(address: str, token: str | None) -> list[str]:
     """The services that a server tells of."""
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = ServerReflectionStub(channel)
@@ -209,14 +212,14 @@ async def reflected(address: str, token: str | None) -> list[str]:
 async def test_reflection_answers_known_callers_where_it_is_on(world: ServerWorld) -> None:
     """Off unless asked for; never for strangers."""
     token = await asyncio.to_thread(world.token, "reader")
-    async with serving(world, reflection=True) as running:
-        assert set(SERVICES) < set(await reflected(running.grpc_address, token))
+    async with running_server(world, reflection=True) as running:
+        assert set(SERVICES) < set(await list_services(running.grpc_address, token))
         with pytest.raises(grpc.aio.AioRpcError) as failure:
-            await reflected(running.grpc_address, None)
+            await list_services(running.grpc_address, None)
         assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    async with serving(world) as running:
+    async with running_server(world) as running:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
-            await reflected(running.grpc_address, token)
+            await list_services(running.grpc_address, token)
         assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -233,14 +236,14 @@ def page(url: str) -> str:
 async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: ServerWorld) -> None:
     """On a port of their own; nothing in them names a caller."""
     token = await asyncio.to_thread(world.token, "reader")
-    async with serving(world, metrics_port=0) as running:
+    async with running_server(world, metrics_port=0) as running:
         assert running.metrics_url is not None
         assert json.loads(running.ready_line())["metrics"] == running.metrics_url
         async with grpc.aio.insecure_channel(running.grpc_address) as channel:
             stub = RolloutServiceStub(channel)
-            assert await asked(stub, token) is grpc.StatusCode.OK
-            assert await asked(stub, token) is grpc.StatusCode.OK
-            assert await asked(stub, "alc_wrong") is grpc.StatusCode.UNAUTHENTICATED
+            assert await ask(stub, token) is grpc.StatusCode.OK
+            assert await ask(stub, token) is grpc.StatusCode.OK
+            assert await ask(stub, "alc_wrong") is grpc.StatusCode.UNAUTHENTICATED
 
         bad = urllib.request.Request(running.http_url + "/reports", data=b"x", headers=HEADERS)
 
@@ -273,7 +276,7 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
 
 async def test_there_are_no_metrics_unless_a_port_is_set(world: ServerWorld) -> None:
     """And the ready line tells of none."""
-    async with serving(world) as running:
+    async with running_server(world) as running:
         assert running.metrics_url is None
         assert set(json.loads(running.ready_line())) == {"ready", "grpc", "http", "pid"}
 
@@ -287,9 +290,9 @@ async def test_spans_tell_of_calls_and_what_they_did(world: ServerWorld) -> None
     exporter = InMemorySpanExporter()
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     with traced(None, exporter):
-        async with serving(world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
+        async with running_server(world) as running, grpc.aio.insecure_channel(running.grpc_address) as channel:
             stub = RolloutServiceStub(channel)
-            assert await asked(stub, token, metadata=[("traceparent", parent)]) is grpc.StatusCode.OK
+            assert await ask(stub, token, metadata=[("traceparent", parent)]) is grpc.StatusCode.OK
             with pytest.raises(grpc.aio.AioRpcError):
                 await stub.GetRollout(pb.GetRolloutRequest(rollout_id="ro-secret"), metadata=header(token))
     assert not tracing.is_traced()
@@ -301,10 +304,10 @@ async def test_spans_tell_of_calls_and_what_they_did(world: ServerWorld) -> None
     below = [s for s in exporter.get_finished_spans() if s.parent and s.parent.span_id == listed.context.span_id]
     assert {s.name for s in below} == {"store read"}
     failed = spans["alcove.api.rollout.v1.RolloutService/GetRollout"]
-    assert failed.status.description == "NotFoundError"
-    told = "".join(span.to_json() for span in exporter.get_finished_spans())
-    assert "ro-secret" not in told
-    assert token not in told
+    assert failed.status.description == "ResourceNotFoundError"
+    exported = "".join(span.to_json() for span in exporter.get_finished_spans())
+    assert "ro-secret" not in exported
+    assert token not in exported
 
 
 def test_without_a_collector_a_span_is_nothing() -> None:

@@ -52,7 +52,7 @@ def optional(values: tuple[Any, ...]) -> tuple[Any, ...]:
 PLAN = {
     "plan": (NO_BOUND,),
     "plan.stages": (NO_BOUND,),
-    "plan.stages.share_permyriad": (0, 10_001, 2**32 - 1),
+    "plan.stages.share_basis_points": (0, 10_001, 2**32 - 1),
     "plan.stages.minimum_s": (90 * 86_400 + 1, 2**32 - 1),
     "plan.stages.minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),
     "plan.guardrails": (NO_BOUND,),
@@ -62,7 +62,7 @@ PLAN = {
     "plan.on_harm": (1, 5, 99),
     "plan.on_timeout": (4, 5, 99),
     "plan.timeout_s": (90 * 86_400 + 1, 2**32 - 1),
-    "plan.waiver": ("x" * 501,),
+    "plan.auto_advance_reason": ("x" * 501,),
     "plan.epsilon": ("0", "-1", "0.001", "2.5", "x", "nan", "inf", "1e9", "9" * 400),
     "plan.latency_edges_ms": (-1.0, *NOT_NUMBERS),
     "plan.window_s": (2**32 - 1,),
@@ -77,7 +77,7 @@ COMPARISON = {
     "arms": (NO_BOUND,),
     "arms.name": ("", "a\n", "x" * 600),
     "arms.version": VERSION,
-    "arms.share_permyriad": (0, 10_001, 2**32 - 1),
+    "arms.share_basis_points": (0, 10_001, 2**32 - 1),
     "epsilon": ("0", "-1", "0.001", "2.01", "two", "nan", "inf", "1e3"),
     "latency_edges_ms": (-1.0, 0.00001, *NOT_NUMBERS),
     "window_s": (3599, 2**31, 2**32 - 1),
@@ -189,14 +189,14 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         **PLAN,
         "audience": AUDIENCE,
         "update_mask": (NO_BOUND,),
-        "update_mask.paths": ("", "nothing", "plan.nothing", "rollout_id", "plan.stages.share_permyriad"),
+        "update_mask.paths": ("", "nothing", "plan.nothing", "rollout_id", "plan.stages.share_basis_points"),
         "etag": ETAG,
         "validate_only": (NO_BOUND,),
     },
     "AdvanceRollout": {
         "request_id": REQUEST_ID,
         "rollout_id": ID,
-        "share_permyriad": (10_001, 2**32 - 1),
+        "share_basis_points": (10_001, 2**32 - 1),
         "override_reason": optional(REASON),
         "etag": ETAG,
     },
@@ -236,7 +236,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "SetHoldout": {
         "request_id": REQUEST_ID,
         "app": APP,
-        "share_permyriad": (10_001, 2**32 - 1),
+        "share_basis_points": (10_001, 2**32 - 1),
         "etag": ETAG,
         "validate_only": (NO_BOUND,),
     },
@@ -268,7 +268,7 @@ def test_every_call_that_somebody_may_make_is_in_the_table() -> None:
 
 def test_a_field_without_a_row_is_seen() -> None:
     """The walk finds fields inside fields."""
-    assert "plan.stages.share_permyriad" in set(field_paths("CreateRollout"))
+    assert "plan.stages.share_basis_points" in set(field_paths("CreateRollout"))
 
 
 # Sending
@@ -318,12 +318,17 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     with world.client(served, "team:text") as team:
         for data in package.blobs().values():
             team.upload_blob(data)
-    arms = [Arm(name="a", version="1.0.0", share_permyriad=5000), Arm(name="b", version="2.0.0", share_permyriad=5000)]
+    arms = [
+        Arm(name="a", version="1.0.0", share_basis_points=5000),
+        Arm(name="b", version="2.0.0", share_basis_points=5000),
+    ]
     with world.client(served, "operator") as operator:
         experiment_id = operator.create_experiment("app-fields", own, arms).experiment_id
     guardrails = [{"metric": "GUARD_METRIC_ERROR", "margin": 0.01}]
     comparison = {
-        "arms": [{"name": arm.name, "version": arm.version, "sharePermyriad": arm.share_permyriad} for arm in arms],
+        "arms": [
+            {"name": arm.name, "version": arm.version, "shareBasisPoints": arm.share_basis_points} for arm in arms
+        ],
         "guardrails": guardrails,
         "primary": {"kind": "PRIMARY_KIND_LATENCY_QUANTILE", "quantile": 0.5},
         "latencyEdgesMs": [10.0, 20.0],
@@ -333,7 +338,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     everything = (
         "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment,preEdges"
     )
-    stage = {"sharePermyriad": 100, "minimumS": 60, "minimumCohort": 100}
+    stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
     bases: dict[str, Any] = {
         "request_id": "field-by-field",
@@ -357,9 +362,9 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         },
         "UploadBlob": {"header": {"sha256": DIGEST, "sizeBytes": "5"}},
         "SetFeatureRules": {"rules": {}},
-        "AdvanceRollout": {"sharePermyriad": 100, "overrideReason": "first"},
+        "AdvanceRollout": {"shareBasisPoints": 100, "overrideReason": "first"},
         "CreateLayer": {"name": "layer"},
-        "SetHoldout": {"app": "app-held", "sharePermyriad": 100},
+        "SetHoldout": {"app": "app-held", "shareBasisPoints": 100},
         "CreateRollout": {"plan": plan},
         "UpdateRollout": {"plan": plan, "updateMask": "plan,audience"},
         "CreateExperiment": comparison,
@@ -413,8 +418,8 @@ def test_a_value_outside_its_bound_is_an_invalid_argument_that_names_the_field(c
             request.ClearField("version")
         put(request, path, value)
         status, message = caller.send(name, request)
-        told = CALLED.get(path, path.rpartition(".")[2])
-        is_named = told in message.partition(": expected")[0] and "Value error" not in message  # a library's words
+        called_as = CALLED.get(path, path.rpartition(".")[2])
+        is_named = called_as in message.partition(": expected")[0] and "Value error" not in message  # a library's words
         if status is not INVALID or not is_named:
             wrong.append((path, str(value)[:40], status.name, message[:150]))
     assert not wrong, "\n".join(map(str, wrong))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.thorough
 
 TEAMS = {"text": ("text_00",)}
 PLAN = Plan(
-    stages=(StagePlan(share_permyriad=1000, minimum_cohort=100),),
+    stages=(StagePlan(share_basis_points=1000, minimum_cohort=100),),
     guardrails=(GuardrailPlan(metric="crash_fallback", margin=0.01),),
     epsilon="2",
 )
@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices: int) -> int:
-    """Report for both groups, randomised as devices do, one by one; return how many were counted.
+    """Report for both groups, randomized as devices do, one by one; return how many were counted.
 
     Once the version is halted its task is over, and what comes then is refused.
     """
@@ -40,14 +40,14 @@ def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices
         cells.append(np.array([task.layout.cell_index(arm, int(each)) for each in outcome]))
     true = rng.permutation(np.concatenate(cells))
     others = (true + rng.integers(1, task.cell_count, len(true))) % task.cell_count
-    told = np.where(rng.random(len(true)) < keep, true, others)
-    reports = [report_to_bytes(Report(bytes.fromhex(task.task_id), 0, int(cell))) for cell in told]
+    sent_cells = np.where(rng.random(len(true)) < keep, true, others)
+    reports = [report_to_bytes(Report(bytes.fromhex(task.task_id), 0, int(cell))) for cell in sent_cells]
     statuses = send_reports(served.http_url, reports)
     assert not statuses.keys() - {204, 400}
     return statuses[204]
 
 
-def begun(world: ServerWorld, operator: PlatformClient, team: PlatformClient) -> tuple[Rollout, TaskPolicy]:
+def begin(world: ServerWorld, operator: PlatformClient, team: PlatformClient) -> tuple[Rollout, TaskPolicy]:
     """A watched rollout at its first stage, and what its devices report."""
     for version in ("1.0.0", "2.0.0"):
         world.publish(team, "text_00", version)
@@ -72,22 +72,22 @@ def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence
     servers = [world.start("--look-s", "0.2") for _ in range(2)]
     try:
         with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
-            rollout, task = begun(world, operator, team)
+            rollout, task = begin(world, operator, team)
             until = time.monotonic() + PATIENCE_S
-            while operator.rollout(rollout.rollout_id).examination is None:
+            while operator.rollout(rollout.rollout_id).analysis is None:
                 assert time.monotonic() < until
                 time.sleep(0.1)
             waiting = operator.rollout(rollout.rollout_id)
-            assert waiting.examination is not None
-            assert (waiting.state, waiting.examination.code) == ("running", "no_reports")
+            assert waiting.analysis is not None
+            assert (waiting.state, waiting.analysis.code) == ("running", "no_reports")
             assert send(servers[1], task, (0.0, 0.5), 1500) >= 100
             for seen in operator.watch_rollout(rollout.rollout_id, timeout_s=PATIENCE_S):
                 rollout = seen
                 if rollout.state != "running":
                     break
             assert rollout.state == "paused"
-            assert rollout.examination is not None
-            assert rollout.examination.code == "harmful_crash_fallback"
+            assert rollout.analysis is not None
+            assert rollout.analysis.code == "harmful_crash_fallback"
     finally:
         codes = [server.stop() for server in servers]
     assert codes == [0, 0]
@@ -105,7 +105,7 @@ def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
     database = postgres.url(postgres.database(migrated))
     world = ServerWorld(tmp_path / "looked", teams=TEAMS, database=database)
     servers = [world.start("--look-s", "0.2") for _ in range(2)]
-    arms = [Arm(name=name, version=f"{i}.0.0", share_permyriad=5000) for i, name in enumerate(("old", "new"), 1)]
+    arms = [Arm(name=name, version=f"{i}.0.0", share_basis_points=5000) for i, name in enumerate(("old", "new"), 1)]
     try:
         with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
             for version in ("1.0.0", "2.0.0"):

@@ -98,7 +98,10 @@ ROWS: Final = {
 }
 ROLLOUT_STATES = ("draft", "running", "paused", "completed", "rolled_back", "halted")
 EXPERIMENT_STATES = ("draft", "running", "stopped")
-ARMS = [Arm(name="a", version="1.0.0", share_permyriad=5000), Arm(name="b", version="2.0.0", share_permyriad=5000)]
+ARMS = [
+    Arm(name="a", version="1.0.0", share_basis_points=5000),
+    Arm(name="b", version="2.0.0", share_basis_points=5000),
+]
 
 
 def test_every_call_has_a_row_that_says_what_its_request_holds() -> None:
@@ -123,7 +126,7 @@ class Stage:
 
     def request(self, name: str, **values: Any) -> Any:
         """A request of an RPC that has nothing wrong with it, and the given values."""
-        arms = [{"name": arm.name, "version": arm.version, "sharePermyriad": arm.share_permyriad} for arm in ARMS]
+        arms = [{"name": arm.name, "version": arm.version, "shareBasisPoints": arm.share_basis_points} for arm in ARMS]
         known: dict[str, Any] = {
             "request_id": f"refused-{next(self._numbers):06d}",
             "app": "app-refused",
@@ -136,10 +139,10 @@ class Stage:
             "arms": arms,
         }
         own: dict[str, dict[str, Any]] = {
-            "AdvanceRollout": {"override_reason": "because", "share_permyriad": 2000},
+            "AdvanceRollout": {"override_reason": "because", "share_basis_points": 2000},
             "UpdateRollout": {"update_mask": "audience"},
             "UpdateExperiment": {"update_mask": "arms,minimumCohort", "minimum_cohort": 500},
-            "SetHoldout": {"share_permyriad": 100},
+            "SetHoldout": {"share_basis_points": 100},
             "GetVersion": {"alias": None},
         }
         fields = METHODS[name].input_type.fields_by_name
@@ -226,8 +229,8 @@ def test_an_arrow_that_is_not_drawn_is_refused_with_the_state_and_what_it_allows
             refused += 1
             status, message, _ = stage.send(name, stage.request(name, **named))
             assert status is grpc.StatusCode.FAILED_PRECONDITION, (name, state, message)
-            told, _, listed = message.partition("; it can: ")
-            assert f"{next(iter(named.values()))} is {state}: cannot" in told, (name, message)
+            problem, _, listed = message.partition("; it can: ")
+            assert f"{next(iter(named.values()))} is {state}: cannot" in problem, (name, message)
             assert set(listed.split(", ")) == set(allowed or ["nothing any more"]), (name, state, message)
         assert stage.send(reader, stage.request(reader, **named))[2] == before
     assert refused == sum(len(states) - len(row.legal or ()) for row in rows.values())
@@ -296,20 +299,20 @@ def test_what_is_not_there_is_not_found(stage: Stage, name: str) -> None:
 
 def falling(request: Any) -> None:
     """A stage below the one before it."""
-    request.plan.stages.extend(rollout_pb2.Stage(share_permyriad=share) for share in (100, 500, 400))
+    request.plan.stages.extend(rollout_pb2.Stage(share_basis_points=share) for share in (100, 500, 400))
 
 
 def level(request: Any) -> None:
     """A stage that adds nobody."""
-    request.plan.stages.extend(rollout_pb2.Stage(share_permyriad=share) for share in (100, 100))
+    request.plan.stages.extend(rollout_pb2.Stage(share_basis_points=share) for share in (100, 100))
 
 
 def heavy(request: Any) -> None:
     """Arms of more devices than there are."""
-    request.arms[0].share_permyriad = 5001
+    request.arms[0].share_basis_points = 5001
 
 
-def revoked(request: Any) -> None:
+def revoke_version(request: Any) -> None:
     """A version that was withdrawn for ever."""
     if hasattr(request, "arms"):
         request.arms[1].version = "3.0.0"
@@ -320,13 +323,13 @@ def revoked(request: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "wrong", "status", "words"),
     [
-        ("CreateRollout", revoked, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
-        ("CreateExperiment", revoked, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
-        ("UpdateExperiment", revoked, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
-        ("CreateRollout", falling, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_permyriad"),
-        ("CreateRollout", level, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_permyriad"),
-        ("UpdateRollout", falling, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_permyriad"),
-        ("UpdateRollout", level, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_permyriad"),
+        ("CreateRollout", revoke_version, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
+        ("CreateExperiment", revoke_version, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
+        ("UpdateExperiment", revoke_version, grpc.StatusCode.FAILED_PRECONDITION, f"{FEATURE} 3.0.0 is revoked"),
+        ("CreateRollout", falling, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_basis_points"),
+        ("CreateRollout", level, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_basis_points"),
+        ("UpdateRollout", falling, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_basis_points"),
+        ("UpdateRollout", level, grpc.StatusCode.INVALID_ARGUMENT, "plan.stages.share_basis_points"),
         ("CreateExperiment", heavy, grpc.StatusCode.INVALID_ARGUMENT, "10001"),
         ("UpdateExperiment", heavy, grpc.StatusCode.INVALID_ARGUMENT, "10001"),
     ],

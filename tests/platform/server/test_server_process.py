@@ -25,12 +25,12 @@ from alcove.platform.domain.errors import (
     DataFolderBusyError,
     KeyWithinReachError,
     OnlineKeyError,
-    TreeMissingError,
+    RepositoryMissingError,
 )
 from alcove.platform.server.__main__ import main
-from alcove.platform.server.guard import check_keys, hold_data_folder, load_keys, refuse_foreign_keys
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
 from alcove.platform.testing import Served, ServerWorld
 from alcove.registry.keys import ONLINE_ROLES, load_signer
 from alcove.registry.repository import Repository
@@ -60,7 +60,7 @@ def check_start(settings: Settings) -> None:
     with hold_data_folder(settings):
         refuse_foreign_keys(settings)
         keys = load_keys(settings)
-        check_keys(settings, keys, Repository(settings.tree).state())
+        verify_keys(settings, keys, Repository(settings.tree).state())
 
 
 @pytest.mark.parametrize("key", FOREIGN)
@@ -158,7 +158,7 @@ def test_a_missing_open_or_broken_online_key_is_named(settings: Settings, role: 
 def test_a_data_folder_without_a_tree_is_told(tmp_path: Path, settings: Settings) -> None:
     """The message says how a tree is made."""
     empty = settings.model_copy(update={"data_dir": tmp_path})
-    with pytest.raises(TreeMissingError, match="alcove keys create"):
+    with pytest.raises(RepositoryMissingError, match="alcove keys create"):
         check_start(empty)
 
 

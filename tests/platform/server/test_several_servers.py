@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from alcove.platform.client import ConflictError, FailedPreconditionError, push_package
 from alcove.platform.domain.errors import DataFolderBusyError, StoreBusyError
-from alcove.platform.server.guard import hold_data_folder
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.startup_checks import hold_data_folder
 from alcove.platform.services.auth.local import list_local_audit
-from alcove.platform.services.publishing import HeldDisk, TreeLock
+from alcove.platform.services.publishing import LockedDisk, RepositoryLock
 from alcove.platform.store import Store, dialects
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
@@ -144,10 +144,10 @@ async def two(shared: ServerWorld) -> AsyncIterator[list[Store]]:
 
 async def test_only_one_server_holds_the_tree(two: list[Store]) -> None:
     """The second waits; tasks of one server wait for each other; who waits in vain is told so."""
-    locks = [TreeLock(store) for store in two]
+    locks = [RepositoryLock(store) for store in two]
     inside = 0
 
-    async def enter(lock: TreeLock) -> None:
+    async def enter(lock: RepositoryLock) -> None:
         nonlocal inside
         async with lock:
             inside += 1
@@ -167,7 +167,7 @@ async def test_a_waiting_server_gives_up_in_time(shared: ServerWorld, monkeypatc
     """UNAVAILABLE, and the lock is free for the next who asks."""
     monkeypatch.setattr(dialects, "BUSY_TIMEOUT_MS", 50)
     stores = [await Store.open(shared.database or "") for _ in range(2)]
-    locks = [TreeLock(store) for store in stores]
+    locks = [RepositoryLock(store) for store in stores]
     async with locks[0]:
         for _ in range(2):
             with pytest.raises(StoreBusyError):
@@ -184,9 +184,9 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
     """The connection breaks at each step of a publication in turn: what was published by then stands, nothing else."""
     world = await asyncio.to_thread(RepositoryFixture, tmp_path / "tree")
     await asyncio.to_thread(world.push, world.package())
-    lock = TreeLock(two[0])
+    lock = RepositoryLock(two[0])
 
-    class Breaking(HeldDisk):
+    class Breaking(LockedDisk):
         """Loses the connection before its nth question."""
 
         steps = 0
@@ -219,8 +219,8 @@ async def test_who_has_lost_the_lock_writes_nothing_more(
         assert "lock is lost" in str(refused)
         assert world.tree.state().timestamp.version == before
         # The other server publishes at once, and is not disturbed by what the first one left.
-        other = TreeLock(two[1])
-        tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(other))
+        other = RepositoryLock(two[1])
+        tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=LockedDisk(other))
         async with other:
             await asyncio.to_thread(tree.publish_policy, "messenger", world.policy(serial).to_bytes())
         assert world.tree.check().is_sound
@@ -231,6 +231,8 @@ async def test_without_the_lock_nothing_is_written(tmp_path: Path, two: list[Sto
     """A caller that forgot to take it is refused."""
     world = await asyncio.to_thread(RepositoryFixture, tmp_path / "tree")
     await asyncio.to_thread(world.push, world.package())
-    tree = Repository(world.tree.folder, keys=world.keys.online, clock=world.clock, files=HeldDisk(TreeLock(two[0])))
+    tree = Repository(
+        world.tree.folder, keys=world.keys.online, clock=world.clock, files=LockedDisk(RepositoryLock(two[0]))
+    )
     with pytest.raises(StorageError, match="not held"):
         await asyncio.to_thread(tree.publish_policy, "messenger", world.policy(1).to_bytes())

@@ -1,4 +1,4 @@
-"""A server's work, killed at every storage call in turn: what `test_killed_anywhere.py` runs as a process of its own.
+"""A server's work, killed at every storage call in turn; a process of `test_kill_at_each_write.py`.
 
 The process makes nothing itself but folders, databases and children: each child is forked from a process that has no
 threads yet, does the work of one call until its nth storage call, and ends there by SIGKILL (or meets a full disk from
@@ -33,12 +33,12 @@ from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.services.checking import InThisProcess
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.services.policy import Publisher
+from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import (
-    HeldDisk,
-    TreeLock,
+    LockedDisk,
+    RepositoryLock,
     VersionPublisher,
-    inspect_store,
+    audit_store,
     receive_blob,
     uploads,
 )
@@ -119,11 +119,11 @@ class Points:
             return count
 
         def before(call: Callable[..., Any]) -> Callable[..., Any]:
-            def called(*args: Any, **options: Any) -> Any:
+            def stop_and_call(*args: Any, **options: Any) -> Any:
                 self.pass_by()
                 return call(*args, **options)
 
-            return called
+            return stop_and_call
 
         os.fsync = before(lambda _: None)
         Path.replace = before(replace)  # type: ignore[method-assign]
@@ -156,21 +156,21 @@ class Points:
 class Case:
     """One call of one server, on a copy of the world."""
 
-    def __init__(self, told: dict[str, Any], folder: Path, database: str) -> None:
-        self.told, self.folder = told, folder
+    def __init__(self, job: dict[str, Any], folder: Path, database: str) -> None:
+        self.job, self.folder = job, folder
         self.database: Path | str = database or folder / "data" / "alcove.db"
-        self.keys = load_online_keys(Path(told["keys"]))
-        self.version = told["version"]
+        self.keys = load_online_keys(Path(job["keys"]))
+        self.version = job["version"]
 
     @asynccontextmanager
-    async def server(self) -> AsyncIterator[tuple[Store, Repository, Mutations, VersionPublisher, Publisher]]:
+    async def server(self) -> AsyncIterator[tuple[Store, Repository, Mutations, VersionPublisher, PolicyPublisher]]:
         """What `serve.run` puts together, without ports."""
         store = await Store.open(self.database)
         try:
-            lock = TreeLock(store)
-            blobs = open_blob_store(self.told["blobs"]) if self.told["blobs"] else None
-            tree = Repository(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=HeldDisk(lock))
-            publisher = Publisher(store, tree, lock)
+            lock = RepositoryLock(store)
+            blobs = open_blob_store(self.job["blobs"]) if self.job["blobs"] else None
+            tree = Repository(self.folder / "data" / "tree", keys=self.keys, blobs=blobs, files=LockedDisk(lock))
+            publisher = PolicyPublisher(store, tree, lock)
             versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())
             mutations = Mutations(store, publisher, tree, SYSTEM_CLOCK)
             yield store, tree, mutations, versions, publisher
@@ -179,7 +179,7 @@ class Case:
 
     async def call(self, tree: Repository, mutations: Mutations, versions: VersionPublisher) -> None:
         """Do what was asked, as the service does."""
-        if self.told["call"] == "publish":
+        if self.job["call"] == "publish":
             set_principal(Principal("0" * 16, Role.parse("team:text")))
             for sha256, text in self.version["blobs"].items():
                 data = bytes.fromhex(text)
@@ -205,8 +205,8 @@ class Case:
             await RolloutService(mutations).AdvanceRollout(
                 rollout_pb.AdvanceRolloutRequest(
                     request_id="the-one-request",
-                    rollout_id=self.told["rollout"],
-                    share_permyriad=10_000,
+                    rollout_id=self.job["rollout"],
+                    share_basis_points=10_000,
                     override_reason="test",
                 ),
                 None,
@@ -214,7 +214,7 @@ class Case:
 
     def is_in_tree(self, tree: Repository) -> bool:
         """Whether devices see what was asked for."""
-        if self.told["call"] == "publish":
+        if self.job["call"] == "publish":
             return any(ref.version == self.version["number"] for ref in tree.versions(self.version["feature"]))
         policy = tree.policy(APP)
         return policy is not None and self.version["feature"] in policy.features
@@ -229,7 +229,7 @@ class Case:
     async def judge(self, *, is_acknowledged: bool) -> None:
         """Find a whole tree, restart, find everything whole; repeat the call, find it done once."""
         tree_folder = self.folder / "data" / "tree"
-        plain = Repository(tree_folder, blobs=open_blob_store(self.told["blobs"]) if self.told["blobs"] else None)
+        plain = Repository(tree_folder, blobs=open_blob_store(self.job["blobs"]) if self.job["blobs"] else None)
         assert plain.check().problems == ()
         seen = self.is_in_tree(plain)
         assert seen or not is_acknowledged, "an acknowledged publication is lost"
@@ -245,19 +245,19 @@ class Case:
         async with self.server() as (store, tree, mutations, versions, publisher):
             await versions.reconcile()
             assert await publisher.flush() == {}
-            report = await inspect_store(store, tree)
+            report = await audit_store(store, tree)
             assert report.problems == (), report.problems
             assert self.is_in_tree(tree) >= seen
             await self.call(tree, mutations, versions)
             assert self.is_in_tree(tree)
-            assert (await inspect_store(store, tree)).problems == ()
+            assert (await audit_store(store, tree)).problems == ()
             listed = [(item.feature, item.version) async for item in listed_manifests(store)]
             assert len(listed) == len(set(listed))
             async with store.read() as session:
                 audit = await list_audit(session, Page(0, 1000))
-            action = "publish version" if self.told["call"] == "publish" else "advance rollout"
+            action = "publish version" if self.job["call"] == "publish" else "advance rollout"
             named = f"{self.version['feature']} {self.version['number']}"
-            done = [e for e in audit if e.action == action and e.subject in (named, self.told["rollout"])]
+            done = [e for e in audit if e.action == action and e.subject in (named, self.job["rollout"])]
             assert len(done) == 1, done
             assert find_garbage(tree, before_s=2**40) == []
 
@@ -303,11 +303,11 @@ def reset_database(url: str) -> None:
             connection.execute(f"INSERT INTO public.{name} SELECT * FROM kept.{name}".encode())
 
 
-def reset_bucket(told: dict[str, Any]) -> None:
+def reset_bucket(job: dict[str, Any]) -> None:
     """Take what the version brings out of the bucket; the folder's are a copy."""
-    if told["blobs"] and told["call"] == "publish":
-        blobs = open_blob_store(told["blobs"])
-        for sha256 in told["version"]["blobs"]:
+    if job["blobs"] and job["call"] == "publish":
+        blobs = open_blob_store(job["blobs"])
+        for sha256 in job["version"]["blobs"]:
             blobs.remove(sha256)
 
 
@@ -319,23 +319,23 @@ def fill_bucket(bucket: str, *, is_full: bool = True) -> None:
         pass
 
 
-def main(told: dict[str, Any]) -> int:
+def main(job: dict[str, Any]) -> int:
     """End at each storage call in turn, or at each second one, until there are no more."""
-    bucket = told["blobs"].removeprefix("s3://").partition("/")[0]
-    for number in range(told["first"], 1000, told["step"]):
-        folder = Path(told["work"]) / str(number)
-        shutil.copytree(told["world"], folder)
-        reset_database(told["database"])
-        assert in_child(lambda: reset_bucket(told)) == 0
-        case = Case(told, folder, told["database"])
+    bucket = job["blobs"].removeprefix("s3://").partition("/")[0]
+    for number in range(job["first"], 1000, job["step"]):
+        folder = Path(job["work"]) / str(number)
+        shutil.copytree(job["world"], folder)
+        reset_database(job["database"])
+        assert in_child(lambda: reset_bucket(job)) == 0
+        case = Case(job, folder, job["database"])
         reading, writing = os.pipe()
 
         def work(case: Case = case, number: int = number, writing: int = writing) -> None:
-            points = Points(number, is_full=told["is_full"], bucket=bucket)
+            points = Points(number, is_full=job["is_full"], bucket=bucket)
             try:
                 asyncio.run(case.work(points, writing))
             except (PlatformError, RegistryError):
-                if not told["is_full"]:
+                if not job["is_full"]:
                     raise
                 os._exit(3)  # refused with an error of ours
 
@@ -349,13 +349,13 @@ def main(told: dict[str, Any]) -> int:
         def judge(case: Case = case, is_acknowledged: bool = is_acknowledged) -> None:
             asyncio.run(case.judge(is_acknowledged=is_acknowledged))
 
-        judged = in_child(judge)
-        line = {"at": number, "status": status, "is_acknowledged": is_acknowledged, "judged": judged}
+        verdict = in_child(judge)
+        line = {"at": number, "status": status, "is_acknowledged": is_acknowledged, "judged": verdict}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
         shutil.rmtree(folder)
-        if judged != 0 or status == 0:
-            return judged
+        if verdict != 0 or status == 0:
+            return verdict
     return 1
 
 

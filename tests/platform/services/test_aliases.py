@@ -30,7 +30,7 @@ def versions(world: ServerWorld, team: PlatformClient, feature: str) -> str:
 
 
 @pytest.fixture
-def colleague(world: ServerWorld, served: Served) -> PlatformClient:
+def other_member(world: ServerWorld, served: Served) -> PlatformClient:
     """Another member of the team `text`, with a token of their own."""
     token, _ = create_local_token(world.data_dir, "team:text")
     return PlatformClient(served.grpc_address, token)
@@ -85,9 +85,9 @@ def test_a_repeated_request_moves_once(team: PlatformClient, versions: str) -> N
 
 
 def test_a_second_person_approves_where_the_feature_asks_for_it(
-    team: PlatformClient, colleague: PlatformClient, operator: PlatformClient, versions: str
+    team: PlatformClient, other_member: PlatformClient, operator: PlatformClient, versions: str
 ) -> None:
-    """A proposal moves nothing; its proposer cannot approve it, a colleague can; the move names both."""
+    """A proposal moves nothing; its proposer cannot approve it, another member of the team can; the move names both."""
     operator.set_rules(versions, FeatureRules(must_approve_aliases=True))
     proposal = team.set_alias(versions, "production", "1.0.0", reason="first")
     assert isinstance(proposal, AliasProposal)
@@ -97,15 +97,15 @@ def test_a_second_person_approves_where_the_feature_asks_for_it(
         operator.version_details(versions, alias="production")
     with pytest.raises(PermissionDeniedError, match="somebody else must approve it"):
         team.approve_alias(proposal.proposal_id)
-    with colleague:
-        move = colleague.approve_alias(proposal.proposal_id)
+    with other_member:
+        move = other_member.approve_alias(proposal.proposal_id)
     assert (move.to_version, move.reason) == ("1.0.0", "first")
     assert move.moved_by == proposal.proposed_by
     assert move.approved_by.startswith("team:text/")
     assert move.approved_by != move.moved_by
     assert operator.version_details(versions, alias="production").version.version == "1.0.0"
     assert operator.aliases(versions).proposals == ()
-    with pytest.raises(FailedPreconditionError, match="propose anew"):
+    with pytest.raises(FailedPreconditionError, match="propose again"):
         operator.approve_alias(proposal.proposal_id)
     removal = team.remove_alias(versions, "production", reason="over")
     assert isinstance(removal, AliasProposal)

@@ -18,7 +18,7 @@ from alcove.platform.client import (
     PlatformClient,
 )
 from alcove.platform.domain.errors import ResultsRefusedError
-from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.machine import mark_started
 from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.experiments.task import task_of as record_task
 from alcove.platform.domain.limits import WINDOW_LATE_S
@@ -34,8 +34,8 @@ from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import TaskPolicy
 
 ARMS = (
-    Arm(name="control", version="1.0.0", share_permyriad=5000),
-    Arm(name="larger", version="2.0.0", share_permyriad=5000),
+    Arm(name="control", version="1.0.0", share_basis_points=5000),
+    Arm(name="larger", version="2.0.0", share_basis_points=5000),
 )
 EPSILON = "2"
 
@@ -101,8 +101,8 @@ def test_a_started_experiment_is_in_the_signed_policy(
     rules = policy.features[feature]
     (experiment,) = rules.experiments
     assert (rules.default.version, rules.rollout) == ("1.0.0", None)
-    assert [(arm.name, arm.version.version, arm.share_permyriad) for arm in experiment.arms] == [
-        (arm.name, arm.version, arm.share_permyriad) for arm in ARMS
+    assert [(arm.name, arm.version.version, arm.share_basis_points) for arm in experiment.arms] == [
+        (arm.name, arm.version, arm.share_basis_points) for arm in ARMS
     ]
     task = experiment.task
     assert (task.task_id, task.epsilon, task.latency_edges_ms) == (running.task_id, "1.5", (0.125, 1.0, 20.0))
@@ -208,8 +208,8 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"arms": ()}, "arms"),
         ({"arms": (ARMS[0], ARMS[0].model_copy(update={"version": "2.0.0"}))}, "distinct names"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"version": "1.0.0"}))}, "arms.version"),
-        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 0}))}, "share"),
-        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_permyriad": 5001}))}, "add up"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 0}))}, "share"),
+        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 5001}))}, "add up"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
         ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 2"),
         ({"epsilon": "8.1"}, "epsilon"),
@@ -243,7 +243,7 @@ def test_the_bounds_of_epsilon_themselves_are_accepted(
 
 def draft_record(epsilon: str = "2") -> ExperimentRecord:
     """A draft as the store holds it, of an app with one window a day."""
-    arms = tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_permyriad) for arm in ARMS)
+    arms = tuple(ArmRecord(arm.name, arm.version, "0" * 64, arm.share_basis_points) for arm in ARMS)
     return ExperimentRecord(
         sequence=0, experiment_id="ex-1", app="app", feature="f", salt="salt", arms=arms,
         state=ExperimentState.DRAFT, epsilon=epsilon, latency_edges_ms=(), window_s=86_400, minimum_cohort=100,
@@ -260,7 +260,7 @@ async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Sto
             published_at_s=1,
         )  # fmt: skip
         draft = await add_experiment(session, record)
-        await save_experiment(session, started(draft, now_s=1000))
+        await save_experiment(session, mark_started(draft, now_s=1000))
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 2000)
         with pytest.raises(ResultsRefusedError, match="epsilon"):

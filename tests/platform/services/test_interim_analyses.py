@@ -10,7 +10,7 @@ import pytest
 from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.experiments.analysis import ExperimentResults, evaluate
 from alcove.platform.domain.experiments.interim import analyze_interim, is_due
-from alcove.platform.domain.experiments.machine import started
+from alcove.platform.domain.experiments.machine import mark_started
 from alcove.platform.domain.experiments.schedule import next_look_reports
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import (
@@ -55,8 +55,8 @@ def draft(plan: ExperimentPlan | None = None) -> ExperimentRecord:
     )  # fmt: skip
 
 
-def told(record: ExperimentRecord, reports: int, accepted: Sequence[float], crashed: Sequence[float]) -> list[int]:
-    """Counts of exactly as many reports as devices with these shares are expected to tell, randomised."""
+def randomize(record: ExperimentRecord, reports: int, accepted: Sequence[float], crashed: Sequence[float]) -> list[int]:
+    """Counts of exactly as many reports as devices with these shares are expected to tell, randomized."""
     task = task_of(record)
     true = np.zeros((2, task.outcome_count))
     for arm in (0, 1):
@@ -84,7 +84,7 @@ class Life:
     ) -> None:
         """Count so many more reports."""
         record = await self.now()
-        counts = told(record, reports, accepted, crashed)
+        counts = randomize(record, reports, accepted, crashed)
         async with self.store.write() as session:
             await add_counts(session, {(record.task_id or "", 0, cell): n for cell, n in enumerate(counts)})
 
@@ -127,7 +127,7 @@ async def begin(store: Store, plan: ExperimentPlan | None = None) -> Life:
                 manifest=b'{"variants":[]}', published_at_s=1,
             )  # fmt: skip
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
-        await save_experiment(session, started(await add_experiment(session, draft(plan)), now_s=1000))
+        await save_experiment(session, mark_started(await add_experiment(session, draft(plan)), now_s=1000))
     return Life(store)
 
 
@@ -325,23 +325,23 @@ def test_looks_are_never_too_many_nor_too_near_whenever_somebody_comes() -> None
 
 def test_a_look_that_is_not_due_is_not_taken() -> None:
     """Whoever calls it too early is told when it is."""
-    record = started(draft(), now_s=1000)
+    record = mark_started(draft(), now_s=1000)
     task = task_of(record)
     with pytest.raises(ArgumentError, match="at least 20000"):
-        analyze_interim(record, task, told(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
+        analyze_interim(record, task, randomize(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
     assert evaluate(record, task, [0] * task.cell_count, 0).decision.code == ReasonCode.BEFORE_FIRST_LOOK
 
 
 def test_so_early_a_look_that_nothing_can_be_called_has_no_boundary() -> None:
     """Twenty looks: at the first the boundary is infinite, so it is absent, and the pair's interval too."""
     plan = ExperimentPlan(looks=20, planned_reports=HORIZON)
-    record = started(draft(plan), now_s=1000)
-    found = analyze_interim(record, task_of(record), told(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
+    record = mark_started(draft(plan), now_s=1000)
+    found = analyze_interim(record, task_of(record), randomize(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
     assert (found.boundary, found.decision.kind) == (None, "inconclusive")
     assert (found.pairs[0].low, found.pairs[0].high, found.pairs[0].adjusted_p) == (None, None, None)
 
 
 def _any_look(reports: int) -> InterimAnalysis:
-    record = started(draft(ExperimentPlan(looks=2, planned_reports=2)), now_s=1000)
-    found = analyze_interim(record, task_of(record), told(record, 2, EVEN, (0, 0)), 1, now_s=1)
+    record = mark_started(draft(ExperimentPlan(looks=2, planned_reports=2)), now_s=1000)
+    found = analyze_interim(record, task_of(record), randomize(record, 2, EVEN, (0, 0)), 1, now_s=1)
     return replace(found, reports=reports)

@@ -33,8 +33,8 @@ from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Policy
 
 ARMS = (
-    Arm(name="control", version="1.0.0", share_permyriad=5000),
-    Arm(name="larger", version="2.0.0", share_permyriad=5000),
+    Arm(name="control", version="1.0.0", share_basis_points=5000),
+    Arm(name="larger", version="2.0.0", share_basis_points=5000),
 )
 QUARTER = Segment(layer="search", first=0, count=2500)
 NEXT = Segment(layer="search", first=2500, count=2500)
@@ -199,13 +199,13 @@ def test_holdout_is_in_the_policy_and_cannot_rise_while_an_experiment_runs(
     world: ServerWorld, operator: PlatformClient, app: str, published: str
 ) -> None:
     """Set, read, lowered under way; its salt stays, so that its devices do."""
-    assert operator.holdout(app).share_permyriad == 0
+    assert operator.holdout(app).share_basis_points == 0
     set_first = operator.set_holdout(app, 500)
-    assert (set_first.etag, set_first.share_permyriad) == ("1", 500)
+    assert (set_first.etag, set_first.share_basis_points) == ("1", 500)
     experiment = running(operator, app, published)
     held = policy_of(world, app).holdout
     assert held is not None
-    assert held.share_permyriad == 500
+    assert held.share_basis_points == 500
     with pytest.raises(FailedPreconditionError, match=experiment.experiment_id):
         operator.set_holdout(app, 501)
     with pytest.raises(ConflictError):
@@ -214,7 +214,7 @@ def test_holdout_is_in_the_policy_and_cannot_rise_while_an_experiment_runs(
     assert operator.holdout(app) == lowered
     now = policy_of(world, app).holdout
     assert now is not None
-    assert (now.salt, now.share_permyriad) == (held.salt, 100)
+    assert (now.salt, now.share_basis_points) == (held.salt, 100)
     operator.stop_experiment(experiment.experiment_id)
     operator.set_holdout(app, 0)
     assert policy_of(world, app).holdout is None
@@ -228,7 +228,7 @@ def test_who_may_what(client: Callable[[str], PlatformClient], app: str) -> None
         with pytest.raises(PermissionDeniedError, match="holdouts"):
             client(role).set_holdout(app, 1)
         assert client(role).layers(app) == []
-        assert client(role).holdout(app).share_permyriad == 0
+        assert client(role).holdout(app).share_basis_points == 0
         with pytest.raises(NotFoundError, match=app):
             client(role).policy(app)
 
@@ -267,7 +267,7 @@ def record(number: int, **changes: Any) -> ExperimentRecord:
     return ExperimentRecord(**(fields | changes))
 
 
-def compiled(*experiments: ExperimentRecord, **options: Any) -> Policy:
+def compile_policies(*experiments: ExperimentRecord, **options: Any) -> Policy:
     """The policy of app `a` with one feature."""
     return compile_policy(
         "a",
@@ -275,7 +275,7 @@ def compiled(*experiments: ExperimentRecord, **options: Any) -> Policy:
         defaults=[Default("a", "f", "1.0.0", f"{1:064x}")],
         rollouts=[],
         experiments=experiments,
-        floors={},
+        min_versions={},
         **options,
     )
 
@@ -284,12 +284,12 @@ def test_compiled_policy_is_the_same_in_any_order() -> None:
     """Experiments, layers and their use; layers that nobody uses and a holdout of 0 are left out."""
     parts = [record(number, segment=SegmentRecord("l", number * 100, 100)) for number in range(5)]
     layers = [LayerRecord("a", name, f"salt-{name}", 0) for name in ("k", "l")]
-    forward = compiled(*parts, layers=layers, holdout=HoldoutRecord("a", "s", 0, 1, 0))
-    backward = compiled(*reversed(parts), layers=reversed(layers))
+    forward = compile_policies(*parts, layers=layers, holdout=HoldoutRecord("a", "s", 0, 1, 0))
+    backward = compile_policies(*reversed(parts), layers=reversed(layers))
     assert forward.to_bytes() == backward.to_bytes()
     assert forward.layers == {"l": "salt-l"}
     assert forward.holdout is None
-    assert compiled(holdout=HoldoutRecord("a", "s", 5, 1, 0)).holdout is not None
+    assert compile_policies(holdout=HoldoutRecord("a", "s", 5, 1, 0)).holdout is not None
 
 
 def test_conflicts_found_are_those_that_a_policy_would_refuse() -> None:
@@ -305,7 +305,7 @@ def test_conflicts_found_are_those_that_a_policy_would_refuse() -> None:
         for other in shapes:
             pair = (record(1, **one), record(2, **other))
             try:
-                compiled(*pair, layers=layers)
+                compile_policies(*pair, layers=layers)
                 is_accepted = True
             except Exception:  # noqa: BLE001 - whatever it is, devices get no such policy
                 is_accepted = False
@@ -319,5 +319,5 @@ def test_arms_that_are_too_much_to_fetch_are_fetched_alone(size: int, is_own: bo
     """Above 8 MB together, counting a version once; the policy says so."""
     one = record(1)
     sizes = {arm.manifest_sha256: size for arm in one.arms}
-    (found,) = compiled(one, sizes=sizes).features["f"].experiments
+    (found,) = compile_policies(one, sizes=sizes).features["f"].experiments
     assert found.own_arm is is_own

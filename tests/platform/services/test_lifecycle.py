@@ -38,7 +38,7 @@ ARROWS = {
     (S.DEPRECATED, A.REVOKE): S.REVOKED,
 }
 RECORD = VersionRecord(1, "f", "1.0.0", "t", "0" * 64, b"{}", (), 1, S.REGISTERED)
-ALL = {"share_permyriad": 10_000, "override_reason": "test"}
+ALL = {"share_basis_points": 10_000, "override_reason": "test"}
 
 
 @pytest.mark.parametrize(("state", "action"), list(itertools.product(VersionState, Action)))
@@ -142,7 +142,10 @@ def test_a_revoked_version_is_halted_in_every_app_that_ever_had_it(
     completed = roll_out(operator, default, feature, "2.0.0")
     moving = operator.create_rollout(live, feature, "2.0.0").rollout_id
     operator.advance_rollout(moving, 500, override_reason="test")
-    arms = [Arm(name="a", version="1.0.0", share_permyriad=5000), Arm(name="b", version="2.0.0", share_permyriad=5000)]
+    arms = [
+        Arm(name="a", version="1.0.0", share_basis_points=5000),
+        Arm(name="b", version="2.0.0", share_basis_points=5000),
+    ]
     experiment = operator.create_experiment(arm, feature, arms).experiment_id
     operator.start_experiment(experiment)
     roll_out(operator, once, feature, "2.0.0")
@@ -170,7 +173,10 @@ def test_a_revoked_version_gets_into_nothing_new(
     """Rollouts and experiments, new or drafted before, in an app that never had it; and no alias is pointed to it."""
     for version in ("1.0.0", "2.0.0"):
         world.publish(team, feature, version)
-    arms = [Arm(name="a", version="1.0.0", share_permyriad=5000), Arm(name="b", version="2.0.0", share_permyriad=5000)]
+    arms = [
+        Arm(name="a", version="1.0.0", share_basis_points=5000),
+        Arm(name="b", version="2.0.0", share_basis_points=5000),
+    ]
     rollout = operator.create_rollout(app, feature, "2.0.0").rollout_id
     experiment = operator.create_experiment(app, feature, arms).experiment_id
     team.revoke_version(feature, "2.0.0", reason="it lies")
@@ -210,7 +216,10 @@ def test_rules_may_ask_for_released_versions(
     for version in ("1.0.0", "2.0.0"):
         world.publish(team, feature, version)
     operator.set_rules(feature, FeatureRules(must_be_released=True))
-    arms = [Arm(name="a", version="1.0.0", share_permyriad=5000), Arm(name="b", version="2.0.0", share_permyriad=5000)]
+    arms = [
+        Arm(name="a", version="1.0.0", share_basis_points=5000),
+        Arm(name="b", version="2.0.0", share_basis_points=5000),
+    ]
     for call in (
         lambda: operator.create_rollout(app, feature, "1.0.0"),
         lambda: operator.create_experiment(app, feature, arms),

@@ -170,7 +170,7 @@ def test_a_broken_signature_is_refused_wherever_it_breaks(
 def test_metadata_on_top_of_old_metadata_is_a_conflict_that_a_push_resolves(
     world: ServerWorld, team: PlatformClient, feature: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two colleagues push at once: the slower one is told to read again, and `push_package` does."""
+    """Two members of a team push at once: the slower one is told to read again, and `push_package` does."""
     old = team.team_metadata("text")
     push_package(team, world.package(feature, "1.0.0"), world.keys.teams["text"])
     # A team with many versions has them in bins; two that go into different ones get in nobody's way.

@@ -10,11 +10,11 @@ from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.catalog.revocation import revoke
 from alcove.platform.services.checking import InThisProcess
-from alcove.platform.services.policy import Publisher
+from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.rollouts import engine as rollouts
 from alcove.platform.store import Store
-from alcove.platform.store.publications import Publication, add_publication, unpublished
+from alcove.platform.store.publications import Publication, add_publication, list_unpublished
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
 from alcove.platform.testing import ServerWorld
@@ -79,7 +79,7 @@ async def test_a_restart_lists_what_the_tree_holds_and_publishes_what_was_decide
     assert published.serial == 2
     store = await Store.open(settings.database)
     async with store.read() as session:
-        assert await unpublished(session) == []
+        assert await list_unpublished(session) == []
         version = await find_version(session, "text_00", "1.0.0")
     await store.close()
     assert version is not None
@@ -98,7 +98,7 @@ async def test_one_document_that_is_refused_holds_up_no_other(fresh: ServerWorld
                 session, Publication("policy", document.app, 1, document.to_bytes(), is_published=False)
             )
     tree = Repository(fresh.data_dir / "tree", keys=fresh.keys.online)
-    publisher = Publisher(store, tree, asyncio.Lock())
+    publisher = PolicyPublisher(store, tree, asyncio.Lock())
     for _ in range(2):
         failures = await publisher.flush()
         assert list(failures) == [("policy", "a-bad")]
@@ -131,7 +131,7 @@ async def test_a_failing_disk_is_tried_again(fresh: ServerWorld, store: Store) -
     async with store.write() as session:
         document = policy(manifest, 1).to_bytes()
         await add_publication(session, Publication("policy", "app", 1, document, is_published=False))
-    publisher = Publisher(store, Flaky(), asyncio.Lock())
+    publisher = PolicyPublisher(store, Flaky(), asyncio.Lock())
     assert list(await publisher.flush()) == [("policy", "app")]
     assert tree.policy("app") is None
     assert await publisher.flush() == {}
@@ -188,7 +188,7 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
             ):
                 await add_publication(session, item)
         async with asyncio.timeout(20):
-            assert await Publisher(store, tree, lock).flush() == {}
+            assert await PolicyPublisher(store, tree, lock).flush() == {}
         assert tree.halt("app") == halt
         assert tree.policy("app") == policy(manifest, 1)
         assert not pushed.done()
@@ -199,7 +199,7 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
 
 
 async def test_signatures_are_renewed_while_the_server_runs(fresh: ServerWorld, settings: Settings) -> None:
-    """Half of the timestamp's life over: it is signed anew without a restart."""
+    """Half of the timestamp's life over: it is signed again without a restart."""
     clock = ManualClock(SYSTEM_CLOCK.now_s())
     async with run(settings, clock):
         before = fresh.tree.state().timestamp
@@ -224,11 +224,13 @@ async def test_a_revocation_that_was_decided_reaches_every_app_after_a_kill(
         uow = UnitOfWork(session, "operator/test", 1)
         for app in apps:
             rollout = await rollouts.create(uow, rollouts.RolloutSpec(app, "text_00", "1.0.0"))
-            await rollouts.advance(uow, rollout.rollout_id, share_permyriad=10_000, override_reason="test")
+            await rollouts.advance(uow, rollout.rollout_id, share_basis_points=10_000, override_reason="test")
     async with store.write() as session:
-        record, told = await revoke(UnitOfWork(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies")
+        record, apps_changed = await revoke(
+            UnitOfWork(session, "operator/test", 2), "text_00", "1.0.0", reason="it lies"
+        )
     await store.close()
-    assert (record.state, told) == ("revoked", sorted(apps))
+    assert (record.state, apps_changed) == ("revoked", sorted(apps))
     assert [fresh.tree.halt(app) for app in apps] == [None, None, None]
     async with run(settings):
         for app in apps:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.domain.catalog_records import FeatureRules
-from alcove.platform.domain.errors import NotFoundError, OverrideRequiredError, OwnApprovalError
+from alcove.platform.domain.errors import OverrideRequiredError, OwnApprovalError, ResourceNotFoundError
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.task import stage_task
@@ -82,13 +82,13 @@ class Life:
     async def advance(self, reason: str = "", who: str = "operator/a") -> RolloutRecord:
         """Take the next stage."""
         return await self.change(
-            lambda uow: engine.advance(uow, self.rollout_id, share_permyriad=0, override_reason=reason), who
+            lambda uow: engine.advance(uow, self.rollout_id, share_basis_points=0, override_reason=reason), who
         )
 
-    async def look(self, evidence: Given, after_s: int = DAY) -> RolloutRecord:
+    async def look(self, source: Given, after_s: int = DAY) -> RolloutRecord:
         """Look after some time; return the rollout as the store has it then."""
         self.now_s += after_s
-        returned = await self.change(lambda uow: analyze_rollout(uow, self.rollout_id, evidence), PRINCIPAL)
+        returned = await self.change(lambda uow: analyze_rollout(uow, self.rollout_id, source), PRINCIPAL)
         kept = await self.now()
         assert replace(returned, revision=kept.revision, policy_serial=kept.policy_serial) == kept
         return kept
@@ -147,7 +147,7 @@ async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stag
         policy, _ = await life.documents()
         rollout = policy.features["f"].rollout
         assert rollout is not None
-        assert (rollout.share_permyriad, rollout.control_permyriad) == (share, control)
+        assert (rollout.share_basis_points, rollout.control_basis_points) == (share, control)
         assert rollout.task == stage_task(record)
         assert rollout.task is not None
         seen.append(rollout.task.task_id)
@@ -170,9 +170,9 @@ async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None
     assert halt.digests == {"2" * 64}
     entry, details = (await life.audit())[-1], await life.last_details()
     assert (entry.principal, entry.action) == (PRINCIPAL, "halt rollout")
-    assert details["evidence"]["code"] == "harmful_crash_fallback"
-    assert details["evidence"]["verdicts"][0]["kind"] == "harmful"
-    assert details["reason"] == details["evidence"]["reason"]
+    assert details["analysis"]["code"] == "harmful_crash_fallback"
+    assert details["analysis"]["verdicts"][0]["kind"] == "harmful"
+    assert details["reason"] == details["analysis"]["reason"]
     assert await life.look(Given(), 60) == record  # there is nothing to look at any more
 
 
@@ -197,21 +197,21 @@ async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life:
     after, halt = await life.documents()
     assert (after.features, halt) == (before.features, None)
     details = await life.last_details()
-    assert details["evidence"]["is_attested"] is False
+    assert details["analysis"]["is_attested"] is False
     assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
     resumed = await life.change(lambda uow: engine.resume(uow, life.rollout_id))
     assert resumed.state is RolloutState.RUNNING  # a person who does not believe it goes on
 
 
 async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> None:
-    """A share below zero: nothing is acted on, whatever plan and waiver say; honest reports do not hide it later."""
-    await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
-    for evidence in (Given(crashed=(-0.01, 0.5), is_attested=True), Given(crashed=(-0.01, 0.5)), Given(), Given()):
-        held = await life.look(evidence, 4 * DAY)
-        assert held.examination is not None
+    """A share below zero: nothing is acted on, whatever the plan says; honest reports do not hide it later."""
+    await life.begin(replace(PLAN, auto_advance_reason="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
+    for source in (Given(crashed=(-0.01, 0.5), is_attested=True), Given(crashed=(-0.01, 0.5)), Given(), Given()):
+        held = await life.look(source, 4 * DAY)
+        assert held.analysis is not None
         assert (held.state, held.stage) == (RolloutState.RUNNING, 1)
-        assert (held.examination.judgement, held.examination.code) == (StageDecisionKind.ALARM, "impossible_reports")
-        assert "can have at least 0" in held.examination.reason
+        assert (held.analysis.decision, held.analysis.code) == (StageDecisionKind.ALARM, "impossible_reports")
+        assert "can have at least 0" in held.analysis.reason
     assert [entry.action for entry in await life.audit()].count("raise alarm") == 1
     async with life.store.read() as session:
         assert await count_alarms(session) == 1
@@ -219,7 +219,7 @@ async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> No
         await life.advance()
     assert (await life.advance("asked the teams: a test device ran wild")).stage == 2
     after = await life.look(Given())
-    assert after.stage == 3  # a new stage has reports of its own, and its waiver counts
+    assert after.stage == 3  # a new stage has reports of its own, and its auto-advance reason counts
     async with life.store.read() as session:
         assert await count_alarms(session) == 0
 
@@ -228,24 +228,24 @@ async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
     """Ready is shown, nothing happens; the person's advance needs no reason, and names the evidence."""
     await life.begin()
     early = await life.look(Given(), 60)
-    assert early.examination is not None
-    assert (early.examination.judgement, early.examination.code) == (StageDecisionKind.WAIT, "minimum_time")
+    assert early.analysis is not None
+    assert (early.analysis.decision, early.analysis.code) == (StageDecisionKind.WAIT, "minimum_time")
     with pytest.raises(OverrideRequiredError):
         await life.advance()
     ready = await life.look(Given())
-    assert ready.examination is not None
-    assert (ready.state, ready.stage, ready.examination.judgement) == (RolloutState.RUNNING, 1, StageDecisionKind.READY)
+    assert ready.analysis is not None
+    assert (ready.state, ready.stage, ready.analysis.decision) == (RolloutState.RUNNING, 1, StageDecisionKind.READY)
     assert ready.revision == early.revision  # a look is no change: an etag that was read stays good
     assert (await life.advance()).stage == 2
-    assert (await life.last_details())["evidence"]["judgement"] == "ready"
-    assert (await life.now()).examination is None  # of the new stage nothing is known
+    assert (await life.last_details())["analysis"]["decision"] == "ready"
+    assert (await life.now()).analysis is None  # of the new stage nothing is known
 
 
-async def test_with_a_waiver_it_goes_up_by_itself(life: Life) -> None:
+async def test_with_an_auto_advance_reason_it_goes_up_by_itself(life: Life) -> None:
     """Three looks, a day apart, and everybody has it; each step is audited as the server's own."""
-    await life.begin(replace(PLAN, waiver="no money is at stake"))
+    await life.begin(replace(PLAN, auto_advance_reason="no money is at stake"))
     equal, above_half = (5000, 5000), (20_000, 80_000)
-    shares = [(await life.look(Given(devices))).share_permyriad for devices in (equal, equal, above_half)]
+    shares = [(await life.look(Given(devices))).share_basis_points for devices in (equal, equal, above_half)]
     assert shares == [2000, 8000, 10_000]
     assert (await life.now()).state is RolloutState.COMPLETED
     assert [entry.principal for entry in await life.audit()] == ["operator/a"] * 2 + [PRINCIPAL] * 3
@@ -262,22 +262,22 @@ HELD = {
 @pytest.mark.parametrize("is_attested", [True, False])
 @pytest.mark.parametrize("name", HELD)
 async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str, is_attested: bool) -> None:
-    """Held for ten days, whatever the waiver says; then the plan's action, or a pause where anybody can have held."""
+    """Held for ten days, whatever the plan allows; then the plan's action, or a pause where anybody can have held."""
     given, code = HELD[name]
-    evidence = replace(given, is_attested=is_attested)
-    await life.begin(replace(PLAN, waiver="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
+    source = replace(given, is_attested=is_attested)
+    await life.begin(replace(PLAN, auto_advance_reason="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
     for _ in range(10):
-        held = await life.look(evidence)
-        assert held.examination is not None
-        assert (held.state, held.examination.judgement, held.examination.code) == (
+        held = await life.look(source)
+        assert held.analysis is not None
+        assert (held.state, held.analysis.decision, held.analysis.code) == (
             "running",
             StageDecisionKind.HOLD,
             code,
         )
-    late = await life.look(evidence)
-    assert late.state is (RolloutState.ROLLED_BACK if evidence.is_attested else RolloutState.PAUSED)
+    late = await life.look(source)
+    assert late.state is (RolloutState.ROLLED_BACK if source.is_attested else RolloutState.PAUSED)
     details = await life.last_details()
-    assert ((await life.audit())[-1].principal, details["evidence"]["code"]) == (PRINCIPAL, code)
+    assert ((await life.audit())[-1].principal, details["analysis"]["code"]) == (PRINCIPAL, code)
     assert "not found safe in 864000 s" in details["reason"]
 
 
@@ -285,39 +285,39 @@ async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
     """The share stays; the person sees that time is up."""
     await life.begin()
     late = await life.look(Given(devices=(0, 0)), 11 * DAY)
-    assert late.examination is not None
-    assert (late.state, late.examination.judgement) == (RolloutState.RUNNING, StageDecisionKind.TIMEOUT)
+    assert late.analysis is not None
+    assert (late.state, late.analysis.decision) == (RolloutState.RUNNING, StageDecisionKind.TIMEOUT)
 
 
 async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
     """Whoever paused it decides; not even harm moves it, and nothing is read."""
     await life.begin()
     await life.change(lambda uow: engine.pause(uow, life.rollout_id))
-    evidence = Given(crashed=(0.0, 0.5))
-    assert (await life.look(evidence)).state is RolloutState.PAUSED
-    assert evidence.asked == []
+    source = Given(crashed=(0.0, 0.5))
+    assert (await life.look(source)).state is RolloutState.PAUSED
+    assert source.asked == []
 
 
 async def test_a_second_person_makes_the_advance(life: Life) -> None:
     """Where the rules ask for it: the proposer cannot approve, the server's own advance is a proposal too."""
     async with life.store.write() as session:
         await add_rules(session, "f", FeatureRules(must_approve_rollouts=True, set_by="operator/x", set_at_s=1))
-    proposed = await life.begin(replace(PLAN, waiver="no money is at stake"))
+    proposed = await life.begin(replace(PLAN, auto_advance_reason="no money is at stake"))
     assert proposed.proposal is not None
-    assert (proposed.state, proposed.proposal.share_permyriad) == (RolloutState.DRAFT, 100)
+    assert (proposed.state, proposed.proposal.share_basis_points) == (RolloutState.DRAFT, 100)
     with pytest.raises(OwnApprovalError):
         await life.change(lambda uow: engine.approve(uow, life.rollout_id))
     running = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/b")
-    assert (running.state, running.share_permyriad, running.proposal) == (RolloutState.RUNNING, 100, None)
+    assert (running.state, running.share_basis_points, running.proposal) == (RolloutState.RUNNING, 100, None)
     entry = (await life.audit())[-1]
     assert (entry.principal, entry.details["approved_by"]) == ("operator/a", "operator/b")
     waiting = await life.look(Given())
     assert waiting.proposal is not None
-    assert (waiting.share_permyriad, waiting.proposal.proposed_by) == (100, PRINCIPAL)
+    assert (waiting.share_basis_points, waiting.proposal.proposed_by) == (100, PRINCIPAL)
     await life.look(Given())
     assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once a look
     approved = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/a")
-    assert approved.share_permyriad == 2000
+    assert approved.share_basis_points == 2000
 
 
 async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) -> None:
@@ -329,7 +329,11 @@ async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) 
             return await life.change(work, principal)
         raise failures.pop()
 
-    failures: list[Exception] = [ZeroDivisionError(), NotFoundError("rollout", "ro-1"), StorageError("tree", "full")]
+    failures: list[Exception] = [
+        ZeroDivisionError(),
+        ResourceNotFoundError("rollout", "ro-1"),
+        StorageError("tree", "full"),
+    ]
     watched = ["ro-1", "ro-2", "ro-3", life.rollout_id]
     (seen,) = await analyze_all(watched, act, Given(crashed=(0.0, 0.2), is_attested=True))
     assert seen.rollout_id == life.rollout_id

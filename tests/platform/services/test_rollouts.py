@@ -60,7 +60,7 @@ async def test_a_rollout_goes_up_in_steps_and_becomes_the_default(
     """Draft, 1 %, 25 %, 100 %: the signed policy follows each step before the call returns; all of it is audited."""
     two_versions(world, team, operator, app, feature)
     rollout = operator.create_rollout(app, feature, "2.0.0")
-    assert (rollout.state, rollout.share_permyriad, rollout.policy_serial) == ("draft", 0, 0)
+    assert (rollout.state, rollout.share_basis_points, rollout.policy_serial) == ("draft", 0, 0)
     before = rules()
     assert before is not None
     assert (before.default.version, before.rollout) == ("1.0.0", None)
@@ -69,7 +69,7 @@ async def test_a_rollout_goes_up_in_steps_and_becomes_the_default(
         now = rules()
         assert now is not None
         assert now.rollout is not None
-        assert (now.default.version, now.rollout.version.version, now.rollout.share_permyriad) == (
+        assert (now.default.version, now.rollout.version.version, now.rollout.share_basis_points) == (
             "1.0.0", "2.0.0", share
         )  # fmt: skip
         policy = world.tree.policy(app)
@@ -103,13 +103,13 @@ def test_pausing_keeps_the_share_and_resuming_goes_on(
     running = operator.advance_rollout(rollout_id, 500, override_reason=WHY)
     before = rules()
     paused = operator.pause_rollout(rollout_id)
-    assert (paused.state, paused.share_permyriad, paused.policy_serial) == ("paused", 500, running.policy_serial)
+    assert (paused.state, paused.share_basis_points, paused.policy_serial) == ("paused", 500, running.policy_serial)
     assert rules() == before
     with pytest.raises(FailedPreconditionError, match="paused") as refusal:
         operator.advance_rollout(rollout_id, 600, override_reason=WHY)
     assert refusal.value.kind == "IllegalTransitionError"
     assert operator.resume_rollout(rollout_id).state == "running"
-    assert operator.advance_rollout(rollout_id, 600, override_reason=WHY).share_permyriad == 600
+    assert operator.advance_rollout(rollout_id, 600, override_reason=WHY).share_basis_points == 600
 
 
 async def test_a_roll_back_returns_everyone_and_is_final(
@@ -189,7 +189,7 @@ async def test_what_everyone_runs_can_be_halted(
     for rollout_id in (first, second):
         assert operator.advance_rollout(rollout_id, 10_000, override_reason=WHY).state == "completed"
     halted = operator.halt_rollout(second, "it crashes")
-    assert (halted.state, halted.share_permyriad) == ("halted", 0)
+    assert (halted.state, halted.share_basis_points) == ("halted", 0)
     halt, now, policy = world.tree.halt(app), rules(), world.tree.policy(app)
     assert halt is not None
     assert now is not None
@@ -218,7 +218,7 @@ def test_an_arm_of_an_experiment_can_be_halted_through_a_draft(
 ) -> None:
     """The feature being held is no obstacle; devices leave the experiment, which can still be stopped."""
     two_versions(world, team, operator, app, feature)
-    arms = [Arm(name=n, version=v, share_permyriad=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
+    arms = [Arm(name=n, version=v, share_basis_points=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
     experiment_id = operator.create_experiment(app, feature, arms).experiment_id
     operator.start_experiment(experiment_id)
     draft = operator.create_rollout(app, feature, "2.0.0")
@@ -261,7 +261,7 @@ def test_shares_only_rise(
     ):
         with pytest.raises(error):
             operator.advance_rollout(rollout_id, share, override_reason=WHY)
-    assert operator.rollout(rollout_id).share_permyriad == 500
+    assert operator.rollout(rollout_id).share_basis_points == 500
 
 
 def test_the_first_version_of_an_app_goes_to_everyone(

@@ -18,7 +18,7 @@ from alcove.platform.domain.limits import MESSAGE_BYTES, TAGS_MAX
 from alcove.platform.domain.records import VersionState
 from alcove.platform.server.registry_convert import fitting
 from alcove.platform.store import Store
-from alcove.platform.store.catalog import add_alias_move, listed, set_tag
+from alcove.platform.store.catalog import add_alias_move, list_versions, set_tag
 from alcove.platform.store.search import search_versions
 from alcove.platform.store.versions import add_version, save_state, version_of, versions_query
 from alcove.platform.testing import ServerWorld
@@ -73,7 +73,7 @@ async def everything(store: Store) -> list[tuple[ListedVersion, str]]:
     async with store.read() as session:
         rows = (await session.execute(versions_query())).all()
         records = sorted((version_of(*row) for row in rows), key=lambda record: record.sequence)
-        found = await listed(session, records)
+        found = await list_versions(session, records)
     texts = []
     for item in found:
         index = (item.record.sequence - 1) % 20
@@ -238,19 +238,19 @@ def test_versions_are_found_over_the_wire(
     team.set_alias(feature, "candidate", "1.9.0", reason="x")
     team.set_tag(feature, "1.0.0", "suite", "passed")
 
-    def found(**filters: object) -> list[str]:
+    def find(**filters: object) -> list[str]:
         return [version.version for version in operator.versions(feature, **filters)]  # type: ignore[arg-type]
 
-    assert found() == ["1.0.0", "1.10.0", "1.9.0"]
-    assert found(order="newest") == ["1.9.0", "1.10.0", "1.0.0"]
-    assert found(order="highest") == ["1.10.0", "1.9.0", "1.0.0"]
-    assert found(order="highest", limit=1) == ["1.10.0"]
-    assert found(states=["validated"]) == ["1.10.0"]
-    assert found(alias="candidate") == ["1.9.0"]
-    assert found(tags={"suite": ""}) == found(tags={"suite": "passed"}) == ["1.0.0"]
-    assert found(tags={"suite": "failed"}) == []
-    assert found(text=f"{feature} 1.9") == ["1.9.0"]  # the card says so
-    assert found(team="speech") == []
+    assert find() == ["1.0.0", "1.10.0", "1.9.0"]
+    assert find(order="newest") == ["1.9.0", "1.10.0", "1.0.0"]
+    assert find(order="highest") == ["1.10.0", "1.9.0", "1.0.0"]
+    assert find(order="highest", limit=1) == ["1.10.0"]
+    assert find(states=["validated"]) == ["1.10.0"]
+    assert find(alias="candidate") == ["1.9.0"]
+    assert find(tags={"suite": ""}) == find(tags={"suite": "passed"}) == ["1.0.0"]
+    assert find(tags={"suite": "failed"}) == []
+    assert find(text=f"{feature} 1.9") == ["1.9.0"]  # the card says so
+    assert find(team="speech") == []
 
 
 def test_a_page_that_would_be_too_large_ends_earlier() -> None:
@@ -310,14 +310,14 @@ def test_lineage_is_signed_listed_and_searched(
     world.publish(team, feature)
     lineage = Lineage(training_run="run-77", code_revision="a" * 40, data="own text, 2026-03", parent="1.0.0")
 
-    def publish(version: str, told: Lineage) -> None:
+    def publish(version: str, lineage: Lineage) -> None:
         package = create_package(
             feature=feature,
             team="text",
             version=version,
             programs={"f32": f"program {feature} {version}".encode()},
             card="# card",
-            lineage=told,
+            lineage=lineage,
             verifier=FakeVerifier(),
         )
         for data in package.blobs().values():

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from alcove.platform.domain.errors import (
     InvalidFieldError,
-    NotFoundError,
     PlaintextRefusedError,
+    ResourceNotFoundError,
     UnauthenticatedError,
 )
 from alcove.platform.domain.principal import Role, current_principal
@@ -98,7 +98,7 @@ def test_revoking_twice_keeps_the_first_moment(tmp_path: Path) -> None:
     first = revoke_local_token(tmp_path, record.token_id, clock=ManualClock(NOW_S))
     again = revoke_local_token(tmp_path, record.token_id, clock=ManualClock(NOW_S + 5))
     assert first.revoked_at_s == again.revoked_at_s == NOW_S
-    with pytest.raises(NotFoundError, match="0000"):
+    with pytest.raises(ResourceNotFoundError, match="0000"):
         revoke_local_token(tmp_path, "0000")
 
 

@@ -35,7 +35,7 @@ class CutError(BaseException):
     """The sender is gone, as a cancelled call is: no `Exception`."""
 
 
-async def sent(*chunks: bytes, cut: bool = False) -> AsyncIterator[bytes]:
+async def send(*chunks: bytes, cut: bool = False) -> AsyncIterator[bytes]:
     """What arrives, and whether the connection ends in between."""
     for chunk in chunks:
         yield chunk
@@ -60,7 +60,7 @@ def receive(blobs: ObjectBlobStore, tmp_path: Path) -> Callable[..., Any]:
             sender=sender,
             sha256=hashlib.sha256(SHORT).hexdigest(),
             size_bytes=len(SHORT),
-            chunks=sent(*chunks, cut=cut),
+            chunks=send(*chunks, cut=cut),
             offset_bytes=offset,
         )
 
@@ -107,7 +107,7 @@ async def test_an_upload_may_go_back_but_not_leave_a_gap(receive: Callable[..., 
 async def test_a_part_with_other_bytes_is_refused_at_the_end_and_forgotten(
     receive: Callable[..., Any], blobs: ObjectBlobStore, tmp_path: Path
 ) -> None:
-    """Each byte of the part flipped in turn: the digest tells, nothing is stored, and the next upload begins anew."""
+    """Each byte of the part flipped in turn: the digest tells, nothing is stored, and the next upload begins again."""
     for place in range(5):
         wrong = bytearray(SHORT[:5])
         wrong[place] ^= 1
@@ -134,7 +134,7 @@ async def test_nobody_goes_on_with_anothers_part(receive: Callable[..., Any], tm
 async def test_two_uploads_of_the_same_bytes_do_not_meet(
     receive: Callable[..., Any], blobs: ObjectBlobStore, tmp_path: Path
 ) -> None:
-    """While one writes, another one of the same sender that goes on is told to wait; one that begins anew succeeds."""
+    """While one writes, another one of the same sender that goes on is told to wait; one that begins again succeeds."""
     sender = hashlib.sha256(b"team:text").hexdigest()[:16]
     with (tmp_path / f"{sender}-{hashlib.sha256(SHORT).hexdigest()}.part").open("wb") as holder:
         holder.write(SHORT[:5])
@@ -197,12 +197,12 @@ def test_a_cut_upload_goes_on_over_the_wire(
     real = team._registry.UploadBlob
 
     def counting(parts: Iterator[pb.UploadBlobRequest], **options: Any) -> Any:
-        def counted() -> Iterator[pb.UploadBlobRequest]:
+        def count_pieces() -> Iterator[pb.UploadBlobRequest]:
             for part in parts:
                 sizes.append(len(part.chunk))
                 yield part
 
-        return real(counted(), **options)
+        return real(count_pieces(), **options)
 
     monkeypatch.setattr(team._registry, "UploadBlob", counting)
     deadline_s = time.monotonic() + 20

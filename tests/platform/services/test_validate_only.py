@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from alcove.api.rollout.v1 import rollout_pb2 as pb
-from alcove.platform.domain.checks import check_etag
 from alcove.platform.domain.errors import InvalidFieldError, RequestIdReusedError, StaleEtagError
+from alcove.platform.domain.field_validation import validate_etag
 from alcove.platform.domain.principal import Principal, Role, set_principal
 from alcove.platform.domain.records import Page
 from alcove.platform.services.mutations import Mutations
-from alcove.platform.services.policy import Publisher
-from alcove.platform.services.publishing import TreeLock
+from alcove.platform.services.policy import PolicyPublisher
+from alcove.platform.services.publishing import RepositoryLock
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
-from alcove.platform.store.publications import Publication, add_publication, unpublished
+from alcove.platform.store.publications import Publication, add_publication, list_unpublished
 from alcove.platform.store.tokens import TokenRecord, add_token, find_token
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.testing import ServerWorld
@@ -45,7 +45,7 @@ async def mutations(store: Store, tmp_path: Path) -> Mutations:
     world = ServerWorld(tmp_path / "world", teams={"text": ("text_00",)})
     tree = Repository(world.data_dir / "tree")
     set_principal(Principal("1" * 16, Role("operator")))
-    publisher = Publisher(store, tree, TreeLock(store))
+    publisher = PolicyPublisher(store, tree, RepositoryLock(store))
     return Mutations(store, publisher, tree, SYSTEM_CLOCK)
 
 
@@ -58,11 +58,11 @@ async def work(uow: UnitOfWork) -> pb.PauseRolloutResponse:
     return pb.PauseRolloutResponse(rollout=pb.Rollout(rollout_id="ro-1"))
 
 
-async def left(store: Store) -> tuple[bool, int, int]:
+async def count_rows(store: Store) -> tuple[bool, int, int]:
     """Whether the row is there, how many audit entries, how many documents that wait."""
     async with store.read() as session:
         token = await find_token(session, TOKEN.token_id)
-        return token is not None, len(await list_audit(session, Page(0, 100))), len(await unpublished(session))
+        return token is not None, len(await list_audit(session, Page(0, 100))), len(await list_unpublished(session))
 
 
 async def test_a_tried_mutation_answers_as_it_would_and_leaves_nothing(mutations: Mutations, store: Store) -> None:
@@ -71,8 +71,8 @@ async def test_a_tried_mutation_answers_as_it_would_and_leaves_nothing(mutations
     for _ in range(2):
         answer = await mutations.run(request, pb.PauseRolloutResponse, work)
         assert answer.rollout.rollout_id == "ro-1"
-        assert await left(store) == (False, 0, 0)
-    assert await mutations.known(request, pb.PauseRolloutResponse) is None
+        assert await count_rows(store) == (False, 0, 0)
+    assert await mutations.find_response(request, pb.PauseRolloutResponse) is None
 
 
 async def test_what_was_tried_can_be_done_under_the_same_id(mutations: Mutations, store: Store) -> None:
@@ -85,31 +85,31 @@ async def test_what_was_tried_can_be_done_under_the_same_id(mutations: Mutations
         return pb.PauseRolloutResponse(rollout=pb.Rollout(rollout_id="ro-2"))
 
     await mutations.run(request_of(request_id="tried-0002", app="a"), pb.PauseRolloutResponse, real)
-    assert await left(store) == (False, 1, 0)
+    assert await count_rows(store) == (False, 1, 0)
     assert (await mutations.run(tried, pb.PauseRolloutResponse, work)).rollout.rollout_id == "ro-2"
     other = request_of(request_id="tried-0002", app="b", validate_only=True)
     with pytest.raises(RequestIdReusedError):
         await mutations.run(other, pb.PauseRolloutResponse, work)
-    assert await left(store) == (False, 1, 0)
+    assert await count_rows(store) == (False, 1, 0)
 
 
 async def test_a_tried_mutation_is_refused_as_a_real_one(mutations: Mutations, store: Store) -> None:
     """What the work raises comes out, and what it did before is gone."""
 
-    async def refused(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+    async def refuse(uow: UnitOfWork) -> pb.PauseRolloutResponse:
         await work(uow)
-        check_etag("1", 2, kind="rollout", name="ro-1")
+        validate_etag("1", 2, kind="rollout", name="ro-1")
         raise AssertionError
 
-    for ending, kind in ((refused, StaleEtagError), (_broken, RuntimeError)):
+    for ending, kind in ((refuse, StaleEtagError), (_break_off, RuntimeError)):
         with pytest.raises(kind):
             await _run(mutations, ending)
-        assert await left(store) == (False, 0, 0)
+        assert await count_rows(store) == (False, 0, 0)
     with pytest.raises(InvalidFieldError, match="request_id"):
         await mutations.run(request_of(request_id="", validate_only=True), pb.PauseRolloutResponse, work)
 
 
-async def _broken(uow: UnitOfWork) -> pb.PauseRolloutResponse:
+async def _break_off(uow: UnitOfWork) -> pb.PauseRolloutResponse:
     await work(uow)
     raise RuntimeError
 
@@ -120,19 +120,19 @@ async def _run(mutations: Mutations, ending: Callable[[UnitOfWork], Awaitable[pb
 
 def test_an_etag_of_now_passes_and_none_asks_for_nothing() -> None:
     """The two ways to be let through."""
-    check_etag("", 7, kind="rollout", name="ro-1")
-    check_etag("7", 7, kind="rollout", name="ro-1")
+    validate_etag("", 7, kind="rollout", name="ro-1")
+    validate_etag("7", 7, kind="rollout", name="ro-1")
 
 
 @pytest.mark.parametrize("etag", ["6", "8", "999999999999999999"])
 def test_an_etag_of_another_time_is_stale_and_told_with_the_present_one(etag: str) -> None:
     """The error names the thing, its etag and what was sent."""
     with pytest.raises(StaleEtagError, match=f"rollout ro-1 .* '7', got '{etag}'"):
-        check_etag(etag, 7, kind="rollout", name="ro-1")
+        validate_etag(etag, 7, kind="rollout", name="ro-1")
 
 
 @pytest.mark.parametrize("etag", ["0", "07", "-7", "+7", "7 ", "7.0", "x", "٧", "7" * 19, '"7"'])
 def test_what_is_no_etag_of_ours_is_a_malformed_field(etag: str) -> None:
     """It is the field's fault, not another writer's."""
     with pytest.raises(InvalidFieldError, match="etag"):
-        check_etag(etag, 7, kind="rollout", name="ro-1")
+        validate_etag(etag, 7, kind="rollout", name="ro-1")

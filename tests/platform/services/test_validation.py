@@ -15,11 +15,11 @@ from alcove.platform.client import (
 )
 from alcove.platform.domain import catalog_records
 from alcove.platform.domain.catalog.compatibility import differences
-from alcove.platform.domain.catalog.examined import Examined
+from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog.validation import validate
 from alcove.platform.domain.catalog_records import CheckResult
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.services.catalog.rules import checked_rules
+from alcove.platform.services.catalog.rules import validate_rules
 from alcove.platform.testing import ServerWorld
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import ModelSignature, PortSignature
@@ -42,9 +42,9 @@ def package(*programs: bytes, version: str = "1.0.0") -> Package:
 def checks_of(made: Package, rules: Rules, previous: Package | None = None) -> Mapping[tuple[str, str], CheckResult]:
     """Every check of a package, by name and variant."""
     names = [variant.name for variant in made.manifest.variants]
-    examined = {name: Examined.by(FakeValidator(), name, made.program(name)) for name in names}
+    reports = {name: ProgramReport.by(FakeValidator(), name, made.program(name)) for name in names}
     before = None if previous is None else previous.manifest
-    found = validate(made.manifest, examined, rules, before)
+    found = validate(made.manifest, reports, rules, before)
     assert len({(check.name, check.variant) for check in found}) == len(found)
     return {(check.name, check.variant): check for check in found}
 
@@ -112,9 +112,9 @@ def test_a_program_that_cannot_be_taken_apart_fails_what_needs_it() -> None:
             raise ProgramRefusedError(variant, "it is damaged")
 
     made = package(b"program")
-    examined = Examined.by(Refusing(), "v0", b"program")
-    assert Examined.from_json(json.loads(json.dumps(examined.to_json()))) == examined
-    found = validate(made.manifest, {"v0": examined}, Rules(), None)
+    reports = ProgramReport.by(Refusing(), "v0", b"program")
+    assert ProgramReport.from_json(json.loads(json.dumps(reports.to_json()))) == reports
+    found = validate(made.manifest, {"v0": reports}, Rules(), None)
     assert {check.name for check in found if not check.is_passed} == {"latency", "weights", "operators"}
     assert all("it is damaged" in check.figure for check in found if not check.is_passed)
 
@@ -200,7 +200,7 @@ def test_a_malformed_rule_is_named(
 ) -> None:
     """By the pure check and over the wire; what was set before stands."""
     with pytest.raises(InvalidFieldError) as refusal:
-        checked_rules(replace(Rules(), **fields))  # type: ignore[arg-type]
+        validate_rules(replace(Rules(), **fields))  # type: ignore[arg-type]
     assert refusal.value.field == field
     with pytest.raises(InvalidRequestError, match=field):
         operator.set_rules(shared_feature, FeatureRules().model_copy(update=fields))

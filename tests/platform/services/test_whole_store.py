@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from alcove.platform.domain.errors import InvalidFieldError, StoreDamagedError
 from alcove.platform.services.checking import InThisProcess
-from alcove.platform.services.publishing import StoreReport, TreeLock, VersionPublisher, collect, inspect_store
+from alcove.platform.services.publishing import (
+    RepositoryLock,
+    StoreReport,
+    VersionPublisher,
+    audit_store,
+    collect_garbage,
+)
 from alcove.platform.services.publishing.uploads import is_stored, receive_blob
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, add_publication
@@ -47,12 +53,12 @@ class Whole:
 
     async def reconcile(self) -> None:
         """Complete the rows, as a start of the server does."""
-        lock, checks = TreeLock(self.store), InThisProcess()
+        lock, checks = RepositoryLock(self.store), InThisProcess()
         await VersionPublisher(self.store, self.tree, lock, self.world.clock, checks).reconcile()
 
     async def check(self) -> StoreReport:
         """Inspect, with a tree that remembers nothing."""
-        return await inspect_store(self.store, type(self.tree)(self.tree.folder, clock=self.world.clock))
+        return await audit_store(self.store, type(self.tree)(self.tree.folder, clock=self.world.clock))
 
     async def alter(self, statement: str, *, table: str) -> None:
         """Change rows past every trigger, as a failing disk or a careless hand would."""
@@ -144,7 +150,7 @@ async def test_a_row_that_a_kill_kept_from_being_written_is_named_and_completed(
     (problem,) = (await whole.check()).problems
     assert "language_id/3.0.0" in problem.thing
     await VersionPublisher(
-        whole.store, whole.tree, TreeLock(whole.store), whole.world.clock, InThisProcess()
+        whole.store, whole.tree, RepositoryLock(whole.store), whole.world.clock, InThisProcess()
     ).reconcile()
     assert (await whole.check()).is_sound
 
@@ -155,14 +161,14 @@ async def test_a_tree_that_was_put_back_is_named(whole: Whole, tmp_path: Path) -
     shutil.copytree(metadata, tmp_path / "backup")
     whole.world.push(whole.world.package("3.0.0"))
     await VersionPublisher(
-        whole.store, whole.tree, TreeLock(whole.store), whole.world.clock, InThisProcess()
+        whole.store, whole.tree, RepositoryLock(whole.store), whole.world.clock, InThisProcess()
     ).reconcile()
     shutil.rmtree(metadata)
     shutil.copytree(tmp_path / "backup", metadata)
     report = await whole.check()
     assert [problem.thing for problem in report.problems] == ["row of language_id/3.0.0.json"]
     tree = type(whole.tree)(whole.tree.folder, clock=whole.world.clock)
-    done = await collect(whole.store, tree, TreeLock(whole.store), now_s=2**40, grace_s=GRACE_MIN_S)
+    done = await collect_garbage(whole.store, tree, RepositoryLock(whole.store), now_s=2**40, grace_s=GRACE_MIN_S)
     assert done.removed == ()
 
 
@@ -193,16 +199,16 @@ async def test_a_collection_leaves_the_store_whole(whole: Whole) -> None:
         data = f"garbage {number}".encode()
         names.add(hashlib.sha256(data).hexdigest())
         blobs.put(hashlib.sha256(data).hexdigest(), data)
-    lock = TreeLock(whole.store)
+    lock = RepositoryLock(whole.store)
     with pytest.raises(InvalidFieldError, match="3600"):
-        await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S - 1)
+        await collect_garbage(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S - 1)
     now_s = int(time.time())
-    assert (await collect(whole.store, whole.tree, lock, now_s=now_s, grace_s=GRACE_MIN_S)).removed == ()
-    told = await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S, is_dry=True)
-    assert {blob.sha256 for blob in told.removed} == names
+    assert (await collect_garbage(whole.store, whole.tree, lock, now_s=now_s, grace_s=GRACE_MIN_S)).removed == ()
+    planned = await collect_garbage(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S, is_dry=True)
+    assert {blob.sha256 for blob in planned.removed} == names
     assert len(list(blobs.list_blobs())) == 106
-    done = await collect(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S)
-    assert (done.removed, done.freed_bytes) == (told.removed, told.freed_bytes)
+    done = await collect_garbage(whole.store, whole.tree, lock, now_s=2**40, grace_s=GRACE_MIN_S)
+    assert (done.removed, done.freed_bytes) == (planned.removed, planned.freed_bytes)
     assert {blob.sha256 for blob in blobs.list_blobs()} == list_referenced_blobs(whole.tree)
     assert (await whole.check()).is_sound
 

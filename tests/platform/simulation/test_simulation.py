@@ -1,4 +1,4 @@
-"""The simulator: its devices are assigned, randomised and paid for as real ones are, and harm is found as it should."""
+"""The simulator: its devices are assigned, randomized and paid for as real ones are, and harm is found as it should."""
 
 import json
 from fractions import Fraction
@@ -13,8 +13,8 @@ from alcove.platform.simulation.aggregation import aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.plots import write_plot
 from alcove.platform.simulation.run import simulate
-from alcove.platform.simulation.scenario import Behaviour, Mechanism, Scenario
-from alcove.platform.simulation.summary import share_part, summarise
+from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.summary import share_part, summarize
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
@@ -24,7 +24,7 @@ from tests.platform.cli.terminal import alcove
 
 CRASH = GuardrailRecord("crash_fallback", 0.005)
 PLAN = RolloutPlan(stages=(Stage(500, 0, 1000), Stage(5000, 0, 1000)), guardrails=(CRASH,))
-HARMFUL = Behaviour(crash_fallback=0.021)
+HARMFUL = Behavior(crash_fallback=0.021)
 
 
 def scenario(**changes: object) -> Scenario:
@@ -47,16 +47,16 @@ def rollout(task: TaskPolicy, share: int, control: int) -> RolloutPolicy:
     """A rollout as a policy has it."""
     ref = VersionRef(version="2.0.0", manifest_sha256="2" * 64)
     return RolloutPolicy(
-        id="ro-1", salt="salt", version=ref, share_permyriad=share, control_permyriad=control, task=task
+        id="ro-1", salt="salt", version=ref, share_basis_points=share, control_basis_points=control, task=task
     )
 
 
 def test_who_reports_is_who_is_in_a_group_and_cells_have_their_chances() -> None:
-    """Counts by arm are the buckets' exactly; cells follow the behaviours; nobody else reports."""
+    """Counts by arm are the buckets' exactly; cells follow the behaviors; nobody else reports."""
     edges = (10.0, 40.0)
     task = task_of("ro-1", RolloutPlan(latency_edges_ms=edges), 10_000)
-    behaviours = Behaviour(error=0.1, latency_ms=15), Behaviour(crash_fallback=0.3)
-    chances = tuple(np.array(each.cells(edges)) for each in behaviours)
+    behaviors = Behavior(error=0.1, latency_ms=15), Behavior(crash_fallback=0.3)
+    chances = tuple(np.array(each.cells(edges)) for each in behaviors)
     assert [each.sum() for each in chances] == pytest.approx([1, 1])
     rng = np.random.default_rng(1)
     buckets = rng.integers(0, 10_000, 200_000).astype(np.uint16)
@@ -77,7 +77,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
     """With windows of six hours: so many reports a day, so many in thirty days, and again when they have passed."""
     task = task_of("ro-1", RolloutPlan(epsilon=epsilon), 10_000)
     fleet = Fleet(np.zeros(10, np.uint16), Fraction(epsilon), 6 * 3600, np.random.default_rng(1))
-    chances = (np.array(Behaviour().cells(())),) * 2
+    chances = (np.array(Behavior().cells(())),) * 2
     sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(200)]
     for at in range(len(sent)):
         assert sum(sent[max(0, at - 3) : at + 1]) <= day
@@ -86,17 +86,17 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
     assert sum(sent[120:]) > 0
 
 
-def test_randomised_sums_are_distributed_as_randomised_devices_are() -> None:
-    """Mean and spread of the told counts over many draws are those of devices that randomise one by one."""
+def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
+    """Mean and spread of the told counts over many draws are those of devices that randomize one by one."""
     task = task_of("ro-1", RolloutPlan(), 10_000)
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
     rng = np.random.default_rng(3)
     drawn = []
     for _ in range(400):
-        told = aggregation_mechanism(Mechanism.RANDOMISED_RESPONSE, task, rng)
-        told.add(true)
-        drawn.append(told.aggregate().estimates.ravel())
+        aggregation = aggregation_mechanism(Mechanism.RANDOMIZED_RESPONSE, task, rng)
+        aggregation.add(true)
+        drawn.append(aggregation.aggregate().estimates.ravel())
     entropy = OsEntropy()
     cells = np.repeat(np.arange(8), true)
     singly = []
@@ -117,10 +117,10 @@ def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
     true = np.full(8, 100)
     found = []
     for _ in range(500):
-        told = aggregation_mechanism(Mechanism.PRIO3, task, rng)
+        aggregation = aggregation_mechanism(Mechanism.PRIO3, task, rng)
         for _window in range(3):
-            told.add(true)
-        found.append(told.aggregate())
+            aggregation.add(true)
+        found.append(aggregation.aggregate())
     spread = np.var([each.estimates.ravel() for each in found], axis=0, ddof=1)
     assert spread == pytest.approx(np.diag(found[0].noise_covariance), rel=0.35)
     assert found[0].reports == 2400
@@ -135,11 +135,11 @@ def test_harm_is_found_and_a_sound_version_reaches_everybody() -> None:
     for run in sound:
         assert run.harmed_window is None
         assert run.completed_window == len(run.looks)
-        shares = [look.share_permyriad for look in run.looks]
+        shares = [look.share_basis_points for look in run.looks]
         assert (sorted(shares), set(shares)) == (shares, {500, 5000})
         assert run.epsilon_mean <= run.epsilon_max <= len(run.looks)
     held = next(simulate(scenario(is_advanced=False)))
-    assert (held.state, {look.share_permyriad for look in held.looks}) == (RolloutState.RUNNING, {500})
+    assert (held.state, {look.share_basis_points for look in held.looks}) == (RolloutState.RUNNING, {500})
 
 
 def test_the_same_seed_is_the_same_simulation() -> None:
@@ -159,7 +159,7 @@ def test_a_share_comes_with_its_interval() -> None:
 def test_a_simulation_can_be_looked_at(tmp_path: Path, name: str) -> None:
     """A picture, or a page that holds everything it shows."""
     about = scenario(devices=20_000)
-    summary = summarise(list(simulate(about)), windows=about.windows, seconds=1.0)
+    summary = summarize(list(simulate(about)), windows=about.windows, seconds=1.0)
     write_plot(tmp_path / name, about, summary)
     data = (tmp_path / name).read_bytes()
     assert data.startswith({"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype html>"}[name.partition(".")[2]])
@@ -173,7 +173,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         with pytest.raises(ValidationError):
             scenario(**changes)
     with pytest.raises(ValidationError, match="at most 1"):
-        Behaviour(crash_fallback=0.7, error=0.5)
+        Behavior(crash_fallback=0.7, error=0.5)
 
 
 def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
     assert (tmp_path / "plot.png").stat().st_size > 5000
     table = alcove(*options, *plan)
     assert "harm found in 100.0% of 2 runs" in table.out
-    for wrong, told in (
+    for wrong, problem in (
         (("--stage", "20%"), "guardrail"),
         ((*plan, "--treatment", "crash=3%"), "crash_fallback=1%"),
         ((*plan, "--plot", "plot.gif"), ".png"),
@@ -196,4 +196,4 @@ def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
     ):
         refused = alcove(*options, *wrong)
         assert refused.code == 2
-        assert told in " ".join(refused.err.replace("│", " ").split()), refused.err
+        assert problem in " ".join(refused.err.replace("│", " ").split()), refused.err

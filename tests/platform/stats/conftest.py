@@ -16,7 +16,7 @@ VALUES_MS = (1.0, 2.0, 4.0, 8.0)
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """Devices that meet known accuracies and latencies and answer by randomised response, or exactly.
+    """Devices that meet known accuracies and latencies and answer by randomized response, or exactly.
 
     Attributes:
         accuracies: per arm.
@@ -54,7 +54,7 @@ class Fleet:
         ]
         return np.concatenate(arms)
 
-    def told_probabilities(self) -> NDArray[np.float64]:
+    def response_probabilities(self) -> NDArray[np.float64]:
         """Probabilities of the told cells, [cells]."""
         cells = self.cell_probabilities()
         if self.mechanism is None:
@@ -62,9 +62,9 @@ class Fleet:
         other = float(self.mechanism.other_probability)
         return other + (float(self.mechanism.keep_probability) - other) * cells
 
-    def told(self, rng: np.random.Generator, reports: int, size: int) -> NDArray[np.int64]:
+    def randomize(self, rng: np.random.Generator, reports: int, size: int) -> NDArray[np.int64]:
         """Return told counts of `size` fleets, [size, cells]."""
-        return rng.multinomial(reports, self.told_probabilities(), size=size)
+        return rng.multinomial(reports, self.response_probabilities(), size=size)
 
     def aggregate(self, counts: NDArray[np.int64]) -> Aggregate:
         """Return the aggregate of told counts, [cells]."""

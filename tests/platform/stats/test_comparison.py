@@ -135,7 +135,7 @@ def test_median_interval_holds_every_bin_that_the_data_allow(exact: Exact) -> No
 
 
 def test_reports_of_the_same_devices_widen_the_sampling_part_only() -> None:
-    """Four windows at worst quadruple the sampling variance; the noise is drawn anew in each report."""
+    """Four windows at worst quadruple the sampling variance; the noise is drawn again in each report."""
     aggregate = noisy_aggregate()
     variances = [
         (compare(aggregate, bin_values_ms=(1, 2, 4), reports_per_device=windows).arms[0].accuracy_standard_error or 0.0)

@@ -46,7 +46,7 @@ def comparisons(fleet: "Fleet", devices: int, reader: Callable[[Aggregate], Aggr
     rng = np.random.default_rng(20_260_103)
     return [
         compare(reader(fleet.aggregate(counts)), bin_values_ms=fleet.bin_values_ms)
-        for counts in fleet.told(rng, devices, RUNS)
+        for counts in fleet.randomize(rng, devices, RUNS)
     ]
 
 
@@ -92,7 +92,7 @@ def test_standard_errors_are_true_and_intervals_cover(fleet: "type[Fleet]", name
 def test_standard_errors_that_ignore_the_noise_are_caught(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
-    """The same check fails for a reading that takes randomised answers for exact counts."""
+    """The same check fails for a reading that takes randomized answers for exact counts."""
     case = CASES["k = 16, epsilon 2"]
     results = comparisons(fleet(case.accuracies), case.devices, without_noise)
     truth = case.accuracies[1] - case.accuracies[0]

@@ -18,8 +18,8 @@ from alcove.sdk import Client
 from alcove.sdk.testing import FakeEngine, FakeProgram, SeededEntropy
 
 ARMS = (
-    Arm(name="control", version="1.0.0", share_permyriad=5000),
-    Arm(name="larger", version="2.0.0", share_permyriad=5000),
+    Arm(name="control", version="1.0.0", share_basis_points=5000),
+    Arm(name="larger", version="2.0.0", share_basis_points=5000),
 )
 EDGES = (0.5, 0.8)
 PASTS = ((0, 0), (1, 5), (2, 3), (3, 2), (6, 4), (8, 2), (9, 1), (5, 0))

@@ -14,7 +14,7 @@ from alcove.platform.stats import (
     Interval,
     ReasonCode,
     SampleRatio,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
 )
 from alcove.platform.stats.decision import ArmSize, apply_rules
 from alcove.registry.policy import HistogramLayout
@@ -71,7 +71,7 @@ def test_arm_with_an_unbounded_difference_to_another_never_wins() -> None:
 
 def test_no_reports_hold_and_leave_everything_unknown() -> None:
     """Before the first report there is no estimate, no interval and no winner."""
-    aggregate = aggregate_from_randomised_response([0] * 16, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
+    aggregate = aggregate_from_randomized_response([0] * 16, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
     result = compare(aggregate, bin_values_ms=(1, 2, 4, 8), minimum_cohort=0)
     assert (result.decision.kind, result.decision.code) == (DecisionKind.INCONCLUSIVE, ReasonCode.NO_REPORTS)
     for arm in result.arms:
@@ -85,7 +85,7 @@ def test_twenty_four_devices_are_honestly_inconclusive(fleet: "type[Fleet]") -> 
     """At k = 16 and epsilon 2 no draw of 24 devices decides anything, even if no cohort is asked for."""
     rng = np.random.default_rng(20_260_109)
     world = fleet((0.5, 1.0))
-    for counts in world.told(rng, 24, 300):
+    for counts in world.randomize(rng, 24, 300):
         for minimum_cohort in (0, 1_000):
             result = compare(world.aggregate(counts), bin_values_ms=world.bin_values_ms, minimum_cohort=minimum_cohort)
             assert result.decision.kind is DecisionKind.INCONCLUSIVE
@@ -120,7 +120,7 @@ def test_shares_other_than_the_policys_hold(fleet: "type[Fleet]") -> None:
     """A mismatch outweighs a clear difference; the same counts with the shares they have are decided."""
     rng = np.random.default_rng(20_260_110)
     world = fleet((0.6, 0.9), shares=(0.6, 0.4))
-    aggregate = world.aggregate(world.told(rng, 20_000, 1)[0])
+    aggregate = world.aggregate(world.randomize(rng, 20_000, 1)[0])
     held = compare(aggregate, bin_values_ms=world.bin_values_ms)
     assert held.decision.code is ReasonCode.SAMPLE_RATIO_MISMATCH
     assert held.sample_ratio.mismatched == (0, 1)
@@ -151,7 +151,7 @@ def test_answers_all_in_one_cell_make_negative_estimates_and_no_trouble() -> Non
     for cell in range(16):
         counts = [0] * 16
         counts[cell] = 5_000
-        aggregate = aggregate_from_randomised_response(counts, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
+        aggregate = aggregate_from_randomized_response(counts, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
         result = compare(aggregate, bin_values_ms=(1, 2, 4, 8), minimum_cohort=0)
         check_invariants(result)
         empty = result.arms[1 - cell // 8]
@@ -199,7 +199,7 @@ def test_exchange_of_winning_and_mismatched_arms_exchanges_the_decision(fleet: "
     winners = set()
     for accuracies in ((0.7, 0.9), (0.9, 0.7), (0.8, 0.8), (0.6, 0.95, 0.6)):
         world = fleet(accuracies, epsilon=Fraction(3))
-        for counts in world.told(rng, 20_000, 20):
+        for counts in world.randomize(rng, 20_000, 20):
             order = [int(arm) for arm in rng.permutation(len(accuracies))]
             winners.add(check_swap(world.aggregate(counts), order))
     assert winners == {None, 0, 1}
@@ -229,7 +229,7 @@ def check_swap(aggregate: Aggregate, order: list[int]) -> int | None:
     expected = {(pair.arm, pair.versus): pair for pair in before.pairs}
     for pair in after.pairs:
         original = (order[pair.arm], order[pair.versus])
-        twin = expected[original] if original in expected else negated(expected[original[::-1]])
+        twin = expected[original] if original in expected else negate(expected[original[::-1]])
         assert replace(pair, arm=original[0], versus=original[1]) == twin
     assert {order[arm] for arm in after.sample_ratio.mismatched} == set(before.sample_ratio.mismatched)
     assert (after.decision.kind, after.decision.code) == (before.decision.kind, before.decision.code)
@@ -238,7 +238,7 @@ def check_swap(aggregate: Aggregate, order: list[int]) -> int | None:
     return before.decision.winner
 
 
-def negated(pair: Difference) -> Difference:
+def negate(pair: Difference) -> Difference:
     """Return the same difference the other way round."""
     return replace(
         pair,

@@ -37,7 +37,7 @@ def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: 
     rng = np.random.default_rng(20_260_104)
     won = 0
     for _ in range(runs):
-        for counts in np.cumsum(fleet.told(rng, per_look, LOOKS), axis=0):
+        for counts in np.cumsum(fleet.randomize(rng, per_look, LOOKS), axis=0):
             result = compare(reader(fleet.aggregate(counts)), bin_values_ms=fleet.bin_values_ms, minimum_cohort=0)
             if result.decision.kind is DecisionKind.WINNER:
                 won += 1
@@ -45,7 +45,7 @@ def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: 
     return won / runs
 
 
-def test_equal_arms_rarely_win_within_30_looks_at_randomised_answers(
+def test_equal_arms_rarely_win_within_30_looks_at_randomized_answers(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
     """At most alpha = 5 % of A/A runs name a winner; a reading that ignores the noise names one nearly always."""
@@ -72,7 +72,7 @@ def test_equal_arms_rarely_win_when_windows_are_noised_by_aggregators(
     for _ in range(runs):
         windows = [
             Aggregate(counts.reshape(2, 2, 1) + rng.normal(0, 15.0, (2, 2, 1)), noise, 400)
-            for counts in equal.told(rng, 400, LOOKS)
+            for counts in equal.randomize(rng, 400, LOOKS)
         ]
         looks = [pool(windows[: last + 1]) for last in range(LOOKS)]
         for name, reader in (("true", same), ("naive", without_noise)):
@@ -93,12 +93,12 @@ def test_equal_arms_rarely_win_when_the_same_devices_answer_the_same_in_every_wi
     won = {"stated": 0, "unstated": 0}
     for _ in range(runs):
         cells = rng.multinomial(3_000, equal.cell_probabilities())
-        told = np.zeros((windows, 4), dtype=np.int64)
+        randomized = np.zeros((windows, 4), dtype=np.int64)
         for cell, devices in enumerate(cells):
             answers = np.full(4, other)
             answers[cell] = keep
-            told += rng.multinomial(devices, answers / answers.sum(), size=windows)
-        looks = [equal.aggregate(counts) for counts in np.cumsum(told, axis=0)]
+            randomized += rng.multinomial(devices, answers / answers.sum(), size=windows)
+        looks = [equal.aggregate(counts) for counts in np.cumsum(randomized, axis=0)]
         for name, is_stated in (("stated", True), ("unstated", False)):
             decisions = (
                 compare(look, bin_values_ms=(1.0,), reports_per_device=window if is_stated else 1).decision
@@ -118,7 +118,7 @@ def test_sound_shares_are_rarely_called_mismatched_within_30_looks(
     alarms = {"true": 0, "naive": 0}
     runs = 60
     for _ in range(runs):
-        looks = [uneven.aggregate(counts) for counts in np.cumsum(uneven.told(rng, 500, LOOKS), axis=0)]
+        looks = [uneven.aggregate(counts) for counts in np.cumsum(uneven.randomize(rng, 500, LOOKS), axis=0)]
         for name, reader in (("true", same), ("naive", without_noise)):
             alarms[name] += any(
                 compare(reader(look), bin_values_ms=(1.0, 2.0), expected_shares=(0.3, 0.7)).sample_ratio.mismatched
@@ -135,11 +135,11 @@ def test_planned_effect_is_found_as_often_as_planned(fleet: "type[Fleet]") -> No
         effect = 0.0
         for _ in range(3):  # a model has one rate for both arms: that halfway between them
             model = share_model(0.8 + effect / 2, bins=bins)
-            effect = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon).detectable(devices)
+            effect = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon).detectable(devices)
         world = fleet((0.8, 0.8 + effect), latencies=(1.0 / bins,) * bins, epsilon=epsilon)
         winners = [
             compare(world.aggregate(counts), bin_values_ms=world.bin_values_ms, planned_reports=devices).decision.winner
-            for counts in world.told(rng, devices, 400)
+            for counts in world.randomize(rng, devices, 400)
         ]
         assert set(winners) == {1, None}
         assert 0.74 < np.mean([winner == 1 for winner in winners]) < 0.86

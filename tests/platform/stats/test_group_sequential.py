@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from alcove.platform.stats import Aggregate, ArgumentError, GroupSequential, Mechanism, PowerModel, share_model
 from alcove.platform.stats.confidence_sequence import critical_value
-from alcove.platform.stats.group_sequential import P_HIGHEST, P_LOWEST, boundaries, drift, repeated_p, spent
+from alcove.platform.stats.group_sequential import P_HIGHEST, P_LOWEST, boundaries, drift, repeated_p, spend_error
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from numpy.typing import NDArray
 
@@ -58,7 +58,7 @@ def test_looks_at_uneven_times_spend_what_they_may(information: tuple[float, ...
     crossed = np.abs(paths(rng, information, runs)) >= boundaries(information, alpha)
     by_now = np.logical_or.accumulate(crossed, axis=1).mean(axis=0)
     for reached, part in zip(information, by_now, strict=True):
-        promised = spent(reached, alpha)
+        promised = spend_error(reached, alpha)
         assert part == pytest.approx(promised, abs=4.0 * math.sqrt(promised / runs) + 1e-6)
 
 
@@ -123,7 +123,7 @@ def test_the_planned_drift_is_called_as_often_as_planned() -> None:
         (lambda: boundaries((math.inf,), 0.05), "information"),
         (lambda: boundaries((0.5,), 0.0), "alpha"),
         (lambda: boundaries((0.5,), 1.0), "alpha"),
-        (lambda: spent(0.0, 0.05), "fraction"),
+        (lambda: spend_error(0.0, 0.05), "fraction"),
         (lambda: repeated_p(math.nan, (0.5,)), "score"),
         (lambda: drift(0, alpha=0.05, power=0.8), "looks"),
         (lambda: drift(2, alpha=0.05, power=0.4), "power"),
@@ -168,9 +168,9 @@ def win_rates(fleet: "Fleet", runs: int, readers: dict[str, Callable[[Aggregate]
     horizon = 5_000
     won = dict.fromkeys([*readers, "fixed test at each look"], 0)
     for _ in range(runs):
-        told = np.cumsum([fleet.told(rng, cohort, 1)[0] for cohort in cohorts], axis=0)
-        reports = tuple(int(counts.sum()) for counts in told)
-        aggregates = [fleet.aggregate(counts) for counts in told]
+        randomized = np.cumsum([fleet.randomize(rng, cohort, 1)[0] for cohort in cohorts], axis=0)
+        reports = tuple(int(counts.sum()) for counts in randomized)
+        aggregates = [fleet.aggregate(counts) for counts in randomized]
         fixed = False
         for name, reader in readers.items():
             found = [
@@ -197,7 +197,7 @@ def _score(pair: object) -> float:
 def test_equal_arms_rarely_win_at_planned_looks(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
-    """Uneven looks at randomised answers: 5 %, as promised; a fixed test at each, or without the noise, is caught."""
+    """Uneven looks at randomized answers: 5 %, as promised; a fixed test at each, or without the noise, is caught."""
     runs = 150
     equal = fleet((0.7, 0.7), latencies=(1.0,))
     rates = win_rates(equal, runs, {"true": lambda aggregate: aggregate, "noise ignored": without_noise})
@@ -219,8 +219,8 @@ def test_planned_looks_need_fewer_devices_and_find_the_effect_as_often_as_planne
     """About 80 % of simulated experiments with the planned effect are won by the better arm by the fifth look."""
     epsilon, looks = Fraction(2), 5
     rate = share_model(0.7)
-    model = PowerModel(rate, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon, looks=looks)
-    at_will = PowerModel(rate, (0.5, 0.5), Mechanism.RANDOMISED_RESPONSE, epsilon)
+    model = PowerModel(rate, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon, looks=looks)
+    at_will = PowerModel(rate, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon)
     needed, more = model.devices_needed(0.1), at_will.devices_needed(0.1)
     assert needed is not None
     assert more is not None
@@ -230,12 +230,12 @@ def test_planned_looks_need_fewer_devices_and_find_the_effect_as_often_as_planne
     won, runs = 0, 200
     reports = tuple(needed * (look + 1) // looks for look in range(looks))
     for _ in range(runs):
-        told = np.cumsum([world.told(rng, size, 1)[0] for size in np.diff((0, *reports)).tolist()], axis=0)
+        randomized = np.cumsum([world.randomize(rng, size, 1)[0] for size in np.diff((0, *reports)).tolist()], axis=0)
         won += any(
             compare(
                 world.aggregate(counts), bin_values_ms=(1.0,), minimum_cohort=0, planned_reports=needed,
                 test=GroupSequential(reports[: place + 1], needed),
             ).decision.winner == 1
-            for place, counts in enumerate(told)
+            for place, counts in enumerate(randomized)
         )  # fmt: skip
     assert 0.72 < won / runs < 0.88

@@ -12,8 +12,8 @@ from alcove.platform.stats import (
     GuardMetric,
     Guardrail,
     GuardVerdict,
-    examine,
-    examine_all,
+    evaluate_guardrail,
+    evaluate_guardrails,
 )
 from alcove.platform.stats.confidence_sequence import critical_value, one_sided_critical_value
 
@@ -49,7 +49,7 @@ def aggregate_of(*arms: Shares, devices: float, deviation: float = 0.0) -> Aggre
 
 def look(aggregate: Aggregate, guardrail: Guardrail, alpha: float = 0.05, reports_per_device: int = 1) -> GuardVerdict:
     """Examine arm 1 against arm 0."""
-    return examine(
+    return evaluate_guardrail(
         aggregate,
         guardrail,
         control=0,
@@ -73,7 +73,7 @@ def test_harm_is_harmful_to_its_own_guardrail_and_equal_arms_are_safe(guardrail:
     assert verdict.low is not None
     assert verdict.low > guardrail.margin
     assert f"above the margin of {guardrail.margin:g}" in verdict.reason
-    assert examine(
+    assert evaluate_guardrail(
         harmed, guardrail, control=1, treatment=0, alpha=0.05, planned_reports=20_000, edges_ms=EDGES_MS
     ).kind is (GuardKind.SAFE)
 
@@ -107,7 +107,7 @@ def test_noise_windows_and_more_guardrails_only_widen_the_bounds() -> None:
             if guardrail.quantile is None:
                 assert width(wide) > 1.2 * width(narrow)
     aggregate = aggregate_of(HARMLESS, HARMLESS, devices=20_000, deviation=5.0)
-    together = examine_all(
+    together = evaluate_guardrails(
         aggregate, ALL, control=0, treatment=1, alpha=0.05, planned_reports=20_000, edges_ms=EDGES_MS
     )
     assert together == tuple(look(aggregate, guardrail, alpha=0.05 / len(ALL)) for guardrail in ALL)
@@ -154,11 +154,11 @@ def test_wrong_use_names_the_argument() -> None:
         "edge_ms ": lambda: look(equal, Guardrail(latency, 0.1, edge_ms=3.0)),
         "alpha": lambda: look(equal, ERRORS, alpha=0.5),
         "reports_per_device": lambda: look(equal, ERRORS, reports_per_device=0),
-        "control, treatment": lambda: examine(
+        "control, treatment": lambda: evaluate_guardrail(
             equal, ERRORS, control=1, treatment=1, alpha=0.05, planned_reports=9, edges_ms=EDGES_MS
         ),
-        "edges_ms": lambda: examine(equal, MEDIAN, control=0, treatment=1, alpha=0.05, planned_reports=9),
-        "edges_ms ": lambda: examine(
+        "edges_ms": lambda: evaluate_guardrail(equal, MEDIAN, control=0, treatment=1, alpha=0.05, planned_reports=9),
+        "edges_ms ": lambda: evaluate_guardrail(
             equal, SLOW, control=0, treatment=1, alpha=0.05, planned_reports=9, edges_ms=(2.0, 1.0, 3.0)
         ),
         "aggregate": lambda: look(Aggregate(np.ones((2, 2, 4)), np.zeros((16, 16)), 16), ERRORS),

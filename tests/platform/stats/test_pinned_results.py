@@ -19,7 +19,7 @@ from alcove.platform.stats import (
     PrimaryKind,
     split_pre_period,
 )
-from alcove.platform.stats.randomised_response import aggregate_from_randomised_response
+from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
 from alcove.registry.policy import HistogramLayout, Outcome
 
 from tests.platform.stats.comparing import compare
@@ -64,7 +64,7 @@ def comparison_of(number: int) -> Comparison:
         )
         for place in map(layout.axes, range(layout.cell_count))
     ]
-    aggregate = aggregate_from_randomised_response(counts, layout, epsilon=Fraction(rng.choice((1, 2, 4))))
+    aggregate = aggregate_from_randomized_response(counts, layout, epsilon=Fraction(rng.choice((1, 2, 4))))
     if rng.random() < 0.3:
         cells = np.array(counts, dtype=float).reshape(aggregate.estimates.shape)
         aggregate = Aggregate(cells, np.zeros((cells.size, cells.size)), sum(counts))

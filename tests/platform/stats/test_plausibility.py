@@ -7,7 +7,7 @@ import pytest
 from alcove.platform.stats import (
     Aggregate,
     aggregate_from_noised_histogram,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     find_impossible,
     pool,
 )
@@ -21,21 +21,21 @@ ARMS, OUTCOMES, BINS = 2, 4, 2
 CELLS = ARMS * OUTCOMES * BINS
 
 
-def randomised(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) -> np.ndarray:
+def randomize(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) -> np.ndarray:
     """Counts of told cells, given how many devices are in each cell."""
     keep = float(RandomizedResponse(len(true), epsilon).keep_probability)
-    told = np.zeros(len(true), np.int64)
+    counts = np.zeros(len(true), np.int64)
     for cell, devices in enumerate(true.tolist()):
         kept = int(rng.binomial(devices, keep))
-        told[cell] += kept
+        counts[cell] += kept
         others = np.arange(len(true)) != cell
-        told[others] += rng.multinomial(devices - kept, np.full(len(true) - 1, 1 / (len(true) - 1)))
-    return told
+        counts[others] += rng.multinomial(devices - kept, np.full(len(true) - 1, 1 / (len(true) - 1)))
+    return counts
 
 
 def read(counts: np.ndarray, epsilon: Fraction) -> Aggregate:
     """The aggregate of told cells."""
-    return aggregate_from_randomised_response(counts.tolist(), HistogramLayout(ARMS, OUTCOMES, BINS), epsilon=epsilon)
+    return aggregate_from_randomized_response(counts.tolist(), HistogramLayout(ARMS, OUTCOMES, BINS), epsilon=epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(2)])
@@ -45,7 +45,7 @@ def test_one_cell_sent_again_and_again_is_found_whichever_it_is(epsilon: Fractio
     honest = np.zeros(CELLS, np.int64)
     honest[[0, 2, 8, 10]] = 2_000  # four cells that devices are in, twelve that none is in
     for cell in range(CELLS):
-        counts = randomised(honest, epsilon, rng)
+        counts = randomize(honest, epsilon, rng)
         counts[cell] += 8_000
         found = find_impossible(read(counts, epsilon), planned_reports=2_000)
         assert "and can have at" in found, cell
@@ -62,7 +62,7 @@ def test_honest_reports_rarely_raise_an_alarm_within_many_looks(epsilon: Fractio
         true[rng.integers(CELLS, size=2)] = rng.integers(1, 400)
         is_alarmed = False
         for _ in range(12):
-            counts = counts + randomised(true, epsilon, rng)
+            counts = counts + randomize(true, epsilon, rng)
             is_alarmed |= bool(find_impossible(read(counts, epsilon), planned_reports=2_000))
         alarms += is_alarmed
     assert alarms <= 1  # of 60 at ALARM_ALPHA = 0.001: more than one by chance once in 600
@@ -114,5 +114,5 @@ def test_attestation_is_that_of_the_weakest_part() -> None:
     for aggregate in (attested, anonymous):
         plain, _ = split_pre_period(aggregate, (0.5, 0.7))
         assert plain.is_attested is aggregate.is_attested
-    rr = aggregate_from_randomised_response([5, 5, 5, 5], HistogramLayout(2, 2, 1), epsilon=Fraction(1))
+    rr = aggregate_from_randomized_response([5, 5, 5, 5], HistogramLayout(2, 2, 1), epsilon=Fraction(1))
     assert not rr.is_attested

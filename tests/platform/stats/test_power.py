@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 HALVES = (0.5, 0.5)
 
 
-def under_randomised_response(rate: float, bins: int, epsilon: Fraction) -> PowerModel:
+def under_randomized_response(rate: float, bins: int, epsilon: Fraction) -> PowerModel:
     """Return the plan of two equal arms with `rate` of successes."""
-    return PowerModel(share_model(rate, bins=bins), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon)
+    return PowerModel(share_model(rate, bins=bins), HALVES, Mechanism.RANDOMIZED_RESPONSE, epsilon)
 
 
 def test_standard_error_without_noise_is_the_textbook_one() -> None:
     """At the largest epsilon two arms of 5 000 differ by sqrt(2 p (1 - p) / 5 000)."""
-    error = under_randomised_response(0.8, 1, Fraction(16)).standard_error(10_000)
+    error = under_randomized_response(0.8, 1, Fraction(16)).standard_error(10_000)
     assert error == pytest.approx(math.sqrt(2 * 0.8 * 0.2 / 5_000), rel=1e-3)
 
 
@@ -38,7 +38,7 @@ def test_standard_error_equals_a_value_by_hand() -> None:
     s^2 = (4 / 6 + 1 / 3) * 9 = 9 and the standard error 3 / sqrt(600) = 0.122474.
     """
     epsilon = Fraction(math.log(3)).limit_denominator(10**9)
-    assert under_randomised_response(0.5, 1, epsilon).standard_error(600) == pytest.approx(0.122474, rel=1e-5)
+    assert under_randomized_response(0.5, 1, epsilon).standard_error(600) == pytest.approx(0.122474, rel=1e-5)
 
 
 def test_standard_error_equals_that_of_a_comparison_of_expected_counts(fleet: "type[Fleet]") -> None:
@@ -48,12 +48,12 @@ def test_standard_error_equals_that_of_a_comparison_of_expected_counts(fleet: "t
             for bins in (1, 2, 4):
                 world = fleet((rate, rate), latencies=(1.0 / bins,) * bins, epsilon=epsilon)
                 devices = 10**8
-                aggregate = world.aggregate(np.rint(world.told_probabilities() * devices).astype(np.int64))
+                aggregate = world.aggregate(np.rint(world.response_probabilities() * devices).astype(np.int64))
                 for windows in (1, 5):
                     (difference,) = compare(
                         aggregate, bin_values_ms=world.bin_values_ms, reports_per_device=windows
                     ).differences
-                    planned = under_randomised_response(rate, bins, epsilon).standard_error(devices / windows, windows)
+                    planned = under_randomized_response(rate, bins, epsilon).standard_error(devices / windows, windows)
                     assert difference.standard_error == pytest.approx(planned, rel=1e-4)
 
 
@@ -82,15 +82,15 @@ def test_more_noise_more_arms_and_smaller_effects_need_more_devices() -> None:
             (Mechanism.EXACT, Fraction(1)),
             (Mechanism.TWO_AGGREGATORS, Fraction(1)),
             (Mechanism.TWO_AGGREGATORS, Fraction(1, 10)),
-            (Mechanism.RANDOMISED_RESPONSE, Fraction(2)),
-            (Mechanism.RANDOMISED_RESPONSE, Fraction(1)),
+            (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
+            (Mechanism.RANDOMIZED_RESPONSE, Fraction(1)),
         )
     ]
     known = [need for need in needs if need is not None]
     assert len(known) == 5
     assert known == sorted(known)
-    private = PowerModel(share_model(0.5, bins=4), HALVES, Mechanism.RANDOMISED_RESPONSE, Fraction(1))
-    three = PowerModel(share_model(0.5, bins=4), (0.5, 0.25, 0.25), Mechanism.RANDOMISED_RESPONSE, Fraction(1))
+    private = PowerModel(share_model(0.5, bins=4), HALVES, Mechanism.RANDOMIZED_RESPONSE, Fraction(1))
+    three = PowerModel(share_model(0.5, bins=4), (0.5, 0.25, 0.25), Mechanism.RANDOMIZED_RESPONSE, Fraction(1))
     assert (private.devices_needed(0.02) or 0) < (private.devices_needed(0.01) or 0)
     assert (private.devices_needed(0.02) or 0) < (three.devices_needed(0.02) or 0)
     needed = private.windows_needed(0.02, 150_000, most=60)

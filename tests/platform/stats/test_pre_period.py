@@ -17,11 +17,11 @@ from alcove.platform.stats import (
     Primary,
     PrimaryKind,
     aggregate_from_noised_histogram,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     cuped_error_ratio,
     split_pre_period,
 )
-from alcove.platform.stats.aggregate import FloatArray, regrouped
+from alcove.platform.stats.aggregate import FloatArray, regroup
 from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
@@ -48,7 +48,7 @@ def arms_of(*, unknown: float = 0.2, gain: float = 0.05, correlation: float = 0.
     return np.stack([table, table + np.stack([-moved, moved], axis=1)]) / 2.0
 
 
-def drawn(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Mechanism) -> Aggregate:
+def draw(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Mechanism) -> Aggregate:
     """Return what so many devices' reports estimate, [arms, outcomes, pre bins]."""
     shape = (2, 2, PRE_BINS)
     cells = rng.multinomial(devices, arms.transpose(0, 2, 1).ravel())
@@ -60,11 +60,13 @@ def drawn(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: M
     response = RandomizedResponse(cells.size, Fraction(2))
     answers = np.full((cells.size, cells.size), float(response.other_probability))
     np.fill_diagonal(answers, float(response.keep_probability))
-    told = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 2, 1, PRE_BINS), epsilon=Fraction(2))
+    randomized = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
+    return aggregate_from_randomized_response(
+        randomized.tolist(), HistogramLayout(2, 2, 1, PRE_BINS), epsilon=Fraction(2)
+    )
 
 
-def corrected(aggregate: Aggregate) -> tuple[Difference, Difference]:
+def correct(aggregate: Aggregate) -> tuple[Difference, Difference]:
     """Return the difference of two arms at a fixed sample, after and before the correction."""
     plain, pre_period = split_pre_period(aggregate, EDGES)
     shares = plain.estimates[:, 1, 0] / plain.estimates.sum(axis=(1, 2))
@@ -84,7 +86,7 @@ def test_cells_are_regrouped_by_one_linear_map() -> None:
     aggregate = Aggregate(rng.normal(size=(2, 3, 4)), root @ root.T, 100)
     targets = rng.integers(0, 8, size=24)
     matrix = (targets[None, :] == np.arange(8)[:, None]).astype(float)
-    found = regrouped(aggregate, targets, (2, 2, 2))
+    found = regroup(aggregate, targets, (2, 2, 2))
     assert found.reports == 100
     np.testing.assert_allclose(found.estimates.ravel(), matrix @ aggregate.estimates.ravel())
     np.testing.assert_allclose(found.noise_covariance, matrix @ aggregate.noise_covariance @ matrix.T)
@@ -98,7 +100,7 @@ def test_a_map_to_cells_that_are_not_there_is_refused(targets: list[int]) -> Non
     """Nothing is lost silently."""
     aggregate = Aggregate(np.ones((2, 3, 4)), np.zeros((24, 24)), 24)
     with pytest.raises(AggregateError, match="targets"):
-        regrouped(aggregate, np.array(targets), (2, 2, 2))
+        regroup(aggregate, np.array(targets), (2, 2, 2))
 
 
 def test_split_gives_what_there_was_without_and_the_joint_histogram() -> None:
@@ -213,7 +215,7 @@ def test_unknown_devices_stand_at_the_mean_and_move_nothing() -> None:
 def test_correction_is_unbiased_and_its_error_is_true(mechanism: Mechanism) -> None:
     """Over fleets the mean is the truth, the spread is the error that was stated, and never above the plain one."""
     rng = np.random.default_rng(3)
-    found = [corrected(drawn(rng, arms_of(), 20_000, mechanism)) for _ in range(150)]
+    found = [correct(draw(rng, arms_of(), 20_000, mechanism)) for _ in range(150)]
     values = np.array([after.value for after, _ in found], dtype=float)
     stated = float(np.mean([after.standard_error or 0.0 for after, _ in found]))
     spread = float(values.std())
@@ -222,7 +224,7 @@ def test_correction_is_unbiased_and_its_error_is_true(mechanism: Mechanism) -> N
     for after, before in found:
         assert (after.standard_error or 0.0) <= (before.standard_error or 0.0) * 1.02
     plain = float(np.std([before.value or 0.0 for _, before in found]))
-    if mechanism is not Mechanism.RANDOMISED_RESPONSE:
+    if mechanism is not Mechanism.RANDOMIZED_RESPONSE:
         assert spread < 0.95 * plain
 
 
@@ -232,7 +234,7 @@ def test_history_that_the_treatment_moved_would_bias_the_correction() -> None:
     moved = arms.copy()
     moved[1] = np.vstack([np.zeros((2, 2)), arms[1][1:2] + arms[1][2:3], arms[1][3:]])
     rng = np.random.default_rng(4)
-    values = [corrected(drawn(rng, moved / moved.sum(), 20_000, Mechanism.EXACT))[0].value for _ in range(20)]
+    values = [correct(draw(rng, moved / moved.sum(), 20_000, Mechanism.EXACT))[0].value for _ in range(20)]
     assert abs(float(np.mean(np.array(values, dtype=float))) - 0.05) > 0.03
 
 
@@ -244,11 +246,11 @@ def test_95_percent_intervals_cover_95_percent(mechanism: Mechanism, devices: in
     rng = np.random.default_rng(5)
     runs, covered, read = 1_000, 0, 0
     for _ in range(runs):
-        aggregate = drawn(rng, arms_of(correlation=correlation), devices, mechanism)
+        aggregate = draw(rng, arms_of(correlation=correlation), devices, mechanism)
         sizes = aggregate.estimates.sum(axis=(1, 2))
         if sizes.min() < 0.2 * devices:  # `compare` says nothing where the noise hides an arm
             continue
-        after, _ = corrected(aggregate)
+        after, _ = correct(aggregate)
         read += 1
         covered += abs((after.value or 0.0) - 0.05) <= Z * (after.standard_error or 0.0)
     assert read > 0.9 * runs
@@ -260,7 +262,7 @@ def test_gain_that_is_forecast_is_what_fleets_show(mechanism: Mechanism) -> None
     """The forecast ratio of errors is that of the spreads over fleets with and without the earlier share."""
     rng = np.random.default_rng(6)
     arms = arms_of(unknown=0.0, gain=0.0)
-    found = [corrected(drawn(rng, arms, 20_000, mechanism))[0] for _ in range(60)]
+    found = [correct(draw(rng, arms, 20_000, mechanism))[0] for _ in range(60)]
     stated = float(np.mean([after.standard_error or 0.0 for after in found]))
     without = 2.0 * math.sqrt(0.24 / 20_000)
     forecast = cuped_error_ratio(
@@ -285,9 +287,9 @@ def test_forecast_says_where_it_pays() -> None:
 
     assert ratio(Mechanism.EXACT, 1, 1_000) < 0.85
     assert ratio(Mechanism.TWO_AGGREGATORS, 1, 300) > 1.0 > ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000)
-    told = [ratio(Mechanism.RANDOMISED_RESPONSE, 2, devices) for devices in (1_000, 10**8)]
-    assert told[0] == pytest.approx(told[1])
-    assert told[0] > 1.5
+    randomized = [ratio(Mechanism.RANDOMIZED_RESPONSE, 2, devices) for devices in (1_000, 10**8)]
+    assert randomized[0] == pytest.approx(randomized[1])
+    assert randomized[0] > 1.5
     more = ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000, outcomes=4, latency_bins=4)
     assert more > ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000)
 

@@ -16,11 +16,11 @@ from alcove.platform.stats import (
     Primary,
     PrimaryKind,
     ReasonCode,
-    aggregate_from_randomised_response,
+    aggregate_from_randomized_response,
     ratio_model,
     share_model,
 )
-from alcove.platform.stats.multiplicity import adjusted
+from alcove.platform.stats.multiplicity import adjust_p_values
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout, Outcome
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def test_the_arm_with_fewer_errors_wins_where_less_is_better(exact: Exact) -> No
         assert "error + fallback" in found.decision.reason
 
 
-def test_ratio_intervals_cover_the_truth_under_randomised_response() -> None:
+def test_ratio_intervals_cover_the_truth_under_randomized_response() -> None:
     """400 draws of four outcomes: scores have a spread of one, and the always-valid interval covers nearly always."""
     rng = np.random.default_rng(20_270_501)
     cells = np.array([[0.15, 0.25, 0.05, 0.05], [0.1, 0.3, 0.07, 0.03]])
@@ -68,8 +68,8 @@ def test_ratio_intervals_cover_the_truth_under_randomised_response() -> None:
     mechanism = RandomizedResponse(8, Fraction(2))
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     scores, covered = [], 0
-    for told in rng.multinomial(40_000, other + (keep - other) * cells.ravel(), size=400):
-        aggregate = aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 4, 1), epsilon=Fraction(2))
+    for counts in rng.multinomial(40_000, other + (keep - other) * cells.ravel(), size=400):
+        aggregate = aggregate_from_randomized_response(counts.tolist(), HistogramLayout(2, 4, 1), epsilon=Fraction(2))
         (pair,) = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=40_000).primary_pairs
         assert pair.value is not None
         assert pair.standard_error is not None
@@ -90,7 +90,7 @@ def test_a_planned_ratio_is_found_as_often_as_planned() -> None:
             0.5, numerator=(1,), denominator=(0, 1), outcomes=4, bins=1, denominator_share=denominator_share
         )
 
-    model = PowerModel(metric(share), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon)
+    model = PowerModel(metric(share), HALVES, Mechanism.RANDOMIZED_RESPONSE, epsilon)
     devices = model.devices_needed(effect)
     assert devices is not None
     cells = np.array([
@@ -100,12 +100,12 @@ def test_a_planned_ratio_is_found_as_often_as_planned() -> None:
     mechanism = RandomizedResponse(8, epsilon)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     won = 0
-    for told in rng.multinomial(devices, other + (keep - other) * cells.ravel(), size=300):
-        aggregate = aggregate_from_randomised_response(told.tolist(), HistogramLayout(2, 4, 1), epsilon=epsilon)
+    for counts in rng.multinomial(devices, other + (keep - other) * cells.ravel(), size=300):
+        aggregate = aggregate_from_randomized_response(counts.tolist(), HistogramLayout(2, 4, 1), epsilon=epsilon)
         found = compare(aggregate, bin_values_ms=(1.0,), primary=PER_ANSWER, planned_reports=devices, minimum_cohort=0)
         won += found.decision.winner == 1
     assert 0.73 < won / 300 < 0.87
-    everybody = PowerModel(metric(1.0), HALVES, Mechanism.RANDOMISED_RESPONSE, epsilon).devices_needed(effect)
+    everybody = PowerModel(metric(1.0), HALVES, Mechanism.RANDOMIZED_RESPONSE, epsilon).devices_needed(effect)
     assert everybody is not None
     assert everybody < devices
 
@@ -173,7 +173,7 @@ def test_bonferronis_p_values_are_below_alpha_where_the_intervals_exclude_zero(f
     rng = np.random.default_rng(20_270_503)
     world = fleet((0.5, 0.6, 0.75), latencies=(1.0,), epsilon=Fraction(2))
     decided = dict.fromkeys(Correction, 0)
-    for counts in world.told(rng, 8_000, 60):
+    for counts in world.randomize(rng, 8_000, 60):
         found = {
             kind: compare(world.aggregate(counts), bin_values_ms=(1.0,), correction=kind, minimum_cohort=0)
             for kind in Correction
@@ -195,8 +195,8 @@ def test_holm_holds_and_says_why_where_a_pair_is_unknown_or_unsure(exact: Exact)
     alike = compare(exact(np.full((2, 2, 1), 2000)), bin_values_ms=(1.0,), correction=Correction.HOLM)
     assert alike.decision.code is ReasonCode.NOT_SIGNIFICANT
     assert "p-value" in alike.decision.reason
-    assert adjusted((0.01, None, 0.02), Correction.HOLM) == pytest.approx((0.03, None, 0.04))
-    assert adjusted((0.01, None, 0.02), Correction.BONFERRONI) == pytest.approx((0.03, None, 0.06))
+    assert adjust_p_values((0.01, None, 0.02), Correction.HOLM) == pytest.approx((0.03, None, 0.04))
+    assert adjust_p_values((0.01, None, 0.02), Correction.BONFERRONI) == pytest.approx((0.03, None, 0.06))
     quantile = Primary(PrimaryKind.LATENCY_QUANTILE, 0.5)
     with pytest.raises(ArgumentError, match="correction"):
         compare(

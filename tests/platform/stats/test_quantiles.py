@@ -10,7 +10,7 @@ from alcove.platform.stats import (
     GuardKind,
     GuardMetric,
     Guardrail,
-    examine,
+    evaluate_guardrail,
     quantile_difference,
 )
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram, cell_variance, draw_noise
@@ -54,7 +54,7 @@ def test_equal_latencies_are_rarely_harmful_at_any_of_30_looks_and_slower_ones_a
     def harmful(medians_ms: tuple[float, float], runs: int) -> int:
         return sum(
             any(
-                examine(
+                evaluate_guardrail(
                     look, guardrail, control=0, treatment=1, alpha=0.05, planned_reports=5_000, edges_ms=EDGES_MS
                 ).kind
                 is GuardKind.HARMFUL

@@ -11,7 +11,7 @@ from alcove.platform.services.catalog.aliases import approve, move_alias
 from alcove.platform.services.catalog.rules import set_rules
 from alcove.platform.services.catalog.states import move
 from alcove.platform.store import Store
-from alcove.platform.store.catalog import listed, open_proposals, state_moves
+from alcove.platform.store.catalog import list_versions, open_proposals, state_moves
 from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, get_version, version_of, versions_query
@@ -58,7 +58,7 @@ async def test_what_is_current_is_the_last_of_what_happened(store: Store, seed: 
             steps = await state_moves(session, record)
             assert record.state == (steps[-1].to_state if steps else "registered")
             assert all(before.to_state == after.from_state for before, after in itertools.pairwise(steps))
-        for item_listed in await listed(session, records):
+        for item_listed in await list_versions(session, records):
             pointing = sorted(name for name, end in ends.items() if end == item_listed.record.version)
             assert list(item_listed.aliases) == pointing
 

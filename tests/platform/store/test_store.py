@@ -96,7 +96,7 @@ async def test_audit_and_versions_only_grow(store: Store, table: str, statement:
         truncate = f"TRUNCATE {table} CASCADE"
     else:
         replace = f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
-        truncate = f"DELETE FROM {table} WHERE 1"  # what SQLite optimises to a truncation
+        truncate = f"DELETE FROM {table} WHERE 1"  # what SQLite optimizes to a truncation
     async with store.write() as session:
         await write_audit(session, at_s=1, principal="p", action="a", subject="s", details={})
         await add_version(
@@ -350,6 +350,6 @@ async def test_no_error_about_a_database_tells_its_password(postgres: PostgresSe
     ):
         with pytest.raises(StoreUnavailableError) as caught:
             await Store.open(url)
-        told = "".join(traceback.format_exception(caught.value))
-        assert secret not in told.replace(repr(url), ""), url
+        trace = "".join(traceback.format_exception(caught.value))
+        assert secret not in trace.replace(repr(url), ""), url
         assert status_of(caught.value) is grpc.StatusCode.UNAVAILABLE

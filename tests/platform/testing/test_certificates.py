@@ -74,7 +74,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 
 
 @pytest.fixture(scope="module")
-def serving(guarded: ServerWorld, secure: Path, listed: Path) -> Iterator[Served]:
+def mtls_server(guarded: ServerWorld, secure: Path, listed: Path) -> Iterator[Served]:
     """A server process with TLS and client certificates."""
     tls = ("--tls-certificate", f"{secure}/server.pem", "--tls-key", f"{secure}/server.key")
     mtls = ("--client-ca", f"{secure}/ca.pem", "--client-certificates", str(listed), "--mtls-port", "0")
@@ -87,14 +87,14 @@ Connect = Callable[..., PlatformClient]
 
 
 @pytest.fixture
-def connect(serving: Served, authority: Authority) -> Iterator[Connect]:
+def connect(mtls_server: Served, authority: Authority) -> Iterator[Connect]:
     """Makes clients of the port for certificates; closes them."""
     with ExitStack() as stack:
 
         def make(pair: Pair | None, token: str = "", address: str | None = None) -> PlatformClient:
             shown = None if pair is None else (pair.key, pair.certificate)
             client = PlatformClient(
-                address or serving.mtls_address or "",
+                address or mtls_server.mtls_address or "",
                 token,
                 tls_root=authority.certificate,
                 certificate=shown,
@@ -147,15 +147,15 @@ def test_a_certificate_of_another_authority_gets_no_connection(connect: Connect,
 
 
 def test_a_token_counts_on_both_ports(
-    connect: Connect, authority: Authority, guarded: ServerWorld, serving: Served
+    connect: Connect, authority: Authority, guarded: ServerWorld, mtls_server: Served
 ) -> None:
     """On the tokens' port no certificate is asked for; on the other a token says more than the certificate."""
-    assert may(connect(None, guarded.token("reader"), serving.grpc_address)) == "reader"
+    assert may(connect(None, guarded.token("reader"), mtls_server.grpc_address)) == "reader"
     assert may(connect(authority.client(*NAMES["operator"]), guarded.token("reader"))) == "reader"
     with pytest.raises(UnauthenticatedError, match="malformed token"):
         connect(authority.client(*NAMES["operator"]), "alc_wrong").rollouts()
     with pytest.raises(UnauthenticatedError, match="no token"):
-        connect(authority.client(*NAMES["operator"]), "", serving.grpc_address).rollouts()
+        connect(authority.client(*NAMES["operator"]), "", mtls_server.grpc_address).rollouts()
 
 
 def test_a_name_taken_from_the_list_is_refused_without_a_restart(
@@ -219,15 +219,15 @@ def test_client_certificates_need_tls_and_a_list(tmp_path: Path, given: dict[str
 
 
 def test_an_operator_of_a_team_operates_its_features_alone(
-    connect: Connect, authority: Authority, guarded: ServerWorld, serving: Served
+    connect: Connect, authority: Authority, guarded: ServerWorld, mtls_server: Served
 ) -> None:
     """Rollouts, experiments and rules of the own team's features pass; those of others and of all are refused."""
     ours = connect(authority.client(*NAMES["operator:text"]))
     everyone = connect(authority.client(*NAMES["operator"]))
     guarded.publish(connect(authority.client(*NAMES["team:text"])), "text_00", "2.0.0")
-    guarded.publish(connect(None, guarded.token("team:speech"), serving.grpc_address), "speech_00", "1.0.0")
+    guarded.publish(connect(None, guarded.token("team:speech"), mtls_server.grpc_address), "speech_00", "1.0.0")
     own = ours.create_rollout("app", "text_00", "2.0.0")
-    assert ours.advance_rollout(own.rollout_id, 10_000, override_reason="first").share_permyriad == 10_000
+    assert ours.advance_rollout(own.rollout_id, 10_000, override_reason="first").share_basis_points == 10_000
     theirs = everyone.create_rollout("app", "speech_00", "1.0.0")
     with pytest.raises(PermissionDeniedError, match="speech_00"):
         ours.create_rollout("app", "speech_00", "1.0.0")

@@ -24,10 +24,10 @@ from alcove.runtime.profile.work import work_of
 if TYPE_CHECKING:
     from alcove.runtime.profile import Profile
 
-__all__ = ["anatomy_of"]
+__all__ = ["summarize_program"]
 
 
-def anatomy_of(path: Path, profile: "Profile | None" = None) -> dict[str, Any]:
+def summarize_program(path: Path, profile: "Profile | None" = None) -> dict[str, Any]:
     """Return what the program at `path` is.
 
     Args:
@@ -151,7 +151,7 @@ def _ops(spec: ProgramSpec) -> list[dict[str, Any]]:
     return found
 
 
-def _typed(tensor: TensorSpec) -> dict[str, Any]:
+def _describe_tensor(tensor: TensorSpec) -> dict[str, Any]:
     return {"name": tensor.name, "dtype": tensor.dtype.name.lower(), "shape": list(tensor.shape)}
 
 
@@ -162,7 +162,7 @@ def _weights(spec: ProgramSpec) -> list[dict[str, Any]]:
         for index in op.inputs:
             readers.setdefault(index, []).append(at)
     constants = [
-        _typed(tensor)
+        _describe_tensor(tensor)
         | {"size_bytes": len(tensor.data), "layout": tensor.layout.name.lower(), "ops": readers.get(at, [])}
         for at, tensor in enumerate(spec.tensors)
         if tensor.storage is Storage.CONSTANT
@@ -174,7 +174,7 @@ def _plan(spec: ProgramSpec) -> list[dict[str, Any]]:
     """Return every tensor of the arena with its bytes and its life; steps are operators, -1 is before the first."""
     lives = compute_live_ranges(spec)
     return [
-        _typed(spec.tensors[index])
+        _describe_tensor(spec.tensors[index])
         | {
             "tensor": index,
             "offset": spec.tensors[index].offset,

@@ -1,4 +1,4 @@
-"""Defines what an examination of a program gave, as processes hand it to each other."""
+"""Defines the report of a program's checks, as processes hand it to each other."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -7,14 +7,14 @@ from typing import Any, Self, TypeVar
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.program_validation import Parity, ProgramSummary, ProgramValidator
 
-__all__ = ["Examined"]
+__all__ = ["ProgramReport"]
 
 _Figure = TypeVar("_Figure")
 
 
 @dataclass(frozen=True)
-class Examined:
-    """What an examination of one program gave; a text in the place of a figure says why there is none.
+class ProgramReport:
+    """Results of the checks of one program; a text in the place of a figure says why there is none.
 
     Attributes:
         parity: what the certificate's samples gave.
@@ -27,7 +27,7 @@ class Examined:
     latency_ms: float | str
 
     @classmethod
-    def by(cls, examiner: ProgramValidator, variant: str, program: bytes) -> Self:
+    def by(cls, validator: ProgramValidator, variant: str, program: bytes) -> Self:
         """Return what an examiner says of a program."""
 
         def figure(ask: Callable[[str, bytes], _Figure]) -> _Figure | str:
@@ -36,17 +36,17 @@ class Examined:
             except ProgramRefusedError as error:
                 return error.reason
 
-        return cls(figure(examiner.parity), figure(examiner.anatomy), figure(examiner.latency_ms))
+        return cls(figure(validator.parity), figure(validator.anatomy), figure(validator.latency_ms))
 
     @classmethod
-    def refused(cls, reason: str) -> Self:
+    def of_refusal(cls, reason: str) -> Self:
         """Return what is said of a program that could not be examined."""
         return cls(reason, reason, reason)
 
     @classmethod
-    def from_json(cls, told: Any) -> Self:
+    def from_json(cls, fields: Any) -> Self:
         """Return what another process said; KeyError, TypeError or ValueError where it is nonsense."""
-        parity, anatomy, latency = (told[name] for name in ("parity", "anatomy", "latency_ms"))
+        parity, anatomy, latency = (fields[name] for name in ("parity", "anatomy", "latency_ms"))
         return cls(
             parity if isinstance(parity, str) else Parity(**parity),
             anatomy if isinstance(anatomy, str) else ProgramSummary(**anatomy),

@@ -23,7 +23,7 @@ CALLERS_KEPT: Final = 10_000  # callers in memory; they are authenticated, so th
 
 @dataclass
 class _Held:
-    """What one caller holds now."""
+    """Calls and streams that one caller holds now."""
 
     rate: RateLimit
     calls: int = 0

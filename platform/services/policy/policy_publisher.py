@@ -7,16 +7,16 @@ from typing import Protocol
 import structlog
 from alcove.platform.core.tracing import span
 from alcove.platform.store import Store
-from alcove.platform.store.publications import Publication, mark_published, unpublished
+from alcove.platform.store.publications import Publication, list_unpublished, mark_published
 from alcove.registry.errors import RegistryError
 
-__all__ = ["Publisher", "SignedTree"]
+__all__ = ["PolicyPublisher", "PolicyRepository"]
 
 _log = structlog.get_logger()
 
 
-class SignedTree(Protocol):
-    """What publishing needs of `alcove.registry.repository.Repository`; every call may be repeated."""
+class PolicyRepository(Protocol):
+    """The part of `alcove.registry.repository.Repository` that publishing uses; every call may be repeated."""
 
     def publish_policy(self, app: str, policy_bytes: bytes) -> bool:
         """Sign and publish a policy document; False if it is published already."""
@@ -27,19 +27,21 @@ class SignedTree(Protocol):
         ...
 
 
-class Publisher:
+class PolicyPublisher:
     """Publishes what was decided, in order, one at a time.
 
     Args:
         store: where decisions are kept.
         tree: where devices read them; called in a worker thread.
-        tree_lock: held while the tree changes; shared with everything else that changes it.
+        repository_lock: held while the tree changes; shared with everything else that changes it.
     """
 
-    def __init__(self, store: Store, tree: SignedTree, tree_lock: AbstractAsyncContextManager[None]) -> None:
+    def __init__(
+        self, store: Store, tree: PolicyRepository, repository_lock: AbstractAsyncContextManager[None]
+    ) -> None:
         self._store = store
         self._tree = tree
-        self._lock = tree_lock
+        self._lock = repository_lock
 
     async def flush(self) -> dict[tuple[str, str], RegistryError]:
         """Publish all that the tree is missing; return what could not be, by kind and app, and why.
@@ -49,11 +51,11 @@ class Publisher:
         """
         failures: dict[tuple[str, str], RegistryError] = {}
         async with self._store.read() as session:
-            if not await unpublished(session):
+            if not await list_unpublished(session):
                 return failures  # the rule: most changes decide nothing, and the lock may be another server's
         async with self._lock:
             async with self._store.read() as session:
-                waiting = await unpublished(session)
+                waiting = await list_unpublished(session)
             newest = {(item.kind, item.app): item for item in waiting}
             for item in newest.values():
                 try:

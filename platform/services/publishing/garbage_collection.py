@@ -16,14 +16,14 @@ from alcove.registry.garbage_collection import GRACE_MIN_S, find_garbage, remove
 from alcove.registry.manifest import Manifest
 from alcove.registry.repository import Repository
 
-__all__ = ["Collected", "collect"]
+__all__ = ["CollectionResult", "collect_garbage"]
 
 BATCH = 64  # blobs removed under one hold of the lock, so that a halt waits for no more
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What a collection did.
+class CollectionResult:
+    """The result of a garbage collection.
 
     Attributes:
         removed: blobs that are gone, or would be.
@@ -39,7 +39,7 @@ class Collected:
         return sum(blob.size_bytes for blob in self.removed)
 
 
-async def collect(
+async def collect_garbage(
     store: Store | None,
     tree: Repository,
     lock: AbstractAsyncContextManager[None],
@@ -47,7 +47,7 @@ async def collect(
     now_s: int,
     grace_s: int,
     is_dry: bool = False,
-) -> Collected:
+) -> CollectionResult:
     """Remove the blobs that neither tree nor rows name.
 
     Args:
@@ -69,13 +69,13 @@ async def collect(
     also: set[str] = set() if store is None else await _named_by_rows(store)
     garbage = await asyncio.to_thread(find_garbage, tree, before_s=before_s, also_named=also)
     if is_dry:
-        return Collected(tuple(garbage), 0)
+        return CollectionResult(tuple(garbage), 0)
     removed: list[StoredBlob] = []
     for start in range(0, len(garbage), BATCH):
         async with lock:
             batch = garbage[start : start + BATCH]
             removed += await asyncio.to_thread(remove_garbage, tree, batch, before_s=before_s)
-    return Collected(tuple(removed), await asyncio.to_thread(tree.blobs.remove_remains, before_s))
+    return CollectionResult(tuple(removed), await asyncio.to_thread(tree.blobs.remove_remains, before_s))
 
 
 async def _named_by_rows(store: Store) -> set[str]:

@@ -1,4 +1,4 @@
-"""The steps of the demo, in order; each either holds or raises `DemoError`.
+"""Runs the steps of the demo in order; each succeeds or raises `DemoError`.
 
     serve ─▶ publish ─▶ experiment ─▶ devices ─▶ decide ─▶ ramp ─▶ guard ─▶ tamper
 
@@ -15,13 +15,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.demo.actors import load_sentences
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
-from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
-from alcove.platform.cli.demo.guarded import run_guarded
-from alcove.platform.cli.demo.people import load_sentences
-from alcove.platform.cli.demo.reporting import send_reports
-from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
-from alcove.platform.cli.demo.world import (
+from alcove.platform.cli.demo.environment import (
     APP,
     FEATURE,
     DemoError,
@@ -31,6 +27,10 @@ from alcove.platform.cli.demo.world import (
     flip_byte,
     prepare,
 )
+from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
+from alcove.platform.cli.demo.guarded import run_guarded
+from alcove.platform.cli.demo.reporting import send_reports
+from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from alcove.platform.cli.demo.screen import Screen
+    from alcove.platform.cli.demo.display import Display
     from alcove.platform.client import PlatformClient
     from alcove.platform.client.experiment_models import ArmResult, Estimate, Experiment, ExperimentReport
     from alcove.platform.client.models import Version
@@ -72,7 +72,7 @@ NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What may be chosen.
+    """Settings of a run.
 
     Attributes:
         folder: empty; holds all that the demo writes.
@@ -91,12 +91,12 @@ class DemoSettings:
     seed: int = 20_000
 
 
-class Story:
+class Scenario:
     """One run of the demo."""
 
-    def __init__(self, settings: DemoSettings, screen: Screen) -> None:
+    def __init__(self, settings: DemoSettings, display: Display) -> None:
         self._settings = settings
-        self._screen = screen
+        self._display = display
         self._places = Places(settings.folder)
         self.result = DemoResult(devices=settings.devices, fleet=settings.fleet, epsilon=float(EPSILON))
 
@@ -112,7 +112,7 @@ class Story:
             raise DemoError("the demo exports torch modules: pip install 'alcove[export]'")
         try:
             tokens = prepare(self._places)
-            with self._screen.step("serve"), Server(self._places) as server:
+            with self._display.step("serve"), Server(self._places) as server:
                 self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}")
                 with server.client(tokens.team) as team, server.client(tokens.operator) as operator:
                     self._publish(team)
@@ -142,7 +142,7 @@ class Story:
     # 2: register, certify, sign, publish
 
     def _publish(self, team: PlatformClient) -> None:
-        with self._screen.step("publish"):
+        with self._display.step("publish"):
             lines = []
             for release in releases(is_swapped=self._settings.is_swapped):
                 version = self._push(team, release)
@@ -153,20 +153,20 @@ class Story:
             self._hold("publish", "; ".join(lines))
 
     def _push(self, team: PlatformClient, release: Release, *, certificate_texts: int | None = None) -> Version:
-        self._screen.say(f"exporting and certifying {FEATURE} {release.version}")
+        self._display.say(f"exporting and certifying {FEATURE} {release.version}")
         package = build_package(release, certificate_texts=certificate_texts)
         signer = load_signer(self._places.team_key)
         return push_package(
-            team, package, signer, progress=lambda what: self._screen.say(f"{FEATURE} {release.version}: {what}")
+            team, package, signer, progress=lambda what: self._display.say(f"{FEATURE} {release.version}: {what}")
         )
 
     # 3: the experiment
 
     def _start_experiment(self, operator: PlatformClient) -> Experiment:
-        with self._screen.step("experiment"):
+        with self._display.step("experiment"):
             control, treatment = releases(is_swapped=self._settings.is_swapped)
-            arms = [Arm(name="control", version=control.version, share_permyriad=5_000)]
-            arms.append(Arm(name="treatment", version=treatment.version, share_permyriad=5_000))
+            arms = [Arm(name="control", version=control.version, share_basis_points=5_000)]
+            arms.append(Arm(name="treatment", version=treatment.version, share_basis_points=5_000))
             draft = operator.create_experiment(APP, FEATURE, arms, epsilon=EPSILON, latency_edges_ms=LATENCY_EDGES_MS)
             experiment = operator.start_experiment(draft.experiment_id)
             self.result.cells = len(arms) * 2 * (len(LATENCY_EDGES_MS) + 1)
@@ -180,11 +180,11 @@ class Story:
     # 4: devices
 
     def _use(self, devices: Devices) -> None:
-        with self._screen.step("devices"):
-            self._screen.say(f"{len(devices.all)} devices start, and answer from the baseline before any sync")
+        with self._display.step("devices"):
+            self._display.say(f"{len(devices.all)} devices start, and answer from the baseline before any sync")
             before = devices.ask("read", count=TEXTS_BEFORE_SYNC)
             _expect(all(answer["reason"] == "baseline" for answer in before), "first answers from the baseline", before)
-            self._screen.say("devices sync, verify and assign themselves")
+            self._display.say("devices sync, verify and assign themselves")
             first = devices.ask("sync")
             _expect(all(answer["error"] is None for answer in first), "a first sync without error", first)
             second = devices.ask("sync")
@@ -214,8 +214,8 @@ class Story:
         with Client(APP, self._places.fleet, server.http, self._places.root) as client:
             error = client.sync().error
             _expect(error is None, "the fleet's sync without error", error)
-        policy, models = self._installed(server.http)
-        with self._screen.progress("fleet", count) as advance:
+        policy, models = self._read_installed(server.http)
+        with self._display.progress("fleet", count) as advance:
             return run_fleet(
                 count,
                 policy=policy,
@@ -227,7 +227,7 @@ class Story:
                 may_close=may_close,
             )
 
-    def _installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
+    def _read_installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
         """Return the policy and the programs that the fleet's client verified and installed, those of all arms."""
         slots, files, egress = SlotStore(self._places.fleet, Files()), Files(), Egress(http)
         tree = RepositoryClient(slots.metadata_folder, TufFetcher(egress, http), http, self._places.root.read_bytes())
@@ -246,7 +246,7 @@ class Story:
     def _decide(
         self, devices: Devices, operator: PlatformClient, experiment: Experiment, fleet: FleetResult
     ) -> ExperimentReport:
-        with self._screen.step("decide"):
+        with self._display.step("decide"):
             sent = devices.ask("report")
             _expect(all(answer["sent"] == 1 for answer in sent), "one report from each device", sent)
             report = operator.results(experiment.experiment_id)
@@ -281,7 +281,7 @@ class Story:
     # 6: ramp; 7: a harmful version; 8: refuse what was tampered with
 
     def _ramp(self, devices: Devices, operator: PlatformClient, report: ExperimentReport) -> None:
-        with self._screen.step("ramp"):
+        with self._display.step("ramp"):
             decision = report.results.decision
             arms = report.experiment.arms
             chosen = arms[-1 if decision.winner is None else decision.winner].version
@@ -301,10 +301,10 @@ class Story:
             self._hold("ramp", f"{chosen} is at 100 %; all devices run it without a restart")
 
     def _guard(self, server: Server, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
-        with self._screen.step("guard"):
+        with self._display.step("guard"):
             self._push(team, Release(SPOILED, LARGE, is_spoiled=True), certificate_texts=8)
             guarded = run_guarded(
-                operator, devices, lambda: self._run_fleet(server, may_close=True).devices, self._screen.say
+                operator, devices, lambda: self._run_fleet(server, may_close=True).devices, self._display.say
             )
             is_enough = self._settings.fleet >= ENOUGH_TO_TELL
             _expect(
@@ -321,7 +321,7 @@ class Story:
             self._hold("guard", f"{SPOILED} {how}: {guarded.reason}; every device is back on {self.result.ramped_to}")
 
     def _tamper(self, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
-        self._screen.say(f"publishing {NEXT}, and flipping one byte of its program on the server's disk")
+        self._display.say(f"publishing {NEXT}, and flipping one byte of its program on the server's disk")
         version = self._push(team, Release(NEXT, LARGE), certificate_texts=8)
         offset = flip_byte(self._places.tree / "blobs" / version.variants[0].sha256)
         rollout = operator.create_rollout(APP, FEATURE, NEXT)
@@ -336,7 +336,7 @@ class Story:
 
     def _hold(self, step: str, what: str) -> None:
         self.result.steps[step] = True
-        self._screen.done(step, what)
+        self._display.finish_step(step, what)
 
 
 def _expect(holds: bool, expected: str, seen: object) -> None:

@@ -1,4 +1,4 @@
-"""Who uses the demo's devices: people who write sentences in their language and accept a guess when it is right.
+"""Simulates the people of the demo: they write sentences in their language and accept a guess when it is right.
 
 The sentences are Common Voice's (CC0), committed with the feature.  A person is simulated; everything that reads,
 answers and counts what the person does is the product.

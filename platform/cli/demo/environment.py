@@ -1,4 +1,4 @@
-"""What surrounds the demo's devices: keys and tokens, the server process, the team's pushes, the devices' processes."""
+"""Sets up the demo: keys and tokens, the server process, the team's pushes, the devices' processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Where the demo keeps its things, each party in a folder of its own."""
+    """Folders of the demo, one for each party."""
 
     folder: Path
 

@@ -73,7 +73,7 @@ class Stage:
         """Let the script end at each second storage call from the first on; return what it told."""
         number, feature = ("2.0.0", "text_00") if call == "publish" else ("1.0.0", "text_00")
         package = self.world.package(feature, number)
-        told = {
+        job = {
             "call": call,
             "is_full": is_full,
             "first": first,
@@ -93,7 +93,7 @@ class Stage:
             },
         }
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), json.dumps(told)], capture_output=True, text=True, check=False, timeout=280
+            [sys.executable, str(SCRIPT), json.dumps(job)], capture_output=True, text=True, check=False, timeout=280
         )
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         assert done.returncode == 0, f"{lines[-1:]}\n{done.stderr[-4000:]}"

@@ -59,55 +59,55 @@ def show_explanations(
     names = [feature] if feature else sorted(policy.features)
     if unknown := set(names) - policy.features.keys():
         raise typer.BadParameter(f"the policy of {app!r} has no feature {', '.join(sorted(unknown))}")
-    told = [explain(policy, name, key, attributes=attributes, halted=halt.digests) for name in names]
+    explanations = [explain(policy, name, key, attributes=attributes, halted=halt.digests) for name in names]
     if as_json:
-        print_json([_plain(one, halt, policy.features[one.feature]) for one in told])
+        print_json([_plain(one, halt, policy.features[one.feature]) for one in explanations])
         return
     said = ", ".join(f"{name}={getattr(attributes, name)}" for name in sorted(attributes.values)) or "nothing"
     say(f"policy {policy.serial} of {app}; the device says {said}; secret {key.hex()}")
-    _print(policy, halt, told)
+    _print(policy, halt, explanations)
 
 
-def _print(policy: Policy, halt: Halt, told: list[Explanation]) -> None:
-    for one in told:
+def _print(policy: Policy, halt: Halt, explanations: list[Explanation]) -> None:
+    for one in explanations:
         rows = [[step.subject, step.check, "yes" if step.passed else "no", step.detail] for step in one.steps]
         print_table(["about", "question", "goes_on", "because"], rows, title=f"{one.feature}: {_result(one)}")
         for note in _notes(one, halt, policy.features[one.feature]):
             say(f"  {note}")
-    if not told:
+    if not explanations:
         print_rows([], as_json=False, empty=f"the policy of {policy.app} has no feature")
 
 
-def _result(told: Explanation) -> str:
-    found = told.resolution
+def _result(explanations: Explanation) -> str:
+    found = explanations.resolution
     if found is None:
         return "nothing may run: the device keeps its previous version or the one inside the app"
     side = "" if found.arm is None else f", arm {found.arm}"
     return f"{found.version.version} ({found.reason}{side})"
 
 
-def _notes(told: Explanation, halt: Halt, rules: FeaturePolicy) -> list[str]:
+def _notes(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> list[str]:
     """Return what else decides on a device: a freeze, and what it fetches."""
     notes = []
-    if told.feature in halt.frozen:
+    if explanations.feature in halt.frozen:
         notes.append("frozen: a device that has a version of this feature keeps it")
     parts = [one for one in (*rules.experiments, rules.rollout) if one is not None and one.own_arm]
     notes += [f"own_arm: devices in {one.id} fetch their own arm only, so downloads tell it" for one in parts]
     return notes
 
 
-def _plain(told: Explanation, halt: Halt, rules: FeaturePolicy) -> dict[str, Any]:
-    found = told.resolution
+def _plain(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> dict[str, Any]:
+    found = explanations.resolution
     return {
-        "feature": told.feature,
+        "feature": explanations.feature,
         "version": None if found is None else found.version.version,
         "reason": None if found is None else str(found.reason),
         "arm": None if found is None else found.arm,
         "steps": [
             {"about": step.subject, "question": str(step.check), "goes_on": step.passed, "because": step.detail}
-            for step in told.steps
+            for step in explanations.steps
         ],
-        "notes": _notes(told, halt, rules),
+        "notes": _notes(explanations, halt, rules),
     }
 
 

@@ -3,8 +3,8 @@
 import secrets
 from dataclasses import replace
 
-from alcove.platform.domain.checks import check, check_etag
 from alcove.platform.domain.errors import HoldoutRaisedError, InvalidFieldError
+from alcove.platform.domain.field_validation import validate_etag, validate_field
 from alcove.platform.domain.records import HoldoutRecord, LayerRecord
 from alcove.platform.services.policy.decide import decide_policy
 from alcove.platform.store.experiments import running_experiments
@@ -24,8 +24,8 @@ async def create_layer(uow: UnitOfWork, *, app: str, name: str) -> LayerRecord:
         LayerExistsError: the app has one of this name.
     """
     record = LayerRecord(
-        app=check("app", AppName, app),
-        name=check("name", Identifier, name),
+        app=validate_field("app", AppName, app),
+        name=validate_field("name", Identifier, name),
         salt=secrets.token_hex(16),
         created_at_s=uow.now_s,
     )
@@ -39,10 +39,10 @@ async def create_layer(uow: UnitOfWork, *, app: str, name: str) -> LayerRecord:
 
 def no_holdout(app: str) -> HoldoutRecord:
     """Return what stands for a holdout that was never set."""
-    return HoldoutRecord(app=app, salt="", share_permyriad=0, revision=0, policy_serial=0)
+    return HoldoutRecord(app=app, salt="", share_basis_points=0, revision=0, policy_serial=0)
 
 
-async def set_holdout(uow: UnitOfWork, *, app: str, share_permyriad: int, etag: str) -> HoldoutRecord:
+async def set_holdout(uow: UnitOfWork, *, app: str, share_basis_points: int, etag: str) -> HoldoutRecord:
     """Hold a share of an app's devices out of every experiment, always the same ones.
 
     Raises:
@@ -50,24 +50,24 @@ async def set_holdout(uow: UnitOfWork, *, app: str, share_permyriad: int, etag: 
         StaleEtagError: it was changed since it was read.
         HoldoutRaisedError: it would rise while an experiment runs, which devices would leave.
     """
-    app = check("app", AppName, app)
-    if not 0 <= share_permyriad <= POLICY_BUCKETS:
-        raise InvalidFieldError("share_permyriad", f"0 to {POLICY_BUCKETS}", share_permyriad)
+    app = validate_field("app", AppName, app)
+    if not 0 <= share_basis_points <= POLICY_BUCKETS:
+        raise InvalidFieldError("share_basis_points", f"0 to {POLICY_BUCKETS}", share_basis_points)
     session = uow.session
     before = await find_holdout(session, app) or no_holdout(app)
-    check_etag(etag, before.revision, kind="holdout", name=app)
+    validate_etag(etag, before.revision, kind="holdout", name=app)
     running = await running_experiments(session, app)
-    if running and share_permyriad > before.share_permyriad:
+    if running and share_basis_points > before.share_basis_points:
         raise HoldoutRaisedError(
             app,
-            share_permyriad=share_permyriad,
-            current_permyriad=before.share_permyriad,
+            share_basis_points=share_basis_points,
+            current_basis_points=before.share_basis_points,
             holder=running[0].experiment_id,
         )
     after = replace(
         before,
         salt=before.salt or secrets.token_hex(16),
-        share_permyriad=share_permyriad,
+        share_basis_points=share_basis_points,
         revision=before.revision + 1,
     )
     await save_holdout(session, after)
@@ -77,8 +77,8 @@ async def set_holdout(uow: UnitOfWork, *, app: str, share_permyriad: int, etag: 
         "set holdout",
         app,
         app=app,
-        from_permyriad=before.share_permyriad,
-        to_permyriad=share_permyriad,
+        from_basis_points=before.share_basis_points,
+        to_basis_points=share_basis_points,
         policy_serial=after.policy_serial,
     )
     return after

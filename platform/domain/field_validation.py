@@ -11,7 +11,15 @@ from alcove.platform.domain.errors import InvalidFieldError, StaleEtagError
 from alcove.platform.domain.records import Page
 from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["check", "check_digest", "check_etag", "check_page", "check_reason", "check_request_id", "fields_named"]
+__all__ = [
+    "fields_named",
+    "validate_digest",
+    "validate_etag",
+    "validate_field",
+    "validate_page",
+    "validate_reason",
+    "validate_request_id",
+]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -29,7 +37,7 @@ def fields_named(prefix: str = "") -> Iterator[None]:
     """Turn what pydantic refuses inside the block into an error that names the field, the bound and the value.
 
     Raises:
-        InvalidFieldError: something was refused; the first fault is told.
+        InvalidFieldError: something was refused; the error names the first fault.
     """
     try:
         yield
@@ -40,7 +48,7 @@ def fields_named(prefix: str = "") -> Iterator[None]:
         raise InvalidFieldError(name, fault["msg"].removeprefix("Value error, "), fault["input"]) from None
 
 
-def check(field: str, kind: Any, value: object) -> Any:
+def validate_field(field: str, kind: Any, value: object) -> Any:
     """Return `value` as the annotated type `kind` (such as `AppName`).
 
     Raises:
@@ -50,7 +58,7 @@ def check(field: str, kind: Any, value: object) -> Any:
         return _adapter(kind).validate_python(value)
 
 
-def check_digest(field: str, value: str) -> str:
+def validate_digest(field: str, value: str) -> str:
     """Return `value`, 64 lower-case hexadecimal digits.
 
     Raises:
@@ -61,7 +69,7 @@ def check_digest(field: str, value: str) -> str:
     return value
 
 
-def check_request_id(value: str) -> str:
+def validate_request_id(value: str) -> str:
     """Return `value`, 8 to 64 characters of [A-Za-z0-9_-].
 
     Raises:
@@ -73,7 +81,7 @@ def check_request_id(value: str) -> str:
     return value
 
 
-def check_reason(field: str, value: str) -> str:
+def validate_reason(field: str, value: str) -> str:
     """Return `value` without outer space: 1 to 500 printable characters.
 
     Raises:
@@ -85,7 +93,7 @@ def check_reason(field: str, value: str) -> str:
     return text
 
 
-def check_etag(etag: str, revision: int, *, kind: str, name: str) -> None:
+def validate_etag(etag: str, revision: int, *, kind: str, name: str) -> None:
     """Let a mutation pass whose sender has seen the thing as it is now, or did not ask for that.
 
     Args:
@@ -106,7 +114,7 @@ def check_etag(etag: str, revision: int, *, kind: str, name: str) -> None:
         raise StaleEtagError(kind, name, etag, str(revision))
 
 
-def check_page(page_size: int, page_token: str) -> Page:
+def validate_page(page_size: int, page_token: str) -> Page:
     """Return the part of a list that a request wants; a token is the last sequence number of the page before.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Builds a registry with a past: what everybody really signed, in two states."""
+"""Builds a repository with a history: honest metadata in two states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from alcove.registry._tuf import (
     Metadata,
 )
 from alcove.registry.hostile_trees.case import APP, FEATURE, TOP, Json
-from alcove.registry.min_versions import FIELD as FLOORS
+from alcove.registry.min_versions import FIELD as MIN_VERSIONS
 from alcove.registry.policy.document import Halt, HaltedVersion, VersionRef
 from alcove.registry.testing import RepositoryFixture
 from alcove.runtime.testing_seams import ManualClock
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Past:
-    """What everybody really signed: two states, the older with a lower floor and nothing halted."""
+class History:
+    """Honest metadata of two states, the older with a lower minimum version and nothing halted."""
 
     def __init__(self, folder: Path) -> None:
         self.world = RepositoryFixture(folder / "world", clock=ManualClock())
@@ -82,7 +82,7 @@ class Past:
                 role = path.removesuffix(".json").rpartition("/")[2].rpartition(".")[2]
                 self.signed.setdefault(role, set()).add(Metadata.from_bytes(data).signed_bytes)
         team = self.world.tree.state().roles["team-text"].metadata.signed
-        self.parse_min_versions.append(dict(team.unrecognized_fields.get(FLOORS, {})))
+        self.parse_min_versions.append(dict(team.unrecognized_fields.get(MIN_VERSIONS, {})))
 
 
 def current_files(files: Mapping[str, bytes | None]) -> dict[str, str]:

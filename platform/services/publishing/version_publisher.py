@@ -94,7 +94,7 @@ class VersionPublisher:
         Raises:
             RegistryError: the tree is damaged.
         """
-        published = await asyncio.to_thread(self._published)
+        published = await asyncio.to_thread(self._list_published)
         added = 0
         async with self.store.write() as session:
             uow = UnitOfWork(session, RECONCILED, self.clock.now_s())
@@ -135,5 +135,5 @@ class VersionPublisher:
         """Return the model card, as far as it is text."""
         return self.tree.blobs.get(manifest.card.sha256).decode("utf-8", "replace")
 
-    def _published(self) -> list[Manifest]:
+    def _list_published(self) -> list[Manifest]:
         return list(self.tree.manifests())

@@ -1,6 +1,6 @@
-"""Runs the server with pretended programs: the real server, but for what reads programs.
+"""Runs the server with pretended programs: the real server, except what reads programs.
 
-`python -m alcove.platform.testing.pretend_server [--note-opened FILE] [--as-uid UID] …the server's options…`
+`python -m alcove.platform.testing.fake_server [--note-opened FILE] [--as-uid UID] …the server's options…`
 
 With `--note-opened` the path of each file that Python opens is written to a file.
 

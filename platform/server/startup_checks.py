@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from alcove.platform.domain.errors import DataFolderBusyError, KeyWithinReachError, OnlineKeyError, TreeMissingError
+from alcove.platform.domain.errors import (
+    DataFolderBusyError,
+    KeyWithinReachError,
+    OnlineKeyError,
+    RepositoryMissingError,
+)
 from alcove.platform.server.key_search import holds_private_key
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.publishing.uploads import UPLOAD
@@ -22,7 +27,7 @@ from alcove.registry.repository import Repository
 from alcove.registry.rules import delegations, key_material
 from alcove.registry.trust import TrustedState, online_trust
 
-__all__ = ["check_keys", "hold_data_folder", "load_keys", "refuse_foreign_keys"]
+__all__ = ["hold_data_folder", "load_keys", "refuse_foreign_keys", "verify_keys"]
 
 _OTHERS = ("offline", "teams")  # beside the online keys, as `registry/keys.py` lays a ceremony out
 
@@ -131,7 +136,7 @@ def _online_error(error: KeyFileError) -> OnlineKeyError:
     return OnlineKeyError(path.stem, path, error.problem)
 
 
-def check_keys(settings: Settings, keys: OnlineKeys, state: TrustedState) -> None:
+def verify_keys(settings: Settings, keys: OnlineKeys, state: TrustedState) -> None:
     """Compare the online keys with those that the tree trusts for their roles.
 
     Raises:
@@ -147,11 +152,11 @@ def hold_data_folder(settings: Settings) -> Iterator[None]:
     """Keep other servers out of the data folder, or those without its database; a killed server's hold ends with it.
 
     Raises:
-        TreeMissingError: the folder holds no tree.
+        RepositoryMissingError: the folder holds no tree.
         DataFolderBusyError: another server holds it.
     """
     if not (settings.tree / metadata_file("timestamp")).is_file():
-        raise TreeMissingError(settings.tree)
+        raise RepositoryMissingError(settings.tree)
     descriptor = os.open(settings.data_dir / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

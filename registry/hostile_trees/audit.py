@@ -1,4 +1,4 @@
-"""Has a device read hostile trees, and tells what it took that the stolen keys may not set."""
+"""Has a device read hostile trees, and lists what it accepted that the stolen keys may not set."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from alcove.registry._tuf import (
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.hostile_trees.case import APP, DATERS, EVIL, FEATURE, TOP, Case, Outcome
+from alcove.registry.hostile_trees.history import History, current_files, signed_part
 from alcove.registry.hostile_trees.maker import Maker
-from alcove.registry.hostile_trees.past import Past, current_files, signed_part
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.manifest import manifest_path
 from alcove.registry.min_versions import is_below
@@ -68,7 +68,7 @@ class HostileTrees:
     def __init__(self, folder: Path) -> None:
         """Build the registry, its past, and a device that knows it, in `folder`: memory is fastest."""
         self.folder = folder
-        self.past = Past(folder)
+        self.past = History(folder)
         world = self.past.world
         ring = world.keys
         self.signers: dict[str, Signer] = {
@@ -115,7 +115,7 @@ class HostileTrees:
         """Return the case of a seed."""
         return Maker(self, random.Random(seed), seed).make()  # noqa: S311 - repeatable on purpose
 
-    def judge(self, case: Case, reader: type[BoundedUpdater] | None = None) -> Outcome:
+    def audit(self, case: Case, reader: type[BoundedUpdater] | None = None) -> Outcome:
         """Return what a device makes of a case."""
         place = self.folder / "device"
         shutil.rmtree(place, ignore_errors=True)
@@ -136,7 +136,7 @@ class HostileTrees:
             except RegistryError:
                 continue
             finally:
-                self._judge_roles(client, case, clock, outcome)
+                self._audit_roles(client, case, clock, outcome)
 
     def _read(self, client: RepositoryClient, what: str, case: Case) -> list[str]:
         verb, _, rest = what.partition(" ")
@@ -144,16 +144,16 @@ class HostileTrees:
             client.refresh()
             return []
         if verb == "policy":
-            return self._judge_policy(client, case)
+            return self._audit_policy(client, case)
         if verb == "halt":
-            return self._judge_halt(client, case)
+            return self._audit_halt(client, case)
         if verb == "floor":
             client.min_version(rest)
             return []
         feature, _, version = rest.partition(" ")
-        return self._judge_manifest(client, feature, version, case)
+        return self._audit_manifest(client, feature, version, case)
 
-    def _judge_policy(self, client: RepositoryClient, case: Case) -> list[str]:
+    def _audit_policy(self, client: RepositoryClient, case: Case) -> list[str]:
         known = client.read_stored_policy(APP)
         policy = client.policy(APP)
         if known is not None and policy.serial < known.serial and not case.stolen & {"root", "targets"}:
@@ -162,7 +162,7 @@ class HostileTrees:
             return []
         return ["a policy that its key never signed"]
 
-    def _judge_halt(self, client: RepositoryClient, case: Case) -> list[str]:
+    def _audit_halt(self, client: RepositoryClient, case: Case) -> list[str]:
         known = client.read_stored_halt(APP)
         halt = client.halt(APP)
         if known is not None and not _may_any(case.stolen, ("team-text", "team-speech")):
@@ -173,7 +173,7 @@ class HostileTrees:
             return []
         return ["a halt that its key never signed"]
 
-    def _judge_manifest(self, client: RepositoryClient, feature: str, version: str, case: Case) -> list[str]:
+    def _audit_manifest(self, client: RepositoryClient, feature: str, version: str, case: Case) -> list[str]:
         manifest = client.manifest(feature, version)
         path = manifest_path(feature, version)
         if _may(case.stolen, "team-text" if feature == FEATURE else "team-speech"):
@@ -186,7 +186,7 @@ class HostileTrees:
             return [f"{path} is below its minimum version"]
         return []
 
-    def _judge_roles(self, client: RepositoryClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
+    def _audit_roles(self, client: RepositoryClient, case: Case, clock: ManualClock, outcome: Outcome) -> None:
         updater = client._updater  # noqa: SLF001 - what is trusted is looked at, not asked for
         trusted = {} if updater is None else dict(updater._trusted_set._trusted_set)  # noqa: SLF001
         altered = set()
@@ -230,7 +230,7 @@ def run_cases(
     found = []
     for seed in seeds:
         case = trees.case(seed)
-        outcome = trees.judge(case, reader)
+        outcome = trees.audit(case, reader)
         if note is not None:
             note(case, outcome)
         if outcome.findings:

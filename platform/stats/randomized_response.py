@@ -26,10 +26,10 @@ from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy.layout import HistogramLayout
 
 
-def aggregate_from_randomised_response(
+def aggregate_from_randomized_response(
     counts: Sequence[int], layout: HistogramLayout, *, epsilon: Fraction
 ) -> Aggregate:
-    """Return the aggregate that the randomised answers estimate.
+    """Return the aggregate that the randomized answers estimate.
 
     Args:
         counts: answers per reported cell, integers >= 0.

@@ -3,11 +3,11 @@
 Three locks, from the inside out, each for what the one before cannot see:
 
     the folder's     processes on this machine                       (alcove.registry.repository)
-    the database's   servers on other machines that share it         (Store.hold_tree; only with PostgreSQL)
+    the database's   servers on other machines that share it         (Store.hold_repository; only with PostgreSQL)
     this object's    tasks of this server
 
-The database gives its lock to the next server when it loses sight of ours.  So whoever holds it asks, before each file
-that it puts in place, whether the connection that the lock lives in is still there (`HeldDisk`).  What remains is a
+The database gives its lock to the next server when it loses sight of ours.  So its holder asks, before each file
+that it puts in place, whether the connection that the lock lives in is still there (`LockedDisk`).  What remains is a
 server that is cut off from the database in the middle of one rename, for longer than the database waits for a dead
 connection (a minute); the database and the folder fail it both at once, or the answer comes before.
 """
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from alcove.platform.store import Store
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-__all__ = ["HeldDisk", "TreeLock"]
+__all__ = ["LockedDisk", "RepositoryLock"]
 
 ANSWER_S: Final = 10.0  # for "SELECT 1" over a connection that was there a moment ago
 
 
-class TreeLock:
+class RepositoryLock:
     """Held with `async with` while the tree changes; tasks of this server and other servers queue.
 
-    Entering it raises StoreBusyError or StoreUnavailableError as `Store.hold_tree` does.
+    Entering it raises StoreBusyError or StoreUnavailableError as `Store.hold_repository` does.
 
     Args:
         store: the database that all servers of the tree share.
@@ -56,7 +56,7 @@ class TreeLock:
         await self._tasks.acquire()
         try:
             held = AsyncExitStack()
-            self._connection = await held.enter_async_context(self._store.hold_tree())
+            self._connection = await held.enter_async_context(self._store.hold_repository())
         except BaseException:
             self._tasks.release()
             raise
@@ -93,8 +93,8 @@ class TreeLock:
             await self._connection.execute(text("SELECT 1"))
 
 
-class HeldDisk(Disk):
+class LockedDisk(Disk):
     """The disk of a task that holds the tree's lock: each write and rename asks for the lock first."""
 
-    def __init__(self, lock: TreeLock) -> None:
+    def __init__(self, lock: RepositoryLock) -> None:
         super().__init__(lambda step, path: lock.require(path) if step in {"write", "rename"} else None)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
 
-__all__ = ["Remembered"]
+__all__ = ["VersionCache"]
 
 KEPT: Final = 2000  # answers; most are a few hundred bytes
 KEPT_BYTES: Final = 8 * 1024 * 1024  # of them on the wire, five times that in memory; a page of rollouts may be 400 kB
@@ -17,7 +17,7 @@ SMALL_BYTES: Final = 256
 _Answer = TypeVar("_Answer")
 
 
-class Remembered:
+class VersionCache:
     """Answers of one server that hold until the next commit.
 
     Args:
@@ -43,7 +43,7 @@ class Remembered:
         Args:
             key: names the question, with everything that the answer depends on besides the database.
             read: asks; what it returns is shared and must never be changed.
-            size_of: tells the bytes of an answer, where whoever asks can make it large.
+            size_of: returns the bytes of an answer, where a caller can make it large.
         """
         if self._connection is None:
             return await read()

@@ -8,7 +8,7 @@ the last step refuse.
 
 from dataclasses import dataclass
 
-from alcove.platform.domain.catalog.lifecycle import Action, check_can_validate, transition
+from alcove.platform.domain.catalog.lifecycle import Action, transition, validate_state
 from alcove.platform.domain.catalog.validation import validate
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules, ValidationRecord
 from alcove.platform.domain.records import VersionRecord
@@ -38,21 +38,21 @@ class Validator:
     tree: Repository
     checks: ProgramChecks
 
-    async def examine(self, feature: str, version: str) -> tuple[CheckResult, ...]:
+    async def run_checks(self, feature: str, version: str) -> tuple[CheckResult, ...]:
         """Return every check of a version; nothing is written.
 
         Raises:
-            NotFoundError: it was never published.
+            ResourceNotFoundError: it was never published.
             IllegalTransitionError: it is neither registered nor validated.
             ChecksFullError: too many programs wait to be checked.
             RegistryError: its blobs cannot be read.
         """
         async with self.store.read() as session:
             record = await get_version(session, feature, version)
-            check_can_validate(record)
+            validate_state(record)
             rules = await rules_of(session, feature)
             previous = await previous_version(session, record)
-        return await self._examine(record, rules, previous)
+        return await self._run_checks(record, rules, previous)
 
     async def conclude(
         self, uow: UnitOfWork, feature: str, version: str, checks: tuple[CheckResult, ...]
@@ -69,16 +69,16 @@ class Validator:
         transition(before, action)
         await add_validation(uow.session, before, validation)
         failed = [check for check in checks if not check.is_passed]
-        told = [f"{check.name} {check.variant}".strip() for check in failed]
-        reason = f"failed: {', '.join(told)}"[:500] if failed else "every check passed"
+        names = [f"{check.name} {check.variant}".strip() for check in failed]
+        reason = f"failed: {', '.join(names)}"[:500] if failed else "every check passed"
         return await move(uow, before, action, reason), validation
 
-    async def _examine(
+    async def _run_checks(
         self, record: VersionRecord, rules: FeatureRules, previous: VersionRecord | None
     ) -> tuple[CheckResult, ...]:
         manifest = Manifest.from_bytes(record.manifest)
         found = {
-            variant.name: await self.checks.examine(
+            variant.name: await self.checks.validate(
                 manifest.team, variant.name, Supplies(self.tree.blobs, variant.sha256)
             )
             for variant in manifest.variants

@@ -19,14 +19,14 @@ def compared(shop: Shop, programs: tuple[Path, Path]) -> str:
     options = ("--feature", "kind", "--team", "writing", "--key", key, "--card", card)
     for version, program in zip(("7.0.0", "7.1.0"), programs, strict=True):
         ok(shop.team("model", "push", f"f32={program}", "--version", version, *options))
-    assert ok(shop.operator("layer", "list", "--app", "told")).out.strip() == "no layer yet: alcove layer create"
-    ok(shop.operator("layer", "create", "search", "--app", "told"))
-    assert "5 %" in ok(shop.operator("holdout", "set", "5%", "--app", "told")).out
+    assert ok(shop.operator("layer", "list", "--app", "explained")).out.strip() == "no layer yet: alcove layer create"
+    ok(shop.operator("layer", "create", "search", "--app", "explained"))
+    assert "5 %" in ok(shop.operator("holdout", "set", "5%", "--app", "explained")).out
     arms = ("--arm", "control=7.0.0:50%", "--arm", "new=7.1.0:50%", "--start", "--json")
     made = [
         ok(
             shop.operator(
-                "experiment", "create", "--app", "told", "--feature", "kind", "--segment", part, *audience, *arms
+                "experiment", "create", "--app", "explained", "--feature", "kind", "--segment", part, *audience, *arms
             )
         ).json[0]
         for part, audience in (("search:0-5000", ()), ("search:5000-10000", ("--audience", "os == ios")))
@@ -36,11 +36,11 @@ def compared(shop: Shop, programs: tuple[Path, Path]) -> str:
 
 def test_layers_show_what_is_claimed(shop: Shop, compared: str) -> None:
     """A row for people, the same for programs."""
-    assert f"[0, 5000) {compared} (kind)" in ok(shop.operator("layer", "list", "--app", "told")).out
-    (layer,) = ok(shop.operator("layer", "list", "--app", "told", "--json")).json
+    assert f"[0, 5000) {compared} (kind)" in ok(shop.operator("layer", "list", "--app", "explained")).out
+    (layer,) = ok(shop.operator("layer", "list", "--app", "explained", "--json")).json
     assert [(claim["first"], claim["count"]) for claim in layer["claims"]] == [(0, 5000), (5000, 5000)]
-    assert ok(shop.operator("holdout", "show", "--app", "told", "--json")).json["share_permyriad"] == 500
-    refused = shop.operator("holdout", "set", "6%", "--app", "told")
+    assert ok(shop.operator("holdout", "show", "--app", "explained", "--json")).json["share_basis_points"] == 500
+    refused = shop.operator("holdout", "set", "6%", "--app", "explained")
     assert refused.code == 1
     assert "cannot rise to 600" in refused.err
 
@@ -50,23 +50,23 @@ def test_assignment_of_a_described_device_is_explained_step_by_step(shop: Shop, 
     seen = set()
     for number in range(60):
         for device in ("os=ios,app_version=2.3.0", "os=web", ""):
-            asked = ("rollout", "status", "--explain", "--app", "told", "--secret", number, "--device", device)
-            (told,) = ok(shop.operator(*asked, "--json")).json
-            steps = [(step["question"], step["goes_on"]) for step in told["steps"]]
+            asked = ("rollout", "status", "--explain", "--app", "explained", "--secret", number, "--device", device)
+            (explanation,) = ok(shop.operator(*asked, "--json")).json
+            steps = [(step["question"], step["goes_on"]) for step in explanation["steps"]]
             questions = tuple(question for question, _ in steps)
-            seen.add((told["reason"], told["arm"], questions[-1]))
-            assert told["feature"] == "kind"
+            seen.add((explanation["reason"], explanation["arm"], questions[-1]))
+            assert explanation["feature"] == "kind"
             assert questions[0] == "holdout"
             assert [goes_on for _, goes_on in steps].count(True) >= 1
         if len(seen) >= 4 and ("default", None, "default") in seen and number >= 5:
             break
     assert {("experiment", 0, "bucket"), ("experiment", 1, "bucket"), ("default", None, "default")} <= seen
-    shown = ok(shop.operator("rollout", "status", "--explain", "--app", "told", "--secret", "3")).out
+    shown = ok(shop.operator("rollout", "status", "--explain", "--app", "explained", "--secret", "3")).out
     key = hashlib.sha256(b"3").digest()
     assert key.hex() in shown
     assert "the device says nothing" in shown
-    assert "holdout of told" in shown
-    again = ok(shop.operator("rollout", "status", "--explain", "--app", "told", "--secret", key.hex())).out
+    assert "holdout of explained" in shown
+    again = ok(shop.operator("rollout", "status", "--explain", "--app", "explained", "--secret", key.hex())).out
     assert again == shown
     assert 0 <= bucket(key, "any") < 10_000
 
@@ -75,11 +75,11 @@ def test_assignment_of_a_described_device_is_explained_step_by_step(shop: Shop, 
     ("options", "words"),
     [
         (("--app", ""), "--explain needs --app"),
-        (("--app", "told", "--device", "os"), "NAME=VALUE"),
-        (("--app", "told", "--device", "colour=red"), "device_class"),
-        (("--app", "told", "--device", "memory_mb=much"), "megabytes"),
-        (("--app", "told", "--secret", "xyz"), "64 hexadecimal digits"),
-        (("--app", "told", "--feature", "polite"), "has no feature polite"),
+        (("--app", "explained", "--device", "os"), "NAME=VALUE"),
+        (("--app", "explained", "--device", "colour=red"), "device_class"),
+        (("--app", "explained", "--device", "memory_mb=much"), "megabytes"),
+        (("--app", "explained", "--secret", "xyz"), "64 hexadecimal digits"),
+        (("--app", "explained", "--feature", "polite"), "has no feature polite"),
         (("--app", "unheard-of"), "unheard-of"),
     ],
 )
@@ -94,7 +94,7 @@ def test_what_cannot_be_explained_is_said(shop: Shop, compared: str, options: tu
 def test_segment_that_does_not_read_is_refused(shop: Shop, text: str) -> None:
     """Before anything is sent."""
     arms = ("--arm", "a=7.0.0:50%", "--arm", "b=7.1.0:50%")
-    said = shop.operator("experiment", "create", "--app", "told", "--feature", "kind", *arms, "--segment", text)
+    said = shop.operator("experiment", "create", "--app", "explained", "--feature", "kind", *arms, "--segment", text)
     assert said.code == 2
     assert "LAYER:FIRST-END" in said.err
 

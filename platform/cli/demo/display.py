@@ -1,4 +1,4 @@
-"""What the demo shows while it runs, and the tables at its end (Rich)."""
+"""Shows the demo's progress and the tables at its end (Rich)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES = {
 }
 
 
-class Screen:
+class Display:
     """A live line for each step, and what held of it."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -45,7 +45,7 @@ class Screen:
         self._task = self._progress.add_task("starting", total=len(TITLES))
         self._number = 0
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> Display:
         self._progress.start()
         return self
 
@@ -62,7 +62,7 @@ class Screen:
         """Show what is going on."""
         self._progress.update(self._task, description=what)
 
-    def done(self, name: str, what: str) -> None:
+    def finish_step(self, name: str, what: str) -> None:
         """Note that a step held, and what it showed."""
         self._number += 1
         self._progress.update(self._task, completed=self._number)
@@ -137,7 +137,7 @@ def _guard_table(guarded: GuardOutcome) -> Table:
     table = make_table(title, has_header=False)
     table.add_row("devices in processes that ran it", str(guarded.ran_it))
     table.add_row("reports that were read", f"{guarded.reports:,}")
-    table.add_row("the server's judgement", plain(f"{guarded.judgement}: {guarded.reason}"))
+    table.add_row("the server's decision", plain(f"{guarded.decision}: {guarded.reason}"))
     stopped = (
         "rolled back by a person: the reports did not tell"
         if guarded.seconds is None
@@ -150,7 +150,7 @@ def _guard_table(guarded: GuardOutcome) -> Table:
 def _privacy_table(result: DemoResult) -> Table:
     moved, privacy = result.bytes_moved, result.privacy
     table = make_table("What left each device, and what it read", has_header=False)
-    table.add_row("about the user", f"{privacy['report_bytes']} bytes: task, window, randomised cell")
+    table.add_row("about the user", f"{privacy['report_bytes']} bytes: task, window, randomized cell")
     table.add_row("besides", f"{privacy['request_bytes']} bytes: requests for static files, the same on every device")
     table.add_row("budget", f"ε {privacy['epsilon_spent']:g} spent, cap {privacy['epsilon_cap_day']:g} a day")
     table.add_row("first sync", f"{moved['first_sync_received']:,} bytes received, {moved['first_sync_sent']:,} sent")

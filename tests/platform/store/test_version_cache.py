@@ -7,11 +7,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from alcove.platform.domain.errors import NotFoundError
+from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.store import Store
-from alcove.platform.store import remembered as module
-from alcove.platform.store.remembered import Remembered
+from alcove.platform.store import version_cache as module
 from alcove.platform.store.tokens import TokenRecord, add_token, find_token, list_tokens
+from alcove.platform.store.version_cache import VersionCache
 
 WRITE = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit(); c.close()"
 
@@ -30,7 +30,7 @@ class Asking:
 
     async def __call__(self) -> int:
         """Return the answer."""
-        return await self.store.remembered.answer("tokens", self._read)
+        return await self.store.version_cache.answer("tokens", self._read)
 
     async def _read(self) -> int:
         self.reads += 1
@@ -75,7 +75,7 @@ async def test_what_is_committed_while_an_answer_is_read_makes_it_stale(tmp_path
             await add_token(session, token(there))
         return there
 
-    assert [await store.remembered.answer("tokens", read) for _ in range(4)] == [0, 1, 2, 3]
+    assert [await store.version_cache.answer("tokens", read) for _ in range(4)] == [0, 1, 2, 3]
     await store.close()
 
 
@@ -83,14 +83,14 @@ async def test_an_error_is_not_remembered(store: Store) -> None:
     """Nor is anything else of a question that failed."""
 
     async def fail() -> int:
-        raise NotFoundError("token", "x")
+        raise ResourceNotFoundError("token", "x")
 
     async def there() -> int:
         return 7
 
-    with pytest.raises(NotFoundError):
-        await store.remembered.answer("key", fail)
-    assert await store.remembered.answer("key", there) == 7
+    with pytest.raises(ResourceNotFoundError):
+        await store.version_cache.answer("key", fail)
+    assert await store.version_cache.answer("key", there) == 7
 
 
 async def test_memory_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +101,8 @@ async def test_memory_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) 
         return 1
 
     for number in range(1000):
-        await store.remembered.answer(number, read)
-    assert len(store.remembered._answers) <= 10
+        await store.version_cache.answer(number, read)
+    assert len(store.version_cache._answers) <= 10
 
 
 async def test_large_answers_are_few(store: Store) -> None:
@@ -112,20 +112,20 @@ async def test_large_answers_are_few(store: Store) -> None:
         return 1
 
     for number in range(1000):
-        await store.remembered.answer(number, read, lambda _: module.KEPT_BYTES // 4)
-    assert len(store.remembered._answers) <= 4
+        await store.version_cache.answer(number, read, lambda _: module.KEPT_BYTES // 4)
+    assert len(store.version_cache._answers) <= 4
 
 
 async def test_without_a_file_nothing_is_remembered() -> None:
     """As with a database that others write too."""
-    remembered, asked = Remembered(None), []
+    version_cache, asked = VersionCache(None), []
 
     async def read() -> int:
         asked.append(1)
         return len(asked)
 
-    assert [await remembered.answer("key", read) for _ in range(3)] == [1, 2, 3]
-    remembered.close()
+    assert [await version_cache.answer("key", read) for _ in range(3)] == [1, 2, 3]
+    version_cache.close()
 
 
 async def test_a_reader_of_sqlite_keeps_nothing_and_starts_no_thread(tmp_path: Path) -> None:

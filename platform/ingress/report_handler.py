@@ -1,4 +1,4 @@
-"""Takes reports over HTTP: what does not look like a device's is refused by its headers, before a byte of it is read.
+"""Receives reports over HTTP; malformed requests are refused by their headers, before a byte of the body is read.
 
 204 counted, 400 refused, 403 from a page of the web, 408 too slow, 410 its window is closed, 411 without a length,
 413 longer than a report, 415 not application/octet-stream or packed, 429 too many, 503 busy; repeat the last two.
@@ -36,7 +36,7 @@ def reports_handler(
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            _check_headers(request)
+            _validate_headers(request)
             await collector.collect(await _body(request, rate, bodies))
         except _NotReadError as error:
             return _refuse(collector, error.status, error.reason, error.bound)
@@ -57,7 +57,7 @@ class _NotReadError(Exception):
         super().__init__(reason)
 
 
-def _check_headers(request: web.Request) -> None:
+def _validate_headers(request: web.Request) -> None:
     """Raise for a request that no device sends."""
     headers = request.headers
     if "Origin" in headers or headers.get("Sec-Fetch-Site", "none").strip().lower() != "none":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.platform.stats import AggregateError, ArgumentError, aggregate_from_randomised_response
+from alcove.platform.stats import AggregateError, ArgumentError, aggregate_from_randomized_response
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout
 
@@ -14,7 +14,7 @@ EPSILON = Fraction(2)
 TRUE_CELLS = np.array([500, 400, 300, 800, 50, 950, 600, 400])
 
 
-def told_probabilities(mechanism: RandomizedResponse) -> tuple[float, float]:
+def response_probabilities(mechanism: RandomizedResponse) -> tuple[float, float]:
     """Return p and q."""
     return float(mechanism.keep_probability), float(mechanism.other_probability)
 
@@ -25,14 +25,14 @@ def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
     The told counts are their expectations, rounded, so the identity holds up to that rounding. Had the noise contained
     the sampling of the devices already, the left side would exceed the right by it.
     """
-    keep, other = told_probabilities(RandomizedResponse(8, EPSILON))
+    keep, other = response_probabilities(RandomizedResponse(8, EPSILON))
     scale = 10**6
     reports = int(TRUE_CELLS.sum()) * scale
-    told = np.rint(other * reports + (keep - other) * TRUE_CELLS * scale).astype(np.int64)
-    aggregate = aggregate_from_randomised_response(told.tolist(), LAYOUT, epsilon=EPSILON)
+    counts = np.rint(other * reports + (keep - other) * TRUE_CELLS * scale).astype(np.int64)
+    aggregate = aggregate_from_randomized_response(counts.tolist(), LAYOUT, epsilon=EPSILON)
     reports = aggregate.reports
     truth = aggregate.estimates.ravel() / reports
-    seen = told / reports
+    seen = counts / reports
     total = reports * (np.diag(seen) - np.outer(seen, seen)) / (keep - other) ** 2
     sampling = reports * (np.diag(truth) - np.outer(truth, truth))
     scale_of_entries = np.abs(total).max()
@@ -43,18 +43,18 @@ def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
 def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devices() -> None:
     """With the devices' cells held fixed, repeated answers vary as the covariance says, and are unbiased."""
     rng = np.random.default_rng(20_260_102)
-    keep, other = told_probabilities(RandomizedResponse(8, EPSILON))
+    keep, other = response_probabilities(RandomizedResponse(8, EPSILON))
     repeats = 4_000
-    told = np.zeros((repeats, 8), dtype=np.int64)
+    counts = np.zeros((repeats, 8), dtype=np.int64)
     for cell, devices in enumerate(TRUE_CELLS):
         answers = np.full(8, other)
         answers[cell] = keep
-        told += rng.multinomial(int(devices), answers / answers.sum(), size=repeats)
-    estimates = (told - TRUE_CELLS.sum() * other) / (keep - other)
+        counts += rng.multinomial(int(devices), answers / answers.sum(), size=repeats)
+    estimates = (counts - TRUE_CELLS.sum() * other) / (keep - other)
     stated = np.mean(
         [
-            aggregate_from_randomised_response(row.tolist(), LAYOUT, epsilon=EPSILON).noise_covariance
-            for row in told[:200]
+            aggregate_from_randomized_response(row.tolist(), LAYOUT, epsilon=EPSILON).noise_covariance
+            for row in counts[:200]
         ],
         axis=0,
     )
@@ -68,7 +68,7 @@ def test_noise_covariance_equals_the_spread_of_repeated_answers_of_the_same_devi
 
 def test_estimates_have_the_shape_of_the_task_and_sum_to_the_reports() -> None:
     """Cells are flattened arm first, then outcome, then bin."""
-    aggregate = aggregate_from_randomised_response(
+    aggregate = aggregate_from_randomized_response(
         [0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0], HistogramLayout(2, 2, 3), epsilon=EPSILON
     )
     assert aggregate.estimates[1, 0, 0] == aggregate.estimates.max()
@@ -91,7 +91,7 @@ def test_malformed_counts_and_parameters_are_refused_by_name() -> None:
         ("epsilon", Fraction(10**6), "epsilon"),
     ):
         with pytest.raises(ArgumentError) as caught:
-            aggregate_from_randomised_response(**(sound | {field: value}))
+            aggregate_from_randomized_response(**(sound | {field: value}))
         assert caught.value.name == name
     with pytest.raises(AggregateError, match="reports"):
-        aggregate_from_randomised_response(**(sound | {"counts": [10**12] * 8}))
+        aggregate_from_randomized_response(**(sound | {"counts": [10**12] * 8}))

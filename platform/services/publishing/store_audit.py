@@ -1,4 +1,4 @@
-"""Verifies that rows, tree and blobs are sound and fit together, for `alcove registry check`.
+"""Audits rows, tree and blobs: each is sound, and they agree; for `alcove registry check`.
 
 - The tree: every signature, date, digest and document that a client can reach, and every blob that they name.
 - The rows: every manifest has its digest and is the one in the tree, whose blobs were proved.
@@ -21,12 +21,12 @@ from alcove.registry.repository import Repository
 from alcove.registry.trust import TrustedState
 from sqlalchemy import text
 
-__all__ = ["StoreReport", "inspect_store"]
+__all__ = ["StoreReport", "audit_store"]
 
 
 @dataclass(frozen=True)
 class StoreReport:
-    """What was proved of the whole store, and what could not be.
+    """The result of an audit of the whole store.
 
     Attributes:
         tree: of the tree and the blobs that it names.
@@ -40,11 +40,11 @@ class StoreReport:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """True where no problem was found."""
         return not self.problems
 
 
-async def inspect_store(store: Store | None, tree: Repository) -> StoreReport:
+async def audit_store(store: Store | None, tree: Repository) -> StoreReport:
     """Return what could be proved; a server may be running, and what it publishes meanwhile is no fault.
 
     Args:
@@ -59,7 +59,7 @@ async def inspect_store(store: Store | None, tree: Repository) -> StoreReport:
     rows = [] if store is None else [item async for item in listed_manifests(store)]
     documents = [] if store is None else await last_published(store)
     if store is not None:
-        await _check_file(store)
+        await _audit_file(store)
     report = await asyncio.to_thread(tree.check)
     if store is None:
         return StoreReport(report, 0, report.problems)
@@ -70,7 +70,7 @@ async def inspect_store(store: Store | None, tree: Repository) -> StoreReport:
     problems = list(report.problems)
     known = {problem.thing for problem in problems}
     problems += [found for item in rows for found in _row_problems(item, state) if found.thing not in known]
-    missing = await asyncio.to_thread(_unlisted, tree, {(item.feature, item.version) for item in rows})
+    missing = await asyncio.to_thread(_list_unlisted, tree, {(item.feature, item.version) for item in rows})
     if missing:  # published since, or left by a kill: look again
         listed = {(item.feature, item.version) async for item in listed_manifests(store)}
         problems += [_unlisted_problem(*item) for item in missing if item not in listed]
@@ -80,7 +80,7 @@ async def inspect_store(store: Store | None, tree: Repository) -> StoreReport:
     return StoreReport(report, sound, tuple(problems))
 
 
-async def _check_file(store: Store) -> None:
+async def _audit_file(store: Store) -> None:
     """Let SQLite look at each of its pages; PostgreSQL has checksums and tools of its own."""
     if store.is_shared:
         return
@@ -111,7 +111,7 @@ def _row_problems(item: ListedManifest, state: TrustedState) -> list[AuditProble
     return []  # its blobs were proved with the tree's, under the same digest
 
 
-def _unlisted(tree: Repository, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
+def _list_unlisted(tree: Repository, listed: set[tuple[str, str]]) -> list[tuple[str, str]]:
     try:
         return [
             (manifest.feature, manifest.version)
