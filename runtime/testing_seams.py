@@ -155,5 +155,5 @@ class ForgetfulDisk(FaultyDisk):
             else:
                 place.write_bytes(data)
 
-    def _failure(self, _path: Path) -> Exception:
+    def _failure(self, path: Path) -> Exception:  # noqa: ARG002 - the cut has no path
         return PowerCutError()

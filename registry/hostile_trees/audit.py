@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from alcove.registry import layout
@@ -193,7 +193,7 @@ class HostileTrees:
         for role, signed in trusted.items():
             if role not in self.past.roles and not case.stolen & {"root", "targets", "team-text", "team-speech"}:
                 outcome.findings.append(f"{role} is trusted, a role that the tree never had")
-            metadata: Metadata[Any] = Metadata(signed)
+            metadata: Metadata[Any] = Metadata(cast("Any", signed))
             if metadata.signed_bytes in self.past.signed.get(role, ()):
                 continue
             altered.add(role)
