@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
@@ -13,7 +12,7 @@ from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAna
 from alcove.platform.domain.experiments.analysis import ExperimentResults
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
-from alcove.platform.server.wire import matching_fields
+from alcove.platform.server.wire import to_message
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
     Adjustment,
@@ -110,29 +109,30 @@ def update_spec(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Ex
 def experiment_message(record: ExperimentRecord) -> pb.Experiment:
     """Return the message of an experiment."""
     plan = record.plan
-    own: dict[str, Any] = {
-        "arms": [pb.Arm(**matching_fields(pb.Arm, arm)) for arm in record.arms],
-        "state": _STATES[record.state],
-        "decision": None if record.decision is None else _decision(record.decision),
-        "etag": str(record.revision),
-        "primary": pb.Primary(
+    return to_message(
+        pb.Experiment,
+        record,
+        arms=[to_message(pb.Arm, arm) for arm in record.arms],
+        state=_STATES[record.state],
+        decision=None if record.decision is None else _decision(record.decision),
+        etag=str(record.revision),
+        primary=pb.Primary(
             kind=_PRIMARIES[PrimaryKind(plan.primary)],
             quantile=plan.quantile or 0.0,
             numerator=[_OUTCOMES[name] for name in plan.numerator],
             denominator=[_OUTCOMES[name] for name in plan.denominator],
             less_is_better=plan.less_is_better,
         ),
-        "guardrails": [
+        guardrails=[
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
             for each in plan.guardrails
         ],
-        "plan": pb.Plan(**matching_fields(pb.Plan, plan)),
-        "segment": None if record.segment is None else pb.Segment(**vars(record.segment)),
-        "correction": _CORRECTIONS[Correction(plan.correction)],
-        "looks": map(_look, record.looks),
-        "pre_edges": plan.pre_edges,
-    }
-    return pb.Experiment(**matching_fields(pb.Experiment, record) | own)
+        plan=to_message(pb.Plan, plan),
+        segment=None if record.segment is None else pb.Segment(**vars(record.segment)),
+        correction=_CORRECTIONS[Correction(plan.correction)],
+        looks=map(_look, record.looks),
+        pre_edges=plan.pre_edges,
+    )
 
 
 def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.Results:
@@ -265,12 +265,7 @@ def _look(look: InterimAnalysis) -> pb.Look:
         boundary=look.boundary,
         taken_at_s=look.taken_at_s,
         decision=_decision(look.decision),
-        pairs=[
-            pb.PairDifference(
-                difference=pb.Estimate(**matching_fields(pb.Estimate, pair)), **matching_fields(pb.PairDifference, pair)
-            )
-            for pair in look.pairs
-        ],
+        pairs=[to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair)) for pair in look.pairs],
     )
 
 

@@ -16,7 +16,7 @@ from alcove.platform.domain.catalog_records import (
 )
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.records import VersionRecord, VersionState
-from alcove.platform.server.wire import matching_fields
+from alcove.platform.server.wire import to_message
 from alcove.registry.manifest import PortSignature
 
 __all__ = [
@@ -70,7 +70,7 @@ def fitting(messages: Sequence[pb.Version], most_bytes: int = limits.PAGE_BYTES)
 
 def port_message(port: PortSignature) -> pb.Port:
     """Return the message of an input or output."""
-    return pb.Port(**matching_fields(pb.Port, port))
+    return to_message(pb.Port, port)
 
 
 def state_move_message(move: StateMove) -> pb.StateMove:
@@ -98,12 +98,12 @@ def validation_message(validation: ValidationRecord | None) -> pb.Validation | N
 
 def alias_move_message(move: AliasMove) -> pb.AliasMove:
     """Return the message of a move of an alias."""
-    return pb.AliasMove(**matching_fields(pb.AliasMove, move))
+    return to_message(pb.AliasMove, move)
 
 
 def proposal_message(proposal: AliasProposal) -> pb.AliasProposal:
     """Return the message of a move that waits for approval."""
-    return pb.AliasProposal(**matching_fields(pb.AliasProposal, proposal))
+    return to_message(pb.AliasProposal, proposal)
 
 
 def rules_message(rules: FeatureRules) -> pb.FeatureRules:

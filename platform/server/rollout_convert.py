@@ -1,7 +1,7 @@
 """Converts rollouts to and from wire messages."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.errors import InvalidFieldError
@@ -14,7 +14,7 @@ from alcove.platform.domain.rollout_records import (
     Stage,
     StageDecisionKind,
 )
-from alcove.platform.server.wire import matching_fields
+from alcove.platform.server.wire import to_message
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric
 
@@ -31,14 +31,15 @@ _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items
 
 def rollout_message(record: RolloutRecord) -> pb.Rollout:
     """Return the message of a rollout."""
-    own: dict[str, Any] = {
-        "state": _STATES[record.state],
-        "etag": str(record.revision),
-        "plan": _plan_message(record.plan),
-        "proposal": None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
-        "analysis": None if record.analysis is None else _analysis_message(record.analysis),
-    }
-    return pb.Rollout(**matching_fields(pb.Rollout, record) | own)
+    return to_message(
+        pb.Rollout,
+        record,
+        state=_STATES[record.state],
+        etag=str(record.revision),
+        plan=_plan_message(record.plan),
+        proposal=None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
+        analysis=None if record.analysis is None else _analysis_message(record.analysis),
+    )
 
 
 def plan_from(message: pb.Plan) -> RolloutPlan:
@@ -84,16 +85,17 @@ def update_spec(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutS
 
 
 def _plan_message(plan: RolloutPlan) -> pb.Plan:
-    own: dict[str, Any] = {
-        "stages": [pb.Stage(**vars(stage)) for stage in plan.stages],
-        "guardrails": [
+    return to_message(
+        pb.Plan,
+        plan,
+        stages=[pb.Stage(**vars(stage)) for stage in plan.stages],
+        guardrails=[
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
             for each in plan.guardrails
         ],
-        "on_harm": _ACTIONS[plan.on_harm],
-        "on_timeout": _ACTIONS[plan.on_timeout],
-    }
-    return pb.Plan(**matching_fields(pb.Plan, plan) | own)
+        on_harm=_ACTIONS[plan.on_harm],
+        on_timeout=_ACTIONS[plan.on_timeout],
+    )
 
 
 def _analysis_message(found: AnalysisRecord) -> pb.StageAnalysis:

@@ -1,12 +1,21 @@
-"""Copies fields of one name between records and wire messages."""
+"""Makes wire messages of records whose fields bear the same names."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-__all__ = ["matching_fields"]
+__all__ = ["to_message"]
+
+_Message = TypeVar("_Message", bound=Message)
 
 
-def matching_fields(kind: type[Message], record: object) -> dict[str, Any]:
-    """Return what a record has under the names of a message's fields; a None leaves its field unset."""
-    return {name: getattr(record, name) for name in kind.DESCRIPTOR.fields_by_name if hasattr(record, name)}
+def to_message(kind: type[_Message], record: object, **own: Any) -> _Message:
+    """Return a message with the fields of `own`, and each other field from the record's attribute of the same name.
+
+    A None leaves its field unset.
+
+    Raises:
+        AttributeError: a field of the message is neither in `own` nor an attribute of the record.
+    """
+    copied = {name: getattr(record, name) for name in kind.DESCRIPTOR.fields_by_name if name not in own}
+    return kind(**copied, **own)
