@@ -1,4 +1,4 @@
-"""Generates `runtime/format/attributes.py`, one frozen dataclass for each operator's attributes, from the manifest.
+"""Generates `runtime/format/attributes.py`, one line for each operator's attributes, from the manifest.
 
     python -m tools.operator_attributes            # writes the module
     python -m tools.operator_attributes --check    # fails if the committed module differs
@@ -25,12 +25,13 @@ _HEAD: Final = '''"""Attributes of the operators by name.
 
 Generated from kernels/manifest.inc by `python -m tools.operator_attributes`; do not edit.
 """
+# ruff: noqa: D101, E501, E701, E702, I001
+# fmt: off
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from alcove.runtime.format.named_attributes import Attributes
+
 '''
 
 
@@ -50,14 +51,8 @@ def class_name(operator: str) -> str:
 def module(manifest: str) -> str:
     """Return the source of the generated module."""
     found = {name: attributes for name, attributes in operators(manifest).items() if attributes}
-    parts = [_HEAD]
-    for name, attributes in found.items():
-        head = f'@dataclass(frozen=True, kw_only=True)\nclass {class_name(name)}(Attributes):\n    """Of `{name}`."""\n'
-        parts.append("\n".join([head, *_fields(attributes)]) + "\n")
-    table = "\n".join(f'    "{name}": {class_name(name)},' for name in found)
-    parts.append(f"ATTRIBUTES: Final[Mapping[str, type[Attributes]]] = {{\n{table}\n}}\n")
-    parts[-1] += '"""By operator; one that is missing has none."""\n'
-    return "\n\n".join(parts)
+    lines = (f"class {class_name(name)}(Attributes): {'; '.join(_fields(each))}\n" for name, each in found.items())
+    return _HEAD + "".join(lines)
 
 
 def _fields(attributes: list[tuple[str, str]]) -> list[str]:
@@ -69,8 +64,8 @@ def _fields(attributes: list[tuple[str, str]]) -> list[str]:
         counts[field] = counts.get(field, 0) + (1 if numbered else 0)
         kinds[field] = _TYPES[kind]
     lengths = ", ".join(f'"{field}": {count}' for field, count in counts.items() if count)
-    lines = [f"    {field}: " + (f"tuple[{kinds[field]}, ...]" if counts[field] else kinds[field]) for field in counts]
-    return [*([f"    LENGTHS: ClassVar = {{{lengths}}}", ""] if lengths else []), *lines]
+    lines = [f"{field}: " + (f"tuple[{kinds[field]}, ...]" if counts[field] else kinds[field]) for field in counts]
+    return [*([f"LENGTHS: ClassVar = {{{lengths}}}"] if lengths else []), *lines]
 
 
 def main() -> int:

@@ -2,15 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True)
 class Attributes:
-    """The attributes of one operator; this class itself is that of an operator without any."""
+    """The attributes of one operator; this class itself is that of an operator without any.
+
+    Its subclasses are frozen dataclasses, made with keywords only, without a decorator.
+    """
 
     LENGTHS: ClassVar[Mapping[str, int]] = {}
     """How many numbers each attribute that is a tuple has; fewer are followed by zeros."""
+
+    def __init_subclass__(cls) -> None:
+        """Make a dataclass of the subclass."""
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         """Pad tuples with zeros."""

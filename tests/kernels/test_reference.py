@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.runtime import _native
-from alcove.runtime.format.attributes import ATTRIBUTES
+from alcove.runtime.format import attributes as operator_attributes
 from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, Layout, ProgramSpec, TensorSpec
@@ -22,6 +22,7 @@ from alcove.runtime.testing_ops import op_samples
 
 from tests.kernels.reference import elements, images, movement, products, quantized, reductions
 from tests.kernels.reference.layouts import Array, Panels, read_panels
+from tools.operator_attributes import class_name
 
 FAMILIES = (elements, images, movement, products, quantized, reductions)
 RTOL, ATOL = 1e-4, 1e-5
@@ -90,7 +91,8 @@ def sum_words(data: bytes, inputs: int, count: int) -> bytes:
 
 def read_attributes(op: str, numbers: tuple[int | float, ...]) -> Attributes:
     """Return an operator's attributes by name."""
-    return ATTRIBUTES[op].from_numbers(numbers) if op in ATTRIBUTES else Attributes()
+    found: type[Attributes] = getattr(operator_attributes, class_name(op), Attributes)
+    return found.from_numbers(numbers)
 
 
 def make_inputs(spec: ProgramSpec) -> list[Any]:

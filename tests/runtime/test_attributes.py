@@ -4,9 +4,10 @@ import re
 
 import pytest
 from alcove.runtime import _native
-from alcove.runtime.format.attributes import ATTRIBUTES, Conv2dAttributes, PadAttributes, StridedCopyAttributes
+from alcove.runtime.format import attributes
+from alcove.runtime.format.attributes import Conv2dAttributes, PadAttributes, StridedCopyAttributes
 
-from tools.operator_attributes import MANIFEST, MODULE, module
+from tools.operator_attributes import MANIFEST, MODULE, class_name, module
 
 
 def test_committed_module_equals_what_the_manifest_generates() -> None:
@@ -16,11 +17,13 @@ def test_committed_module_equals_what_the_manifest_generates() -> None:
 
 def test_every_operator_has_as_many_numbers_as_the_native_manifest_says() -> None:
     """Names and positions are those of the native code that is loaded."""
-    assert {op.name for op in _native.manifest() if op.attributes} == set(ATTRIBUTES)
+    assert {class_name(op.name) for op in _native.manifest() if op.attributes} == {
+        name for name in vars(attributes) if name.endswith("Attributes") and name != "Attributes"
+    }
     for op in _native.manifest():
         if not op.attributes:
             continue
-        argument = ATTRIBUTES[op.name].from_numbers(range(len(op.attributes)))
+        argument = getattr(attributes, class_name(op.name)).from_numbers(range(len(op.attributes)))
         assert argument.numbers() == tuple(range(len(op.attributes)))
         listed = [name.rstrip("0123456789") for name, _ in op.attributes]
         named = [re.sub(r"s?\[\d+\]$", "", name) for name, _ in argument.items()]
