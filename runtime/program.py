@@ -30,10 +30,7 @@ class Program:
     """
 
     def __init__(
-        self,
-        data: bytes,
-        passes: Sequence[tuple[str, str]] = (),
-        quantization: "QuantizationReport | None" = None,
+        self, data: bytes, passes: Sequence[tuple[str, str]] = (), quantization: "QuantizationReport | None" = None
     ) -> None:
         self._data = bytes(data)
         self._passes = tuple(passes)

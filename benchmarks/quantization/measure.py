@@ -158,9 +158,7 @@ def _answers(run: Callable[..., list[Any]], pixels: NDArray[np.uint8]) -> NDArra
 
 
 def _rows(
-    programs: dict[str, Program],
-    answer: Callable[[Any], NDArray[Any]],
-    accuracy: Callable[[NDArray[Any]], float],
+    programs: dict[str, Program], answer: Callable[[Any], NDArray[Any]], accuracy: Callable[[NDArray[Any]], float]
 ) -> tuple[Row, ...]:
     """Return a row for each program; `accuracy` judges the answers that `answer` has just given."""
     sessions = {variant: load(bytes(program)).session() for variant, program in programs.items()}

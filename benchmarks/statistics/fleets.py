@@ -45,12 +45,7 @@ class Looks:
 
 
 def two_cell_looks(
-    rng: np.random.Generator,
-    *,
-    runs: int,
-    cohorts: tuple[int, ...],
-    rates: tuple[float, float],
-    deviation: float,
+    rng: np.random.Generator, *, runs: int, cohorts: tuple[int, ...], rates: tuple[float, float], deviation: float
 ) -> Looks:
     """Return looks at two arms whose event and non-event cells get noise of `deviation` in each window.
 

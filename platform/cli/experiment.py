@@ -254,24 +254,14 @@ def watch(
 
 
 @app.command("start")
-def start(
-    *,
-    experiment_id: ExperimentId,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def start(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) -> None:
     """Put the arms on devices and collect reports."""
     with call.connect() as client:
         _show([client.start_experiment(experiment_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("stop")
-def stop(
-    *,
-    experiment_id: ExperimentId,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def stop(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) -> None:
     """Take the arms from devices and keep the decision."""
     with call.connect() as client:
         experiment = client.stop_experiment(experiment_id, etag=etag)
@@ -293,11 +283,7 @@ def list_command(
 
 
 @app.command("results")
-def results(
-    *,
-    experiment_id: ExperimentId,
-    call: CallOptions,
-) -> None:
+def results(*, experiment_id: ExperimentId, call: CallOptions) -> None:
     """Show every arm with its intervals, and the decision."""
     with call.connect() as client:
         report = client.results(experiment_id)

@@ -19,13 +19,7 @@ Reason = Annotated[str, typer.Option(help="Why; kept with the move, and audited.
 
 
 @app.command("set")
-def set_command(
-    *,
-    name: VersionArgument,
-    alias: Alias,
-    reason: Reason,
-    call: CallOptions,
-) -> None:
+def set_command(*, name: VersionArgument, alias: Alias, reason: Reason, call: CallOptions) -> None:
     """Point an alias to a version, or propose it where the feature's rules ask for a second person."""
     with call.connect() as client:
         feature, version = resolve(client, name)
@@ -34,13 +28,7 @@ def set_command(
 
 
 @app.command("remove")
-def remove(
-    *,
-    feature: Feature,
-    alias: Alias,
-    reason: Reason,
-    call: CallOptions,
-) -> None:
+def remove(*, feature: Feature, alias: Alias, reason: Reason, call: CallOptions) -> None:
     """Take an alias away, or propose it likewise; its history stays."""
     with call.connect() as client:
         done = client.remove_alias(feature, alias.removeprefix("@"), reason=reason)
@@ -49,9 +37,7 @@ def remove(
 
 @app.command("approve")
 def approve(
-    *,
-    proposal_id: Annotated[str, typer.Argument(help="Id of the proposal (ap-…).")],
-    call: CallOptions,
+    *, proposal_id: Annotated[str, typer.Argument(help="Id of the proposal (ap-…).")], call: CallOptions
 ) -> None:
     """Make a move that somebody else proposed."""
     with call.connect() as client:
@@ -60,11 +46,7 @@ def approve(
 
 
 @app.command("list")
-def list_command(
-    *,
-    feature: Feature,
-    call: CallOptions,
-) -> None:
+def list_command(*, feature: Feature, call: CallOptions) -> None:
     """List the aliases of a feature, and the moves that wait for approval."""
     with call.connect() as client:
         aliases = client.aliases(feature)
@@ -90,10 +72,7 @@ def list_command(
 
 @app.command("history")
 def history(
-    *,
-    feature: Feature,
-    alias: Annotated[str, typer.Argument(help="Alias: only its moves.")] = "",
-    call: CallOptions,
+    *, feature: Feature, alias: Annotated[str, typer.Argument(help="Alias: only its moves.")] = "", call: CallOptions
 ) -> None:
     """List every move that the aliases of a feature ever made, oldest first."""
     with call.connect() as client:

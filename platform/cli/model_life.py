@@ -14,11 +14,7 @@ __all__ = ["deprecate", "release", "revoke", "rules", "validate"]
 Reason = Annotated[str, typer.Option(help="Why; kept with the version, and audited.")]
 
 
-def validate(
-    *,
-    name: VersionArgument,
-    call: CallOptions,
-) -> None:
+def validate(*, name: VersionArgument, call: CallOptions) -> None:
     """Recompute the certificate on the server and hold every figure against its bound; exit code 1 if one fails."""
     with call.connect() as client:
         version, validation = client.validate_version(*resolve(client, name))
@@ -41,36 +37,21 @@ def validate(
         raise typer.Exit(FAILED)
 
 
-def release(
-    *,
-    name: VersionArgument,
-    reason: Reason,
-    call: CallOptions,
-) -> None:
+def release(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
     """Say that a validated (or deprecated) version may be used."""
     with call.connect() as client:
         version = client.release_version(*resolve(client, name), reason=reason)
     _tell(version, as_json=call.as_json)
 
 
-def deprecate(
-    *,
-    name: VersionArgument,
-    reason: Reason,
-    call: CallOptions,
-) -> None:
+def deprecate(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
     """Say that a released version should not be chosen any more; devices that have it keep it."""
     with call.connect() as client:
         version = client.deprecate_version(*resolve(client, name), reason=reason)
     _tell(version, as_json=call.as_json)
 
 
-def revoke(
-    *,
-    name: VersionArgument,
-    reason: Reason,
-    call: CallOptions,
-) -> None:
+def revoke(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
     """Forbid a version for ever: every device of every app drops it at its next check-in.  There is no way back."""
     with call.connect() as client:
         version, apps = client.revoke_version(*resolve(client, name), reason=reason)

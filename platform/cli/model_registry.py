@@ -144,11 +144,7 @@ def list_command(
     print_rows(rows, as_json=False, empty="no such version: alcove model push")
 
 
-def show(
-    *,
-    name: VersionArgument,
-    call: CallOptions,
-) -> None:
+def show(*, name: VersionArgument, call: CallOptions) -> None:
     """Show everything that is known of a version: state, lineage, signature, checks, history and model card."""
     named = parse_reference(name)
     with call.connect() as client:

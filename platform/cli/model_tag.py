@@ -32,10 +32,7 @@ def set_command(
 
 @app.command("remove")
 def remove(
-    *,
-    name: VersionArgument,
-    key: Annotated[str, typer.Argument(help="Key of the tag.")],
-    call: CallOptions,
+    *, name: VersionArgument, key: Annotated[str, typer.Argument(help="Key of the tag.")], call: CallOptions
 ) -> None:
     """Take a tag from a version."""
     with call.connect() as client:

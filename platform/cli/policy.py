@@ -32,11 +32,7 @@ def create(
 
 
 @layers.command("list")
-def list_command(
-    *,
-    app_name: App,
-    call: CallOptions,
-) -> None:
+def list_command(*, app_name: App, call: CallOptions) -> None:
     """List the layers of an app, and what running experiments hold of each."""
     with call.connect() as client:
         _show_layers(client.layers(app_name), as_json=call.as_json)
@@ -58,11 +54,7 @@ def set_command(
 
 
 @holdouts.command("show")
-def show(
-    *,
-    app_name: App,
-    call: CallOptions,
-) -> None:
+def show(*, app_name: App, call: CallOptions) -> None:
     """Show how many devices are held out."""
     with call.connect() as client:
         _show_holdout(client.holdout(app_name), as_json=call.as_json)

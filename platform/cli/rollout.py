@@ -139,62 +139,35 @@ def advance(
 
 
 @app.command("approve")
-def approve(
-    *,
-    rollout_id: RolloutId,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def approve(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> None:
     """Make the advance that somebody else has proposed."""
     with call.connect() as client:
         _show([client.approve_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("pause")
-def pause(
-    *,
-    rollout_id: RolloutId,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def pause(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> None:
     """Keep the share and refuse to advance."""
     with call.connect() as client:
         _show([client.pause_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("resume")
-def resume(
-    *,
-    rollout_id: RolloutId,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def resume(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> None:
     """Allow to advance again."""
     with call.connect() as client:
         _show([client.resume_rollout(rollout_id, etag=etag)], as_json=call.as_json)
 
 
 @app.command("rollback")
-def rollback(
-    *,
-    rollout_id: RolloutId,
-    reason: Reason,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def rollback(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", call: CallOptions) -> None:
     """Return all devices to the default version."""
     with call.connect() as client:
         _show([client.roll_back_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
 @app.command("halt")
-def halt(
-    *,
-    rollout_id: RolloutId,
-    reason: Reason,
-    etag: Etag = "",
-    call: CallOptions,
-) -> None:
+def halt(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", call: CallOptions) -> None:
     """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it."""
     with call.connect() as client:
         _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)

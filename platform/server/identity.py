@@ -112,12 +112,7 @@ class Identity:
         certificates: names of client certificates; None: tokens only.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        certificates: CertificateList | None = None,
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, certificates: CertificateList | None = None) -> None:
         self._tokens = TokenReads(store)
         self._clock = clock
         self._certificates = certificates

@@ -183,11 +183,7 @@ async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[in
 
 
 async def _start_grpc(
-    stack: AsyncExitStack,
-    settings: Settings,
-    mutations: Mutations,
-    versions: VersionPublisher,
-    metrics: Metrics | None,
+    stack: AsyncExitStack, settings: Settings, mutations: Mutations, versions: VersionPublisher, metrics: Metrics | None
 ) -> tuple[int, int | None]:
     """Start the gRPC server; return its port, and the one for client certificates."""
     listed = settings.client_certificates

@@ -210,12 +210,7 @@ class Candidate:
 
 
 def candidates(
-    policy: Policy,
-    feature: str,
-    secret: bytes,
-    *,
-    halted: frozenset[str] = frozenset(),
-    is_in_experiments: bool = True,
+    policy: Policy, feature: str, secret: bytes, *, halted: frozenset[str] = frozenset(), is_in_experiments: bool = True
 ) -> tuple[Candidate, ...]:
     """Return the parts of the policy that a device can be in, whatever its attributes are, in the order of `resolve`.
 

@@ -151,12 +151,7 @@ class Builder:
         return tuple(results)
 
     def op(
-        self,
-        op: str,
-        inputs: Sequence[Value],
-        dtype: DType,
-        shape: Sequence[int],
-        attributes: Attributes = NONE,
+        self, op: str, inputs: Sequence[Value], dtype: DType, shape: Sequence[int], attributes: Attributes = NONE
     ) -> Value:
         """Add a node with one output and return it."""
         return self.ops(op, inputs, [(dtype, shape)], attributes)[0]

@@ -48,11 +48,7 @@ class ChildChecks:
     """
 
     def __init__(
-        self,
-        *,
-        cpu_s: int = limits.CHECK_CPU_S,
-        memory_bytes: int = limits.CHECK_MEMORY_BYTES,
-        module: str = MODULE,
+        self, *, cpu_s: int = limits.CHECK_CPU_S, memory_bytes: int = limits.CHECK_MEMORY_BYTES, module: str = MODULE
     ) -> None:
         self._cpu_s = cpu_s
         self._memory_bytes = memory_bytes

@@ -31,12 +31,7 @@ def one_off(program: bytes, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]
 
 
 def in_this_process(
-    names: Sequence[str],
-    work: Callable[[str], Any],
-    lost: object,
-    *,
-    workers: int,
-    on_done: Callable[[str], None],
+    names: Sequence[str], work: Callable[[str], Any], lost: object, *, workers: int, on_done: Callable[[str], None]
 ) -> dict[str, Any]:
     """Stand in for `in_processes`: a wrong run defined here is not found by other processes."""
     return {name: work(name) for name in names}

@@ -219,11 +219,7 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
     ],
 )
 def test_a_field_out_of_its_bounds_is_named_at_creation(
-    operator: PlatformClient,
-    app: str,
-    shared_feature: str,
-    change: dict[str, Any],
-    field: str,
+    operator: PlatformClient, app: str, shared_feature: str, change: dict[str, Any], field: str
 ) -> None:
     """What the devices would refuse is refused before it is a draft."""
     given = {"app": app, "arms": ARMS} | change

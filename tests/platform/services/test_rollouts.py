@@ -18,10 +18,11 @@ from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import FeaturePolicy, Reason, resolve
 
 WHY = "the new version fixes a crash"
+Rules = Callable[[], FeaturePolicy | None]
 
 
 @pytest.fixture
-def rules(world: ServerWorld, app: str, feature: str) -> Callable[[], FeaturePolicy | None]:
+def rules(world: ServerWorld, app: str, feature: str) -> Rules:
     """What the signed policy of this test's app says of its feature."""
 
     def read() -> FeaturePolicy | None:
@@ -49,13 +50,7 @@ def two_versions(world: ServerWorld, team: PlatformClient, operator: PlatformCli
 
 
 async def test_a_rollout_goes_up_in_steps_and_becomes_the_default(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """Draft, 1 %, 25 %, 100 %: the signed policy follows each step before the call returns; all of it is audited."""
     two_versions(world, team, operator, app, feature)
@@ -89,13 +84,7 @@ async def test_a_rollout_goes_up_in_steps_and_becomes_the_default(
 
 
 def test_pausing_keeps_the_share_and_resuming_goes_on(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """A pause changes nothing on any device, and no advance gets through until the resume."""
     two_versions(world, team, operator, app, feature)
@@ -113,13 +102,7 @@ def test_pausing_keeps_the_share_and_resuming_goes_on(
 
 
 async def test_a_roll_back_returns_everyone_and_is_final(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """The policy names the default alone again; the reason is kept; nothing leads out of the end."""
     two_versions(world, team, operator, app, feature)
@@ -143,13 +126,7 @@ async def test_a_roll_back_returns_everyone_and_is_final(
 
 
 def test_a_halt_forbids_the_version_in_the_app_only(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """The halt document names the digest; neither rollout nor experiment can bring it back; other apps go on."""
     two_versions(world, team, operator, app, feature)
@@ -174,13 +151,7 @@ def test_a_halt_forbids_the_version_in_the_app_only(
 
 
 async def test_what_everyone_runs_can_be_halted(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """The completed version is forbidden by the signed halt and the default before is back; then there is none."""
     world.publish(team, feature, "1.0.0")
@@ -208,13 +179,7 @@ async def test_what_everyone_runs_can_be_halted(
 
 
 def test_an_arm_of_an_experiment_can_be_halted_through_a_draft(
-    *,
-    world: ServerWorld,
-    team: PlatformClient,
-    operator: PlatformClient,
-    app: str,
-    feature: str,
-    rules: Callable[[], FeaturePolicy | None],
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """The feature being held is no obstacle; devices leave the experiment, which can still be stopped."""
     two_versions(world, team, operator, app, feature)
