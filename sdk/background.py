@@ -11,14 +11,20 @@ is at the same time but by chance.
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from alcove.privacy.entropy import Entropy, random_word
-from alcove.sdk.errors import OutOfBoundError
+from alcove.registry.errors import FetchError
+from alcove.sdk.errors import ClosedError, OutOfBoundError, StatusError, TransportError
 from alcove.sdk.limits import MAX_BACKOFF_S, MIN_SYNC_INTERVAL_S
+
+if TYPE_CHECKING:
+    from alcove.sdk.client import Client
+    from alcove.sdk.reports import ReportResult
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -62,6 +68,29 @@ def next_wait_s(interval_s: float, entropy: Entropy, *, failures: int = 0, asked
     mean_s = max(interval_s, min(interval_s * 2.0 ** min(failures, MAX_DOUBLINGS), MAX_BACKOFF_S))
     wait_s = mean_s * (1 - JITTER + 2 * JITTER * drawn)
     return max(wait_s, asked_wait_s * (1 + drawn))
+
+
+def sync_turn(client: "Client") -> Turn:
+    """Sync; a failure is a warning in the log."""
+    with suppress(ClosedError):
+        result = client.sync()
+        if result.error is not None and not isinstance(result.error, ClosedError):
+            # Its fields are the server's and the disk's; nothing that a person wrote is in a sync.
+            stale = "; what is installed is stale" if client.is_stale else ""
+            _LOG.warning("a background sync ended: %s: %s%s", type(result.error).__name__, result.error, stale)
+        is_failed = isinstance(result.error, (TransportError, StatusError, FetchError))
+        return Turn(is_failed=is_failed, asked_wait_s=result.retry_after_s)
+    return Turn()
+
+
+def report_turn(send: Callable[[], "ReportResult"]) -> Turn:
+    """Send one of the reports that wait."""
+    with suppress(ClosedError):
+        result = send()
+        asked_wait_s = result.error.retry_after_s if isinstance(result.error, StatusError) else None
+        is_failed = isinstance(result.error, (TransportError, StatusError))
+        return Turn(is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting)
+    return Turn()
 
 
 class BackgroundSync:

@@ -4,11 +4,11 @@ A feature with a contract in `alcove.features` decodes them to its own typed val
 value is a mapping from the names in its signature to plain lists, numbers as Python numbers, labels as text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from alcove.sdk.engine import PortView
+from alcove.sdk.engine import Runnable
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -40,6 +40,12 @@ def default_baseline(contract: object) -> Path | None:
     return Path(path) if path is not None else None
 
 
-def generic_value(ports: Sequence[PortView], outputs: Sequence[Any]) -> dict[str, Any]:
-    """Return outputs by their names in the signature, as nested lists."""
-    return {port.name: output.tolist() for port, output in zip(ports, outputs, strict=True)}
+def decoder_of(contract: Contract[Any] | None) -> Callable[[Runnable, list[Any]], Any]:
+    """Return what makes a value of a program's outputs: the contract, or for None their names and nested lists."""
+    if contract is None:
+        return _generic_value
+    return lambda _, outputs: contract.decode(outputs)
+
+
+def _generic_value(model: Runnable, outputs: list[Any]) -> dict[str, Any]:
+    return {port.name: output.tolist() for port, output in zip(model.outputs, outputs, strict=True)}

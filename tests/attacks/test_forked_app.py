@@ -149,7 +149,7 @@ def test_child_syncs_while_a_sync_of_the_parent_is_under_way(device: Device) -> 
         if not seen:
             device.transport.fault = None
             # The child waits for the parent's sync, as for one of any other process; so it is only asked to begin.
-            seen.append(in_child(lambda: client._sync_lock.acquire(blocking=False) and client.reports))
+            seen.append(in_child(lambda: client._synchronizer._sync_lock.acquire(blocking=False) and client.reports))
 
     device.transport.fault = fork
     assert client.sync().error is None

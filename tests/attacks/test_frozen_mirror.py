@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry.errors import ExpiredMetadataError
 from alcove.sdk import AnswerError, Client, OutOfBoundError
+from alcove.sdk.background import sync_turn
 from alcove.sdk.limits import MAX_STALE_S, MIN_MAX_STALE_S
 from alcove.sdk.testing import FolderTransport
 
@@ -225,7 +226,7 @@ def test_background_sync_says_aloud_what_it_met(frozen: Device, caplog: pytest.L
     """A warning in the log, the result on the client, and the flag; nobody has to listen."""
     client = frozen.client()
     frozen.clock.pass_s(2 * DAY)
-    client._sync_turn()
+    sync_turn(client)
     assert client.last_sync is not None
     assert isinstance(client.last_sync.error, ExpiredMetadataError)
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]

@@ -292,7 +292,7 @@ def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) 
     pending.write_text(json.dumps(waiting), encoding="utf-8")
     for one in tasks[MAX_PENDING:]:
         active = ActiveModel(None, "1.0.0", "experiment", arm=0, task=one.model_dump_json())
-        client._open_reporter().record(Measurement(FEATURE, active, Outcome.ACCEPTED, 1.0))
+        client._outcomes.open_reporter().record(Measurement(FEATURE, active, Outcome.ACCEPTED, 1.0))
     entries = json.loads(pending.read_text(encoding="utf-8"))
     assert [json.loads(entry["task"])["task_id"] for entry in entries] == [one.task_id for one in tasks[3:]]
     assert pending.stat().st_size < MAX_STATE_BYTES / 4

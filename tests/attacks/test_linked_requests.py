@@ -1,6 +1,7 @@
 """Somebody reads the logs of the server, or of the network, and ties requests of one device together."""
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy import make_task
 from alcove.sdk import Client, TransportError
-from alcove.sdk.background import BackgroundSync, Turn
+from alcove.sdk.background import BackgroundSync, Turn, report_turn, sync_turn
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.testing import SeededEntropy, fake_program
 
@@ -44,6 +45,11 @@ def test_download_goes_on_at_a_multiple_of_64_kib_wherever_it_broke(
     assert device.answer(client) == "three 3.0.0 default"
 
 
+def send_one(client: Client) -> Turn:
+    """Send a report as the background does."""
+    return report_turn(partial(client._report, most=1))
+
+
 def waiting(device: Device, count: int) -> list[bytes]:
     """Let reports of as many tasks wait on a device; return them."""
     reports = [report_to_bytes(Report(bytes([task]) * 32, 1000, 0)) for task in range(count)]
@@ -60,7 +66,7 @@ def test_each_report_has_a_connection_of_its_own(device: Device, server: TreeSer
     reports = waiting(device, 6)
     if is_background:
         for _ in reports:
-            client._report_turn()
+            send_one(client)
             client.sync()
     else:
         assert client.report().sent == len(reports)
@@ -77,9 +83,9 @@ def test_background_sends_one_report_a_turn(device: Device) -> None:
     client = device.client()
     reports = waiting(device, 4)
     for number in range(1, 5):
-        assert client._report_turn() == Turn(left=4 - number)
+        assert send_one(client) == Turn(left=4 - number)
         assert device.transport.reports == reports[:number]
-    assert client._report_turn() == Turn()
+    assert send_one(client) == Turn()
 
 
 def test_sync_turn_sends_no_report(device: Device) -> None:
@@ -87,7 +93,7 @@ def test_sync_turn_sends_no_report(device: Device) -> None:
     client = device.client()
     waiting(device, 3)
     for _ in range(3):
-        client._sync_turn()
+        sync_turn(client)
     assert device.transport.reports == []
 
 
@@ -100,9 +106,9 @@ def test_failed_report_turn_waits_longer_and_loses_nothing(device: Device) -> No
         raise TransportError(method=method, path=path, reason="weather")
 
     device.transport.fault = fail
-    assert client._report_turn() == Turn(is_failed=True, left=2)
+    assert send_one(client) == Turn(is_failed=True, left=2)
     device.transport.fault = None
-    assert client._report_turn() == Turn(left=1)
+    assert send_one(client) == Turn(left=1)
     assert device.transport.reports == reports[:1]
 
 

@@ -455,7 +455,7 @@ def test_disk_full_at_every_step_of_load_and_first_prediction_answers_all_the_sa
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
             client = updated_device.client(files=Files(lambda _, __: None))
-            client._slots.attempts._files = Files(fill)
+            client._active_models._slots.attempts._files = Files(fill)
             assert updated_device.answer(client) == TWO, at
             assert updated_device.answer(client) == TWO, at
             at += 1
@@ -474,7 +474,7 @@ def test_quarantine_holds_where_it_cannot_be_written_down(updated_device: Device
 
     for _ in range(2):
         client = updated_device.client(engine=deadly)
-        client._slots.attempts._files = Files(full)
+        client._active_models._slots.attempts._files = Files(full)
         assert updated_device.answer(client) == BACK
 
 

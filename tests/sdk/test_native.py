@@ -163,8 +163,8 @@ def test_weight_that_rotted_on_the_disk_is_repaired_under_the_same_handle(client
     program.chmod(0o600)
     program.write_bytes(data[:-5000] + bytes([data[-5000] ^ 0x40]) + data[-4999:])
     program.chmod(0o444)
-    options: dict[str, Any] = {"clock": ManualClock(NOW), "transport": client._make_transport}
-    with Client("reader", tmp_path / "device", client.server, client._trusted_root, **options) as later:
+    options: dict[str, Any] = {"clock": ManualClock(NOW), "transport": client._connection._make}
+    with Client("reader", tmp_path / "device", client.server, client._synchronizer.trusted_root, **options) as later:
         handle = later.feature("language_id")
         assert handle.version == UPDATE
         model: Any = later._active_models.model_ref("language_id", None).active.model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from alcove.sdk import DeviceStorageError, NoSpaceError
-from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
+from alcove.sdk.background import BackgroundSync, Turn, next_wait_s, sync_turn
 from alcove.sdk.limits import CHUNK_BYTES, DISK_RESERVE_BYTES, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy, fake_program
@@ -119,11 +119,11 @@ def test_background_turn_tells_failure_and_wait(updating_device: Device, server:
     """What the thread of a real client makes of a server that is unavailable, gone, and well again."""
     client = updating_device.client(server.url, transport=None)
     server.unavailable = "77"
-    assert client._sync_turn() == Turn(is_failed=True, asked_wait_s=77.0)
+    assert sync_turn(client) == Turn(is_failed=True, asked_wait_s=77.0)
     server.unavailable = None
-    assert client._sync_turn() == Turn()
+    assert sync_turn(client) == Turn()
     server.close()
-    assert client._sync_turn() == Turn(is_failed=True)
+    assert sync_turn(client) == Turn(is_failed=True)
 
 
 # --- the network

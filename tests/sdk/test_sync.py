@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry.errors import MissingTargetError, ProgramRefusedError, RollbackError, VersionHaltedError
 from alcove.registry.program_verification import ProgramFacts
-from alcove.sdk import DeviceAttributes, IntegrityError, RuntimeTooOldError, VersionChange
+from alcove.sdk import Client, DeviceAttributes, IntegrityError, RuntimeTooOldError, VersionChange
 from alcove.sdk.limits import ALL_VERSIONS_BYTES
 from alcove.sdk.state import FeatureSlots
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
@@ -371,11 +371,10 @@ def test_feature_that_the_policy_leaves_out_keeps_its_version_and_reports_nothin
 
 def test_policy_of_another_app_is_not_taken(device: Device) -> None:
     """An app without a policy gets a typed error and keeps its baseline."""
-    client = device.client()
-    client.app = "other"
-    result = client.sync()
-    assert isinstance(result.error, MissingTargetError)
-    assert device.answer(client) == "shipped baseline baseline"
+    with Client("other", device.folder, "http://127.0.0.1:1", device.world.root, **device.options) as client:
+        result = client.sync()
+        assert isinstance(result.error, MissingTargetError)
+        assert device.answer(client) == "shipped baseline baseline"
 
 
 def test_version_that_needs_a_newer_runtime_is_refused_typed(device: Device) -> None:
@@ -511,8 +510,8 @@ def test_damaged_state_is_an_empty_one(device: Device, content: bytes) -> None:
 def test_missing_root_is_a_typed_result(device: Device, tmp_path: Path) -> None:
     """A root file that is not there, or is no metadata, is said in the result."""
     client = device.client()
-    client._trusted_root = tmp_path / "none.json"
+    client._synchronizer.trusted_root = tmp_path / "none.json"
     assert "none.json" in str(client.sync().error)
-    client._trusted_root = b"{}"
+    client._synchronizer.trusted_root = b"{}"
     assert client.sync().error is not None
     assert device.answer(client) == "shipped baseline baseline"

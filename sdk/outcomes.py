@@ -1,0 +1,109 @@
+"""Takes what an app says of its answers, as far as the device's user consents, and sends what is due.
+
+record ─▶ consent ─ yes ─┬─▶ history.py: how a feature's answers fared
+              └ no: gone └─▶ reports.py: where the device is in a comparison; loaded when it first is
+"""
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alcove.privacy.entropy import Entropy
+from alcove.registry.policy.outcome import Outcome
+from alcove.runtime.clock import Clock
+from alcove.sdk.consent import Consent
+from alcove.sdk.handle import Measurement
+from alcove.sdk.history import History
+from alcove.sdk.storage import Files
+
+if TYPE_CHECKING:
+    from alcove.privacy.ledger import BudgetLimits
+    from alcove.sdk.reports import Reporter
+
+__all__ = ["Outcomes"]
+
+
+class Outcomes:
+    """What was recorded on one device; safe for several threads.
+
+    Attributes:
+        history: how answers fared.
+        consent: whether the device may record and report.
+
+    Args:
+        folder: of the reports; it exists.
+        files: the disk.
+        clock: gives the windows.
+        entropy: source of unpredictable bytes.
+        limits: the caps of the privacy budget; None: the defaults.
+    """
+
+    def __init__(
+        self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: "BudgetLimits | None"
+    ) -> None:
+        self.history = History(folder, files)
+        self.consent = Consent(folder, files)
+        self._folder = folder
+        self._files = files
+        self._clock = clock
+        self._entropy = entropy
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._reporter: Reporter | None = None
+
+    @property
+    def limits(self) -> "BudgetLimits":
+        """The caps of the privacy budget."""
+        from alcove.privacy.ledger import BudgetLimits  # noqa: PLC0415 - loaded with the reports
+
+        return self._limits or BudgetLimits()
+
+    def record(self, measurement: Measurement) -> None:
+        """Keep an outcome, unless the user said no."""
+        if not self.consent.is_given:
+            return
+        if measurement.outcome in (Outcome.ACCEPTED, Outcome.REFUSED):
+            self.history.note(measurement.feature, is_accepted=measurement.outcome is Outcome.ACCEPTED)
+            self._forget_if_refused()
+        if measurement.active.task is not None:
+            self.open_reporter().record(measurement)
+
+    def set_consent(self, is_given: bool) -> None:
+        """Let the device record and report, or let it not and remove what was kept.
+
+        Raises:
+            DeviceStorageError: the disk failed; a no holds for this process.
+        """
+        if is_given:
+            self.consent.give()
+            return
+        try:
+            self.consent.refuse()
+        finally:
+            self.open_reporter().forget()
+
+    def open_reporter(self) -> "Reporter":
+        """Return what sends the reports, made once."""
+        with self._lock:
+            if self._reporter is None:
+                from alcove.sdk.reports import Reporter  # noqa: PLC0415 - loads numpy and pydantic
+
+                self._reporter = Reporter(
+                    self._folder,
+                    self._files,
+                    self._clock,
+                    self._entropy,
+                    self.limits,
+                    history=self.history,
+                    consent=self.consent,
+                )
+            return self._reporter
+
+    def begin_in_child(self) -> None:
+        """Hold no lock of the parent in a forked child."""
+        self._lock = threading.Lock()
+        self._reporter = None
+
+    def _forget_if_refused(self) -> None:
+        if not self.consent.is_given:  # the user said no meanwhile
+            self.history.forget()

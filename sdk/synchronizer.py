@@ -1,0 +1,213 @@
+"""Runs a client's syncs one at a time, and keeps how the last one went.
+
+    run ─▶ sync.py follows the server ─▶ freshness and models are read again ─▶ listeners
+
+Nothing that a sync needs is loaded before the first.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alcove.privacy.entropy import Entropy
+from alcove.registry.policy.attributes import DeviceAttributes
+from alcove.runtime.clock import Clock
+from alcove.sdk.active_models import ActiveModels
+from alcove.sdk.connection import Connection
+from alcove.sdk.engine import Engine
+from alcove.sdk.errors import DeviceStorageError
+from alcove.sdk.freshness import Freshness
+from alcove.sdk.identity import installation_secret
+from alcove.sdk.outcomes import Outcomes
+from alcove.sdk.slots import SlotStore
+from alcove.sdk.storage import Files
+from alcove.sdk.transport import Transport
+
+if TYPE_CHECKING:
+    from alcove.registry.client import RepositoryClient
+    from alcove.sdk.assignments import Assignments
+    from alcove.sdk.questions import Questions
+    from alcove.sdk.sync import SyncResult
+
+__all__ = ["Synchronizer"]
+
+
+class Synchronizer:
+    """The syncs of one client; safe for several threads.
+
+    Attributes:
+        trusted_root: root metadata that ships with the app: a path or the bytes; read when a tree is opened.
+        last_result: how the last sync of this process went; None before the first.
+
+    Args:
+        app: the app's name.
+        connection: the way to the server.
+        slots: where versions live.
+        trusted_root: see above.
+        files: the disk.
+        clock: the device's clocks.
+        entropy: source of unpredictable bytes.
+        engine: checks programs.
+        device: what the app knows of the device, in coarse steps.
+        freshness: how long ago the server was heard.
+        active_models: what answers; read again after a sync.
+        outcomes: what was recorded, and the user's consent.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        connection: Connection,
+        slots: SlotStore,
+        *,
+        trusted_root: Path | str | bytes,
+        files: Files,
+        clock: Clock,
+        entropy: Entropy,
+        engine: Engine,
+        device: DeviceAttributes,
+        freshness: Freshness,
+        active_models: ActiveModels,
+        outcomes: Outcomes,
+    ) -> None:
+        self.trusted_root = trusted_root
+        self.last_result: SyncResult | None = None
+        self._app = app
+        self._connection = connection
+        self._slots = slots
+        self._files = files
+        self._clock = clock
+        self._engine = engine
+        self._device = device
+        self._freshness = freshness
+        self._active_models = active_models
+        self._outcomes = outcomes
+        self._secret = partial(installation_secret, slots.identity_path, files, entropy)
+        # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
+        self._sync_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[SyncResult], None]] = []
+        self._is_current = False
+        self._updater: Callable[[], SyncResult] | None = None
+
+    def run(self) -> "SyncResult":
+        """Sync once, after any that is under way; see `Client.sync`.
+
+        Raises:
+            ClosedError: the client was closed.
+        """
+        traffic = self._connection.traffic
+        with self._sync_lock:
+            traffic.asked_wait_s = 0.0
+            before = replace(traffic)
+            run = self._make_updater()
+            self._connection.check_open()
+            result = run()
+            self.last_result = result
+            self._freshness.check()
+            self._active_models.refresh()
+            # A version that was refused leaves the policy as true as it was.
+            self._is_current = result.error is None or bool(result.refused)
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(result)
+        return replace(
+            result,
+            bytes_received=traffic.received_bytes - before.received_bytes,
+            bytes_sent=traffic.sent_bytes - before.sent_bytes,
+            retry_after_s=traffic.asked_wait_s,
+        )
+
+    def add_listener(self, listener: "Callable[[SyncResult], None]") -> Callable[[], None]:
+        """Have `listener` called after each sync, on the thread that synced; return what ends that."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def stop() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return stop
+
+    def read_assignments(self) -> "Assignments | None":
+        """Return what the policy that the syncs have left assigns to the device; None: there is none yet.
+
+        Raises:
+            DeviceStorageError: the disk failed.
+            ClosedError: the client was closed.
+        """
+        from alcove.privacy.errors import LedgerStorageError  # noqa: PLC0415
+        from alcove.registry.errors import RegistryError  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.assignments import assignments_of  # noqa: PLC0415 - loads pydantic
+
+        tree = self._open_repository(self._connection.open())
+        try:
+            policy, halt = tree.read_stored_policy(self._app), tree.read_stored_halt(self._app)
+        except RegistryError as error:
+            raise DeviceStorageError(step="read", path="metadata", reason=str(error)) from error
+        if policy is None:
+            return None
+        secret = self._secret()
+        try:
+            return assignments_of(
+                policy,
+                halt,
+                secret,
+                self.open_questions().was_in,
+                is_current=self._is_current,
+                is_in_experiments=self._outcomes.consent.is_given,
+            )
+        except LedgerStorageError as error:
+            raise DeviceStorageError(step="read", path=error.path, reason=error.reason) from error
+
+    def open_questions(self) -> "Questions":
+        """Return what the device has revealed of its attributes."""
+        from alcove.sdk.ledger_file import LedgerFile  # noqa: PLC0415 - loaded by the sync
+        from alcove.sdk.questions import Questions  # noqa: PLC0415
+
+        log = LedgerFile(self._slots.folder / "reports" / "questions.jsonl", self._files)
+        return Questions(log, self._clock, self._device)
+
+    def begin_in_child(self) -> None:
+        """Hold no lock of the parent in a forked child, and nothing that uses its connection."""
+        self._sync_lock, self._lock = threading.Lock(), threading.Lock()
+        self._updater = None
+
+    def _make_updater(self) -> "Callable[[], SyncResult]":
+        """Return what syncs, made once; its caller holds `_sync_lock`."""
+        if self._updater is None:
+            from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
+            from alcove.sdk.sync import Updater  # noqa: PLC0415
+
+            bounds = self._connection.open_bounded()
+            self._updater = Updater(
+                self._app,
+                self._slots,
+                Installer(self._slots, self._files, bounds, self._engine),
+                partial(self._open_repository, bounds),
+                self._secret,
+                bounds=bounds,
+                on_withdrawn=self._active_models.refresh,
+                freshness=self._freshness,
+                history=self._outcomes.history,
+                questions=self.open_questions(),
+                consent=self._outcomes.consent,
+            ).run
+        return self._updater
+
+    def _open_repository(self, transport: Transport) -> "RepositoryClient":
+        from alcove.sdk.repository import open_repository  # noqa: PLC0415 - loads tuf
+
+        return open_repository(
+            self._slots.metadata_folder,
+            server=self._connection.server,
+            trusted_root=self.trusted_root,
+            transport=transport,
+            clock=self._clock,
+            floor=self._freshness.floor_s,
+            files=self._files,
+        )
