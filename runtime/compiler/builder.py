@@ -165,7 +165,7 @@ class Builder:
         refusal: str,
     ) -> tuple[Value, ...]:
         """Add a node under torch's own name, for `legalize` to report; return its outputs."""
-        result = self.ops(target, inputs, outputs, TorchNumbers(tuple(numbers)))
+        result = self.ops(target, inputs, outputs, TorchNumbers(given=tuple(numbers)))
         self.nodes[-1] = replace(self.nodes[-1], refusal=refusal)
         return result
 

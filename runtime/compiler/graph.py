@@ -25,11 +25,10 @@ NONE: Final = Attributes()
 """The attributes of an operator that takes none."""
 
 
-@dataclass(frozen=True)
 class TorchNumbers(Attributes):
     """The numbers that a call of torch's, which no rule takes, was given."""
 
-    given: tuple[int | float, ...] = ()
+    given: tuple[int | float, ...]
 
 
 @dataclass(frozen=True, eq=False)
