@@ -4,12 +4,7 @@ The libraries list no public names (`__all__`), so strict type checkers refuse t
 documentation shows; the reason is given once, here.
 """
 
-from securesystemslib.signer import (  # type: ignore[attr-defined]
-    CryptoSigner,
-    Key,
-    Signer,
-    SSlibKey,
-)
+from securesystemslib.signer import CryptoSigner, Key, Signer, SSlibKey  # type: ignore[attr-defined]
 from tuf.api.metadata import (  # type: ignore[attr-defined]
     DelegatedRole,
     Delegations,

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING
 
 from alcove.registry import layout, limits
 from alcove.registry._tuf import Metadata, TargetFile, Targets
-from alcove.registry.errors import (
-    DocumentTooLargeError,
-    PublishError,
-    SignatureError,
-    VersionExistsError,
-)
+from alcove.registry.errors import DocumentTooLargeError, PublishError, SignatureError, VersionExistsError
 from alcove.registry.hash_bins import HashBins, TeamMetadata
 from alcove.registry.layout import team_role
 from alcove.registry.min_versions import FIELD, is_below, parse_min_versions

@@ -13,15 +13,7 @@ import typer
 from alcove.platform.cli.output import print_json, print_rows, print_table, say
 from alcove.platform.client import PlatformClient
 from alcove.registry.errors import AudienceError
-from alcove.registry.policy import (
-    DeviceAttributes,
-    Explanation,
-    FeaturePolicy,
-    Halt,
-    Policy,
-    explain,
-    parse_attributes,
-)
+from alcove.registry.policy import DeviceAttributes, Explanation, FeaturePolicy, Halt, Policy, explain, parse_attributes
 
 __all__ = ["Explained", "show_explanations"]
 

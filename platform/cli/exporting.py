@@ -54,12 +54,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         CertificateError: native and torch differ, or a sample is refused.
     """
     try:
-        from alcove.runtime.certificate import (  # noqa: PLC0415 - torch is optional
-            LICENCES,
-            TOLERANCES,
-            Sample,
-            embed_certificate,
-        )
+        from alcove.runtime.certificate import LICENCES, TOLERANCES, Sample, embed_certificate  # noqa: PLC0415 - torch is optional
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
         from alcove.runtime.compiler.quantize import options_of  # noqa: PLC0415

@@ -6,12 +6,7 @@ from alcove.platform.domain.comparisons import NO_SIZES, experiment_policy, roll
 from alcove.platform.domain.field_validation import fields_named
 from alcove.platform.domain.records import Default, ExperimentRecord, HoldoutRecord, LayerRecord, RolloutRecord
 from alcove.registry.min_versions import is_below
-from alcove.registry.policy import (
-    FeaturePolicy,
-    Holdout,
-    Policy,
-    VersionRef,
-)
+from alcove.registry.policy import FeaturePolicy, Holdout, Policy, VersionRef
 
 __all__ = ["compile_policy"]
 

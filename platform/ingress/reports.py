@@ -21,11 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from alcove.platform.domain import limits
-from alcove.platform.domain.errors import (
-    ReportRefusedError,
-    ServerError,
-    StoreBusyError,
-)
+from alcove.platform.domain.errors import ReportRefusedError, ServerError, StoreBusyError
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.store import Store

@@ -10,14 +10,7 @@ from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
-from alcove.platform.stats.decision import (
-    Decision,
-    DecisionKind,
-    Difference,
-    ReasonCode,
-    SampleRatio,
-    apply_guardrails,
-)
+from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
 from alcove.platform.stats.estimates import Estimates, Metric, estimate
 from alcove.platform.stats.group_sequential import GroupSequential

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from alcove.registry import layout
-from alcove.registry._tuf import (
-    CryptoSigner,
-    Metadata,
-    Signer,
-)
+from alcove.registry._tuf import CryptoSigner, Metadata, Signer
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import RegistryError
 from alcove.registry.hostile_trees.case import APP, DATERS, EVIL, FEATURE, TOP, Case, Outcome

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from alcove.registry import layout, limits
-from alcove.registry._tuf import (
-    Metadata,
-)
+from alcove.registry._tuf import Metadata
 from alcove.registry.hostile_trees.case import APP, FEATURE, TOP, Json
 from alcove.registry.min_versions import FIELD as MIN_VERSIONS
 from alcove.registry.policy.document import Halt, HaltedVersion, VersionRef

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from alcove.registry._tuf import (
-        Signer,
-    )
+    from alcove.registry._tuf import Signer
     from alcove.registry.hostile_trees.audit import HostileTrees
 
 

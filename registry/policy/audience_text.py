@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import AttributeValueError, AudienceSyntaxError, UnknownAttributeError
 from alcove.registry.limits import AUDIENCE_LENGTH_MAX
-from alcove.registry.policy.attributes import (
-    ATTRIBUTES,
-    OSES,
-    RANGED,
-    DeviceAttributes,
-    app_version_number,
-    spell,
-)
+from alcove.registry.policy.attributes import ATTRIBUTES, OSES, RANGED, DeviceAttributes, app_version_number, spell
 from alcove.registry.policy.audience import Audience, both, choice, interval
 
 if TYPE_CHECKING:

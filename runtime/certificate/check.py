@@ -30,9 +30,7 @@ from alcove.runtime.certificate.document import (
     parse,
     picks,
 )
-from alcove.runtime.certificate.document import (
-    Input as InputRecord,
-)
+from alcove.runtime.certificate.document import Input as InputRecord
 from alcove.runtime.certificate.limits import MAX_CHECK_S, PICKED
 from alcove.runtime.certificate.samples import DTYPES, Sample
 from alcove.runtime.errors import CertificateError, InputError, RunCancelledError

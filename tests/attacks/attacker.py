@@ -17,9 +17,7 @@ from alcove.registry._tuf import (
     Targets,
     Timestamp,
 )
-from alcove.registry.errors import (
-    RegistryError,
-)
+from alcove.registry.errors import RegistryError
 from alcove.registry.policy import Halt
 from alcove.registry.repository import Repository
 from alcove.registry.rotation import Draft

@@ -16,12 +16,7 @@ from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.platform.domain import limits
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.testing import Served, ServerWorld
-from alcove.platform.testing.raw_http2 import (
-    FRAME_BYTES,
-    HALF_OF_A_MESSAGE,
-    INITIAL_WINDOW,
-    RawConnection,
-)
+from alcove.platform.testing.raw_http2 import FRAME_BYTES, HALF_OF_A_MESSAGE, INITIAL_WINDOW, RawConnection
 from alcove.platform.testing.wire import METHODS, method_path
 
 PUBLISH = method_path(METHODS["PublishVersion"])

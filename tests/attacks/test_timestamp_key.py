@@ -4,15 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 from alcove.registry import layout
-from alcove.registry._tuf import (
-    Metadata,
-    Targets,
-    Timestamp,
-)
-from alcove.registry.errors import (
-    ExpiredMetadataError,
-    RollbackError,
-)
+from alcove.registry._tuf import Metadata, Targets, Timestamp
+from alcove.registry.errors import ExpiredMetadataError, RollbackError
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.testing import RepositoryFixture
 

@@ -15,15 +15,7 @@ from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, ModelConfig  # no
 from alcove.features.bandwidth.dataset import make_capacities, make_recording  # noqa: E402
 from alcove.features.bandwidth.model import BandwidthModule, BandwidthNetwork  # noqa: E402
 from alcove.features.bandwidth.observation import observations_of  # noqa: E402
-from alcove.features.bandwidth.train import (  # noqa: E402
-    CLOSE,
-    Training,
-    TrainingPlan,
-    loss_of,
-    penalize,
-    pinball,
-    record_of,
-)
+from alcove.features.bandwidth.train import CLOSE, Training, TrainingPlan, loss_of, penalize, pinball, record_of  # noqa: E402
 from rich.progress import Progress  # noqa: E402
 
 SMALL = ModelConfig(version="0.0.1", width=24, hidden=16, mixed=16, margin=0.9, deviation=1.3)

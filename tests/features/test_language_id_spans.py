@@ -9,15 +9,7 @@ from alcove.features.language_id import LanguageId
 from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
 from alcove.features.language_id.contract import SENTENCES, program_path
 from alcove.features.language_id.evaluate import share_of_spans_right, texts_of_tsv
-from alcove.features.language_id.spans import (
-    BLOCK,
-    WORD,
-    LanguageSpan,
-    Run,
-    detect_spans,
-    evidence,
-    likeliest_path,
-)
+from alcove.features.language_id.spans import BLOCK, WORD, LanguageSpan, Run, detect_spans, evidence, likeliest_path
 from alcove.runtime import InvalidTextError, load
 
 

@@ -16,12 +16,7 @@ from alcove.features.scene_tags.drawn import drawings, png_of
 
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
-from alcove.features.scene_tags.build import (  # noqa: E402
-    compile_module,
-    module_of_run,
-    ranges_of,
-    samples,
-)
+from alcove.features.scene_tags.build import compile_module, module_of_run, ranges_of, samples  # noqa: E402
 from alcove.features.scene_tags.calibrate import fit_scores  # noqa: E402
 from alcove.features.scene_tags.dataset import (  # noqa: E402
     CALIBRATION_EACH,

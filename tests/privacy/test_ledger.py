@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
-from alcove.privacy import (
-    AlreadyReportedError,
-    BudgetExceededError,
-    BudgetLimits,
-    Ledger,
-    LogFile,
-    ParameterError,
-)
+from alcove.privacy import AlreadyReportedError, BudgetExceededError, BudgetLimits, Ledger, LogFile, ParameterError
 from alcove.runtime.testing_seams import ManualClock
 from hypothesis import given, settings
 from hypothesis import strategies as st

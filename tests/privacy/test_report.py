@@ -1,13 +1,7 @@
 """A report is 38 bytes of task, window and cell, in a canonical and frozen encoding."""
 
 import pytest
-from alcove.privacy import (
-    ParameterError,
-    Report,
-    ReportFormatError,
-    report_from_bytes,
-    report_to_bytes,
-)
+from alcove.privacy import ParameterError, Report, ReportFormatError, report_from_bytes, report_to_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,13 +7,7 @@ import pytest
 from alcove.registry import layout
 from alcove.registry._tuf import Metadata, Timestamp
 from alcove.registry.client import RepositoryClient
-from alcove.registry.errors import (
-    ExpiredMetadataError,
-    FetchError,
-    MissingTargetError,
-    SignatureError,
-    StorageError,
-)
+from alcove.registry.errors import ExpiredMetadataError, FetchError, MissingTargetError, SignatureError, StorageError
 from alcove.registry.policy import FeaturePolicy, Halt, Policy
 from alcove.registry.testing import RepositoryFixture
 from alcove.runtime.testing_seams import ManualClock

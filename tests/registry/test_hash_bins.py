@@ -6,14 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from alcove.registry import layout
-from alcove.registry._tuf import (
-    CryptoSigner,
-    Delegations,
-    Metadata,
-    SuccinctRoles,
-    TargetFile,
-    Targets,
-)
+from alcove.registry._tuf import CryptoSigner, Delegations, Metadata, SuccinctRoles, TargetFile, Targets
 from alcove.registry.errors import (
     DocumentError,
     PublishError,

@@ -10,12 +10,7 @@ from alcove.registry.keys import create_keys, load_keys, load_signer
 from alcove.registry.online_keys import load_online_keys
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 TEAMS = {"text": ["language_id"], "speech": ["bandwidth"]}
 FILES = {

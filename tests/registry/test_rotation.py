@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from alcove.registry._tuf import CryptoSigner, Metadata, Timestamp
 from alcove.registry.ceremony import PublicKeys, make_first_request
-from alcove.registry.errors import (
-    PublishError,
-    RegistryError,
-    SignatureError,
-    StorageError,
-)
+from alcove.registry.errors import PublishError, RegistryError, SignatureError, StorageError
 from alcove.registry.keys import ONLINE_ROLES
 from alcove.registry.repository import Repository
 from alcove.registry.signed_time import utc

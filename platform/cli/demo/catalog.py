@@ -46,11 +46,7 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
         certificate_texts: number of samples to keep in the certificate, which makes the same model another program.
     """
     # torch takes seconds to load; a demo that stops before this line should not wait for it.
-    from alcove.features.language_id.build import (  # noqa: PLC0415
-        CERTIFICATE_TEXTS,
-        compile_module,
-        module_of_program,
-    )
+    from alcove.features.language_id.build import CERTIFICATE_TEXTS, compile_module, module_of_program  # noqa: PLC0415
     from alcove.runtime.program import Program  # noqa: PLC0415
     from torch import no_grad  # noqa: PLC0415
 

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.actors import load_sentences
 from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
-from alcove.platform.cli.demo.environment import (
-    APP,
-    FEATURE,
-    DemoError,
-    Devices,
-    Places,
-    Server,
-    flip_byte,
-    prepare,
-)
+from alcove.platform.cli.demo.environment import APP, FEATURE, DemoError, Devices, Places, Server, flip_byte, prepare
 from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
 from alcove.platform.cli.demo.guarded import run_guarded
 from alcove.platform.cli.demo.reporting import send_reports

@@ -13,12 +13,7 @@ from alcove.runtime.compiler.capture import Captured, Symbol, capture
 from alcove.runtime.compiler.codegen import generate_dynamic_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.dynamic_shapes import Dynamic, infer_symbolic_shapes
-from alcove.runtime.compiler.every_size import (
-    first_refused,
-    first_wrong_constant,
-    first_wrong_shape,
-    with_room,
-)
+from alcove.runtime.compiler.every_size import first_refused, first_wrong_constant, first_wrong_shape, with_room
 from alcove.runtime.compiler.grown_constants import GrownConstants
 from alcove.runtime.compiler.layout import layout
 from alcove.runtime.compiler.lower import lower
