@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from tools.operator_attributes import class_name
+
 LEVELS = {"math": 1, "simd": 1, "microkernels": 2, "operators": 3}
 """What lies in `kernels/` itself is below all of them, but for the table of kernels, which is above."""
 TABLE = ("kernels/dispatch.h", "kernels/dispatch.cpp")
@@ -91,7 +93,7 @@ def test_the_page_about_adding_an_operator_lists_its_files(repository: Path) -> 
         for folder in ("kernels", "runtime", "docs")
         for path in (repository / folder).rglob("*")
         if path.suffix in {".h", ".cpp", ".inc", ".py", ".pyi", ".txt", ".md"}
-        and re.search(rf"\b{operator}\b", path.read_text(encoding="utf-8"))
+        and re.search(rf"\b({operator}|{class_name(operator)})\b", path.read_text(encoding="utf-8"))
     }
     examples = {"runtime/testing_ops.py", "docs/adding-an-operator.md"}
     assert named - examples == {path for _, path in rows}
