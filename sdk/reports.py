@@ -36,8 +36,8 @@ from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
-from alcove.registry.policy.document import TaskPolicy
 from alcove.registry.policy.outcome import Outcome
+from alcove.registry.policy.task import TaskPolicy
 from alcove.runtime.clock import Clock
 from alcove.sdk.consent import Consent
 from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError, StatusError

@@ -1,6 +1,6 @@
 """Corrects differences of the accepted share by what the same devices accepted before (CUPED).
 
-Reports of a task with edges of the earlier share (`registry/policy/document.py`) say beside arm, outcome and latency
+Reports of a task with edges of the earlier share (`registry/policy/task.py`) say beside arm, outcome and latency
 in which bin the share of accepted answers was before the device met the task. `split_pre_period` reads such an
 aggregate twice: without the earlier share, as everything else reads it, and as the joint histogram [arms, pre bins,
 outcomes] that `cuped_difference` takes. A bin stands for its middle. Devices that nothing is known of (bin 0) stand at

@@ -40,11 +40,9 @@ if TYPE_CHECKING:
         Policy,
         RolloutPolicy,
         Segment,
-        TaskPolicy,
         VersionRef,
         halt_from_bytes,
         halt_to_bytes,
-        make_task,
         policy_from_bytes,
         policy_to_bytes,
     )
@@ -58,6 +56,10 @@ if TYPE_CHECKING:
     )
     from alcove.registry.policy.outcome import (
         Outcome,
+    )
+    from alcove.registry.policy.task import (
+        TaskPolicy,
+        make_task,
     )
 
 # Loaded on first use: an app that only predicts needs neither pydantic nor any of this.
@@ -82,7 +84,7 @@ _HOME: Final = {
     "RolloutPolicy": "document",
     "Segment": "document",
     "Step": "assignment",
-    "TaskPolicy": "document",
+    "TaskPolicy": "task",
     "VersionRef": "document",
     "arm_ranges": "assignment",
     "bucket": "assignment",
@@ -90,7 +92,7 @@ _HOME: Final = {
     "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
-    "make_task": "document",
+    "make_task": "task",
     "overlap_witness": "audience",
     "overlaps": "audience",
     "parse_attributes": "audience_text",

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         FeaturePolicy,
         Policy,
         RolloutPolicy,
-        TaskPolicy,
         VersionRef,
     )
+    from alcove.registry.policy.task import TaskPolicy
 
 __all__ = [
     "SECRET_BYTES",

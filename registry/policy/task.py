@@ -1,0 +1,204 @@
+"""Defines a task: what the devices of an experiment or a rollout may report, one cell in each window.
+
+A task's id is the digest of everything else it says (I3 of `document.py`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import itertools
+import math
+from collections.abc import Sequence  # noqa: TC003 - kept beside the types pydantic reads
+from fractions import Fraction
+from typing import Annotated, Final, Self
+
+from alcove.registry import limits
+from alcove.registry.canonical import Digest, Identifier, Part, canonical_json
+from alcove.registry.policy.layout import HistogramLayout
+from pydantic import Field, StringConstraints, field_serializer, field_validator, model_validator
+
+# One spelling for each number: no leading or trailing zero.
+Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
+_MICROSECONDS: Final = 1000  # in a millisecond; edges are whole microseconds
+
+
+class TaskTerms(Part):
+    """Everything that a task says besides its id; `TaskPolicy` describes the fields."""
+
+    experiment_id: Identifier
+    epsilon: Decimal
+    arm_count: Annotated[int, Field(strict=True, ge=2, le=limits.ARMS_MAX)]
+    outcome_count: Annotated[int, Field(strict=True, ge=2, le=limits.OUTCOMES_MAX)] = 2
+    latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
+    window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
+    first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
+    pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
+
+    @field_validator("latency_edges_ms", "pre_edges", mode="before")
+    @classmethod
+    def _read_edges(cls, value: object) -> object:
+        # Decimal text in the document, numbers in the program: no float is ever signed.
+        if isinstance(value, (list, tuple)):
+            return tuple(float(edge) if isinstance(edge, str) else edge for edge in value)
+        return value
+
+    @field_validator("latency_edges_ms")
+    @classmethod
+    def _validate_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        for edge in edges:
+            if not 0 < edge <= limits.LATENCY_EDGE_MAX_MS or round(edge * _MICROSECONDS) / _MICROSECONDS != edge:
+                msg = f"a latency edge is a whole number of microseconds up to {limits.LATENCY_EDGE_MAX_MS} ms: {edge}"
+                raise ValueError(msg)
+        if any(low >= high for low, high in itertools.pairwise(edges)):
+            msg = f"latency edges must rise: {edges}"
+            raise ValueError(msg)
+        return edges
+
+    @field_validator("pre_edges")
+    @classmethod
+    def _validate_pre_edges(cls, edges: tuple[float, ...]) -> tuple[float, ...]:
+        for edge in edges:
+            if not 0 < edge < 1 or round(edge * limits.POLICY_BUCKETS) / limits.POLICY_BUCKETS != edge:
+                msg = f"an edge of the earlier share is a whole number of 1/10 000 between 0 and 1: {edge}"
+                raise ValueError(msg)
+        if any(low >= high for low, high in itertools.pairwise(edges)):
+            msg = f"edges of the earlier share must rise: {edges}"
+            raise ValueError(msg)
+        return edges
+
+    @field_serializer("latency_edges_ms")
+    def _write_edges(self, edges: tuple[float, ...]) -> list[str]:
+        return [_millisecond_text(edge) for edge in edges]
+
+    @field_serializer("pre_edges")
+    def _write_pre_edges(self, edges: tuple[float, ...]) -> list[str]:
+        return [f"0.{round(edge * limits.POLICY_BUCKETS):04d}".rstrip("0") for edge in edges]
+
+    @model_validator(mode="after")
+    def _validate_terms(self) -> Self:
+        if not 0 < self.epsilon_fraction <= limits.EPSILON_MAX:
+            msg = f"epsilon must be in (0, {limits.EPSILON_MAX}], got {self.epsilon}"
+            raise ValueError(msg)
+        if self.cell_count > limits.CELLS_MAX:
+            msg = f"a task has at most {limits.CELLS_MAX} cells, this one {self.cell_count}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def epsilon_fraction(self) -> Fraction:
+        """Privacy loss of one report, exact."""
+        return Fraction(self.epsilon)
+
+    @property
+    def layout(self) -> HistogramLayout:
+        """Order of the cells: one more latency bin than edges; with covariate edges one more bin, 0, for "unknown"."""
+        return HistogramLayout(
+            arms=self.arm_count,
+            outcomes=self.outcome_count,
+            latency_bins=len(self.latency_edges_ms) + 1,
+            covariate_bins=len(self.pre_edges) + 2 if self.pre_edges else 1,
+        )
+
+    @property
+    def cell_count(self) -> int:
+        """Number of cells a report may name."""
+        return self.layout.cell_count
+
+    def digest(self) -> str:
+        """Return the id that a task with these terms has, 64 hex digits."""
+        terms = self.model_dump(mode="json", include=set(TaskTerms.model_fields))
+        return hashlib.sha256(canonical_json(terms)).hexdigest()
+
+
+class TaskPolicy(TaskTerms):
+    """The report of an experiment's device in each window: one cell of arm, outcome, latency and earlier share.
+
+    Attributes:
+        task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
+        experiment_id: the experiment or rollout that it measures.
+        epsilon: privacy loss of one report, decimal text.
+        arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
+        outcome_count: outcomes that are distinguished, numbered as in `Outcome`; a device drops what is numbered
+            higher.
+        latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
+        window_s: seconds in which a device reports at most once.
+        first_window_start_s: seconds since 1970 at which window 0 begins.
+        pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
+            met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
+    """
+
+    task_id: Digest
+
+    @model_validator(mode="after")
+    def _validate_id(self) -> Self:
+        expected = self.digest()
+        if self.task_id != expected:
+            msg = f"task_id must be the digest of the task, {expected}, got {self.task_id}"
+            raise ValueError(msg)
+        return self
+
+    def pre_bin(self, answers: int, accepted: int) -> int:
+        """Return the bin of a device that took `accepted` of `answers` before it met the task.
+
+        0 stands for fewer than `limits.PRE_ANSWERS_MIN` answers; bin i + 1 holds edge[i-1] <= share < edge[i].
+
+        Raises:
+            ValueError: the counts are none.
+        """
+        if not 0 <= accepted <= answers:
+            msg = f"accepted answers must be in [0, {answers}], got {accepted}"
+            raise ValueError(msg)
+        if not self.pre_edges or answers < limits.PRE_ANSWERS_MIN:
+            return 0
+        return bisect.bisect_right(self.pre_edges, accepted / answers) + 1
+
+    def cell_index(self, arm: int, outcome: int, latency_ms: float, pre_bin: int = 0) -> int:
+        """Return the cell of one measurement in the order of `layout`, in [0, cell_count).
+
+        Raises:
+            ValueError: arm, outcome or bin out of range, latency negative or not a number.
+        """
+        if math.isnan(latency_ms) or latency_ms < 0:
+            msg = f"latency must be at least 0 ms, got {latency_ms}"
+            raise ValueError(msg)
+        return self.layout.cell_index(arm, outcome, bisect.bisect_right(self.latency_edges_ms, latency_ms), pre_bin)
+
+    def window_at(self, now_s: int) -> int | None:
+        """Return the number of the window that holds `now_s`, or None before the first one."""
+        elapsed_s = now_s - self.first_window_start_s
+        return None if elapsed_s < 0 else elapsed_s // self.window_s
+
+
+def make_task(
+    *,
+    experiment_id: str,
+    epsilon: str,
+    arm_count: int,
+    latency_edges_ms: Sequence[float],
+    window_s: int,
+    first_window_start_s: int,
+    outcome_count: int = 2,
+    pre_edges: Sequence[float] = (),
+) -> TaskPolicy:
+    """Return the task with its id computed.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    terms = TaskTerms(
+        experiment_id=experiment_id,
+        epsilon=epsilon,
+        arm_count=arm_count,
+        outcome_count=outcome_count,
+        latency_edges_ms=tuple(latency_edges_ms),
+        window_s=window_s,
+        first_window_start_s=first_window_start_s,
+        pre_edges=tuple(pre_edges),
+    )
+    return TaskPolicy(task_id=terms.digest(), **dict(terms))
+
+
+def _millisecond_text(edge_ms: float) -> str:
+    whole, rest = divmod(round(edge_ms * _MICROSECONDS), _MICROSECONDS)
+    return f"{whole}.{rest:03d}".rstrip("0").rstrip(".")
