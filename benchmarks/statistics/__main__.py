@@ -17,14 +17,14 @@ from benchmarks.statistics.cuped import DEVICES as CUPED_DEVICES
 from benchmarks.statistics.cuped import RATE as CUPED_RATE
 from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
-from benchmarks.statistics.fleets import two_cell_looks
+from benchmarks.statistics.fleets import two_cell_sums
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
 from benchmarks.statistics.rates import (
+    ANALYSES,
     COHORTS,
     CRASH_RATE,
     DEVIATIONS,
-    LOOKS,
     FalseCalls,
     coverage,
     false_calls,
@@ -57,17 +57,17 @@ def all_false_calls(runs: int) -> list[FalseCalls]:
     """Return the grid of noise and cohorts, and fleets that are harder than it."""
     rng = np.random.default_rng(SEED)
     rows = [
-        false_calls(f"σ = {deviation:g}, {cohort:,}", rng, runs=runs, cohorts=(cohort,) * LOOKS, deviation=deviation)
+        false_calls(f"σ = {deviation:g}, {cohort:,}", rng, runs=runs, cohorts=(cohort,) * ANALYSES, deviation=deviation)
         for deviation in DEVIATIONS
         for cohort in COHORTS
     ]
-    growing = tuple(200 * 4 ** (look // 8) for look in range(LOOKS))
+    growing = tuple(200 * 4 ** (analysis // 8) for analysis in range(ANALYSES))
     for deviation in (0.0, 4.0, 30.0):
         name = f"σ = {deviation:g}, cohorts growing from 200 to 12,800"
         rows.append(false_calls(name, rng, runs=runs, cohorts=growing, deviation=deviation))
     for deviation in (0.0, 1.0, 4.0):
         name = f"σ = {deviation:g}, 2,000, crashes 0.1 %"
-        rows.append(false_calls(name, rng, runs=runs, cohorts=(2_000,) * LOOKS, deviation=deviation, rate=0.001))
+        rows.append(false_calls(name, rng, runs=runs, cohorts=(2_000,) * ANALYSES, deviation=deviation, rate=0.001))
     return rows
 
 
@@ -77,10 +77,10 @@ def false_call_lines(rows: list[FalseCalls], runs: int) -> list[str]:
     return [
         "### Equal arms: how often is something called",
         "",
-        f"{runs:,} runs, {LOOKS} looks, {CRASH_RATE:.0%} crashes in both arms unless said; cohort: devices per arm",
-        "and look; σ: noise per cell and look. Promise: halts and wins at most 5 %, coverage at least 95 %.",
-        "*Naive test*: a one-sided fixed-horizon z-test at 5 %, repeated at each look. *Noise ignored*: our own",
-        "sequence without the noise's variance.",
+        f"{runs:,} runs, {ANALYSES} analyses, {CRASH_RATE:.0%} crashes in both arms unless said; cohort: devices per",
+        "arm and analysis; σ: noise per cell and analysis. Promise: halts and wins at most 5 %, coverage at least",
+        "95 %. *Naive test*: a one-sided fixed-horizon z-test at 5 %, repeated at each analysis. *Noise ignored*:",
+        "our own sequence without the noise's variance.",
         "",
         *table_lines(
             columns,
@@ -101,7 +101,7 @@ def false_call_lines(rows: list[FalseCalls], runs: int) -> list[str]:
 
 
 def coverage_lines(runs: int) -> tuple[list[str], dict[str, Any]]:
-    """Return the tables of coverage at one look, and their figures."""
+    """Return the tables of coverage at one analysis, and their figures."""
     rng = np.random.default_rng(SEED + 1)
     figures: dict[str, Any] = {}
     rows = []
@@ -109,16 +109,16 @@ def coverage_lines(runs: int) -> tuple[list[str], dict[str, Any]]:
         for cohort in COHORTS:
             found = [
                 coverage(rng, runs=4 * runs, cohort=cohort, windows=windows, deviation=deviation)
-                for windows in (1, LOOKS)
+                for windows in (1, ANALYSES)
             ]
             figures[f"{deviation:g}, {cohort}"] = found
             rows.append((f"σ = {deviation:g}, {cohort:,}", *("refused" if f is None else f"{f:.1%}" for f in found)))
     lines = [
-        "### Intervals at one look: how often do 95 % cover",
+        "### Intervals at one analysis: how often do 95 % cover",
         "",
         f"{4 * runs:,} runs, difference of 5 % and 2 %; promise 95 ± 1.4 %. *Refused*: the noise hides an arm's size.",
         "",
-        *table_lines(("noise, cohort", "first look", "thirtieth look"), rows),
+        *table_lines(("noise, cohort", "first analysis", "thirtieth analysis"), rows),
     ]
     metric_rows = []
     for mechanism, epsilon in MECHANISMS[:3]:
@@ -170,7 +170,7 @@ def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
 
 
 def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
-    """Return the table of planned looks."""
+    """Return the table of interim analyses."""
     rng = np.random.default_rng(SEED + 4)
     uneven = (9_000, 1_000, 5_000, 8_000, 2_000)
     found = [
@@ -187,24 +187,25 @@ def planned_lines(runs: int) -> tuple[list[str], list[Planned]]:
     rows = [
         (
             one.name,
-            str(one.looks),
+            str(one.analyses),
             *(f"{part:.1%}" for part in (one.wins, one.at_will, one.fixed, one.power, one.power_at_will, one.used)),
             f"{one.half_width:.2f}, {one.half_width_at_will:.2f}",
         )
         for one in found
     ]
     lines = [
-        "### Planned looks: what they promise and what they save",
+        "### Interim analyses: what they promise and what they save",
         "",
-        f"{20 * runs:,} runs of two arms that accept {RATE:.0%}, 25,000 reports at the last look. *False wins* of",
-        "equal arms: by planned looks (promise: 5 %, all of which they spend; 0.3 % more or less is chance), at",
+        f"{20 * runs:,} runs of two arms that accept {RATE:.0%}, 25,000 reports at the last analysis. *False wins* of",
+        "equal arms: by interim analyses (promise: 5 %, all of which they spend; 0.3 % more or less is chance), at",
         "will by the confidence sequence at the same moments, and by a fixed test at 5 % at each. *Found*: an effect",
-        f"that planned looks shall find in {POWER:.0%}. *Reports used*: mean part of them at which planned looks end",
-        "where there is that effect. *Reach*: standard errors that a difference needs at the last look, planned and",
-        f"at will. Five even looks need {', '.join(f'{bound:.2f}' for bound in half_widths((1,) * 5)[0])}.",
+        f"that interim analyses shall find in {POWER:.0%}. *Reports used*: mean part of them at which they end",
+        "where there is that effect. *Reach*: standard errors that a difference needs at the last analysis,",
+        "planned and at will.",
+        f"Five even analyses need {', '.join(f'{bound:.2f}' for bound in half_widths((1,) * 5)[0])}.",
         "",
         *table_lines(
-            ("reports", "looks", "false wins", "at will", "fixed test", "found", "at will", "reports used", "reach"),
+            ("reports", "analyses", "false wins", "at will", "fixed test", "found", "at will", "reports used", "reach"),
             rows,
         ),
     ]
@@ -247,32 +248,35 @@ def plan_lines() -> list[str]:
     rows = []
     for mechanism, epsilon in MECHANISMS:
         needs = []
-        for bins, mde, looks in ((8, 0.05, 0), (8, 0.02, 0), (8, 0.01, 0), (1, 0.02, 0), (1, 0.02, 5)):
-            model = PowerModel(share_model(0.8, bins=bins), (0.5, 0.5), mechanism, epsilon, looks=looks)
+        for bins, mde, analyses in ((8, 0.05, 0), (8, 0.02, 0), (8, 0.01, 0), (1, 0.02, 0), (1, 0.02, 5)):
+            model = PowerModel(share_model(0.8, bins=bins), (0.5, 0.5), mechanism, epsilon, analyses=analyses)
             need = model.devices_needed(mde)
             needs.append("none" if need is None else f"{need:,}")
         rows.append((name_of(mechanism, epsilon), *needs))
     return [
         "### Plans: devices that find a difference",
         "",
-        "Two equal arms, 80 % accepted, one window, power 80 %, α = 5 % over all looks. Columns: difference and",
-        "latency bins; the last one with five planned looks instead of any number.",
+        "Two equal arms, 80 % accepted, one window, power 80 %, α = 5 % over all analyses. Columns: difference and",
+        "latency bins; the last one with five interim analyses instead of any number.",
         "",
-        *table_lines(("reports", "5 %, 8 bins", "2 %, 8 bins", "1 %, 8 bins", "2 %, 1 bin", "5 looks"), rows),
+        *table_lines(("reports", "5 %, 8 bins", "2 %, 8 bins", "1 %, 8 bins", "2 %, 1 bin", "5 analyses"), rows),
     ]
 
 
 def plot(runs: int) -> str:
-    """Return the picture of halts of equal arms over the looks."""
+    """Return the picture of halts of equal arms over the analyses."""
     rng = np.random.default_rng(SEED + 3)
-    looks = two_cell_looks(
-        rng, runs=runs, cohorts=(2_000,) * LOOKS, rates=(CRASH_RATE, CRASH_RATE), deviation=DEVIATIONS[1]
+    analyses = two_cell_sums(
+        rng, runs=runs, cohorts=(2_000,) * ANALYSES, rates=(CRASH_RATE, CRASH_RATE), deviation=DEVIATIONS[1]
     )
-    lines = {"always valid": halted_by(looks), "naive, each look": naively_halted_by(looks)}
+    lines = {"always valid": halted_by(analyses), "naive, each analysis": naively_halted_by(analyses)}
     return shares(
-        f"Equal arms halted, σ = {DEVIATIONS[1]:g}, 2,000 devices per arm and look",
-        "look",
-        {name: [(float(look), float(part)) for look, part in enumerate(parts, 1)] for name, parts in lines.items()},
+        f"Equal arms halted, σ = {DEVIATIONS[1]:g}, 2,000 devices per arm and analysis",
+        "analysis",
+        {
+            name: [(float(analysis), float(part)) for analysis, part in enumerate(parts, 1)]
+            for name, parts in lines.items()
+        },
         0.05,
     )
 

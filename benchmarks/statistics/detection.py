@@ -52,18 +52,20 @@ def detect(
         fleet = CrashFleet(devices, (BASE_RATE + more, BASE_RATE), bins)
         cells = fleet.true_cells(rng, runs)
         draw = fleet.randomize if mechanism is Mechanism.RANDOMIZED_RESPONSE else fleet.aggregate
-        looks = draw(rng, cells, periods, epsilon)
-        called = [is_harmful(look, period, 2 * devices) for period, look in enumerate(looks, start=1)]
+        analyses = draw(rng, cells, periods, epsilon)
+        called = [is_harmful(analysis, period, 2 * devices) for period, analysis in enumerate(analyses, start=1)]
         found[name] = tuple(float(np.any(called[:period], axis=0).mean()) for period in range(1, periods + 1))
-        last = share_difference(looks[-1], reports_per_device=periods)
+        last = share_difference(analyses[-1], reports_per_device=periods)
         is_read = float((last.size_variation <= MAX_SIZE_VARIATION).mean()) > 0.5
         half_width = float(last.standard_error.mean()) if is_read else None
     return Detection(mechanism, epsilon, bins, found["harmful"], found["harmless"][-1], half_width)
 
 
-def is_harmful(look: ShareSums, period: int, reports_a_period: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def is_harmful(
+    analysis: ShareSums, period: int, reports_a_period: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return per run whether `evaluate_guardrail` says HARMFUL; every device has reported in every period so far."""
-    found = share_difference(look, reports_per_device=period)
+    found = share_difference(analysis, reports_per_device=period)
     factor = one_sided_critical_value(reports=reports_a_period * period, alpha=ALPHA, planned_reports=reports_a_period)
     return np.asarray(
         (found.value - factor * found.standard_error > MARGIN) & (found.size_variation <= MAX_SIZE_VARIATION)

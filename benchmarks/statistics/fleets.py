@@ -1,7 +1,7 @@
 """Simulates the private aggregates of many fleets at once, on arrays.
 
 A run is a fleet of two equal-sized arms that is looked at after each window. Sums are those of
-`platform/stats/_shares.py`: events and base of treatment and control, cumulative over the looks.
+`platform/stats/_shares.py`: events and base of treatment and control, cumulative over the analyses.
 """
 
 import math
@@ -20,13 +20,13 @@ OUTCOMES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
+class CumulativeSums:
     """Cumulative sums of many runs.
 
     Attributes:
-        sums: float64 [runs, looks, 4].
-        noise: float64 [looks, 4, 4]: covariance of the noise in them, the same for every run.
-        reports: int [looks], in both arms.
+        sums: float64 [runs, analyses, 4].
+        noise: float64 [analyses, 4, 4]: covariance of the noise in them, the same for every run.
+        reports: int [analyses], in both arms.
     """
 
     sums: FloatArray
@@ -37,17 +37,17 @@ class Looks:
         """Return what the statistics read; without the noise for a naive reading."""
         return ShareSums(self.sums, self.noise if is_noise_known else np.zeros_like(self.noise))
 
-    def aggregate(self, run: int, look: int) -> Aggregate:
-        """Return one look as the aggregate [arms, outcomes, 1] of which arm 0 is the control."""
-        events_t, base_t, events_c, base_c = self.sums[run, look]
+    def aggregate(self, run: int, analysis: int) -> Aggregate:
+        """Return one analysis as the aggregate [arms, outcomes, 1] of which arm 0 is the control."""
+        events_t, base_t, events_c, base_c = self.sums[run, analysis]
         counts = np.array([[[base_c - events_c], [events_c]], [[base_t - events_t], [events_t]]])
-        return Aggregate(counts, np.eye(4) * self.noise[look, 0, 0], self.reports[look])
+        return Aggregate(counts, np.eye(4) * self.noise[analysis, 0, 0], self.reports[analysis])
 
 
-def two_cell_looks(
+def two_cell_sums(
     rng: np.random.Generator, *, runs: int, cohorts: tuple[int, ...], rates: tuple[float, float], deviation: float
-) -> Looks:
-    """Return looks at two arms whose event and non-event cells get noise of `deviation` in each window.
+) -> CumulativeSums:
+    """Return analyses of two arms whose event and non-event cells get noise of `deviation` in each window.
 
     The noise is the sum of two discrete Laplace variables, which has heavier tails than a normal one.
 
@@ -73,8 +73,8 @@ def two_cell_looks(
     block = np.array([[1.0, 1.0], [1.0, 2.0]]) * deviation**2  # an event is in its base too
     one = np.zeros((4, 4))
     one[:2, :2], one[2:, 2:] = block, block
-    looks = np.arange(1, len(cohorts) + 1)[:, None, None]
-    return Looks(sums, one * looks, tuple(int(2 * total) for total in np.cumsum(cohorts)))
+    analyses = np.arange(1, len(cohorts) + 1)[:, None, None]
+    return CumulativeSums(sums, one * analyses, tuple(int(2 * total) for total in np.cumsum(cohorts)))
 
 
 @dataclass(frozen=True)

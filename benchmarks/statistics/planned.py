@@ -1,4 +1,4 @@
-"""Measures false wins and power of planned looks, beside looking at will and a fixed test at each look.
+"""Measures false wins and power of interim analyses, beside looking at will and a fixed test at each analysis.
 
 Arms answer by randomized response, or exactly; differences and their errors are those of `_shares.py`, on arrays. The
 tests compare the calls with `decide`'s.
@@ -28,20 +28,20 @@ class Planned:
     """What became of one plan.
 
     Attributes:
-        name: which looks, of which reports.
-        looks: how many were planned.
-        wins: false wins of the planned looks: parts of runs with equal arms in which some look called a winner.
+        name: which analyses, of which reports.
+        analyses: how many were planned.
+        wins: false wins of the interim analyses: parts of runs with equal arms in which some analysis called a winner.
         at_will: of the confidence sequence at the same moments.
         fixed: of a fixed-horizon test at 5 %, repeated.
-        power: parts of runs in which the planned looks found an effect that is planned to be found in 80 %.
+        power: parts of runs in which the interim analyses found an effect that is planned to be found in 80 %.
         power_at_will: in which the confidence sequence did.
-        used: mean part of the reports at which the planned looks ended.
-        half_width: standard errors that the last look needs.
+        used: mean part of the reports at which the interim analyses ended.
+        half_width: standard errors that the last analysis needs.
         half_width_at_will: that the confidence sequence needs there.
     """
 
     name: str
-    looks: int
+    analyses: int
     wins: float
     at_will: float
     fixed: float
@@ -55,12 +55,12 @@ class Planned:
 def simulate(
     rng: np.random.Generator, *, runs: int, cohorts: tuple[int, ...], effect: float, epsilon: Fraction | None
 ) -> ShareSums:
-    """Return cumulative sums at each look, [runs, looks, 4], of two arms that accept RATE -+ effect / 2.
+    """Return cumulative sums at each analysis, [runs, analyses, 4], of two arms that accept RATE -+ effect / 2.
 
     Args:
         rng: of the simulation.
         runs: how many experiments.
-        cohorts: reports, of both arms together, that come in before each look.
+        cohorts: reports, of both arms together, that come in before each analysis.
         effect: treatment minus control.
         epsilon: of randomized response; None: exact counts.
     """
@@ -94,7 +94,7 @@ def measure_planned(
     ends = np.where(called.any(axis=1), called.argmax(axis=1), len(cohorts) - 1)
     return Planned(
         name=name,
-        looks=len(cohorts),
+        analyses=len(cohorts),
         wins=_any(np.abs(_scores(equal)) >= bounds),
         at_will=_any(np.abs(_scores(equal)) >= sequence),
         fixed=_any(np.abs(_scores(equal)) >= np.full(len(cohorts), Z_TWO_SIDED)),
@@ -107,11 +107,13 @@ def measure_planned(
 
 
 def half_widths(cohorts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return the standard errors that each look needs: planned, and at will."""
+    """Return the standard errors that each analysis needs: planned, and at will."""
     reports = tuple(int(total) for total in np.cumsum(cohorts))
-    looks = [GroupSequential(reports[: place + 1], reports[-1]) for place in range(len(reports))]
+    analyses = [GroupSequential(reports[: place + 1], reports[-1]) for place in range(len(reports))]
     sequence = [critical_value(reports=total, alpha=ALPHA, planned_reports=reports[-1]) for total in reports]
-    return np.array([look.critical_value(reports=look.reports[-1], alpha=ALPHA) for look in looks]), np.array(sequence)
+    return np.array(
+        [analysis.critical_value(reports=analysis.reports[-1], alpha=ALPHA) for analysis in analyses]
+    ), np.array(sequence)
 
 
 def _scores(found: ShareDifference) -> FloatArray:

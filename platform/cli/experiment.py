@@ -56,14 +56,14 @@ class DesignOptions:
         Correction | None,
         typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
     ] = None
-    looks: Annotated[
+    interim_analyses: Annotated[
         int | None,
         typer.Option(
-            help="Number of planned looks that decide, 2 to 20; else any number of them, which costs more devices."
+            help="Number of interim analyses that decide, 2 to 20; else any number of them, which costs more devices."
         ),
     ] = None
     horizon: Annotated[
-        int | None, typer.Option(help="Reports at which the last look is due; else as many as --mde needs.")
+        int | None, typer.Option(help="Reports at which the last analysis is due; else as many as --mde needs.")
     ] = None
     denominator_share: Annotated[
         float | None, typer.Option(help="Expected part of all reports that is in a ratio's denominator, to plan it.")
@@ -102,7 +102,7 @@ class DesignOptions:
             "plan.mde": self.mde,
             "plan.expected_devices": self.devices,
             "plan.base_rate": self.base_rate,
-            "plan.looks": self.looks,
+            "plan.interim_analyses": self.interim_analyses,
             "plan.horizon_reports": self.horizon,
             "plan.denominator_share": self.denominator_share,
             "pre_edges": self.cuped,

@@ -1,4 +1,4 @@
-"""Prints an experiment's results and planned looks for people, and puts its plan and decision into words."""
+"""Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
@@ -9,7 +9,7 @@ _IN_MS = ("latency_mean", "latency_quantile")
 
 
 def show_results(report: ExperimentReport) -> None:
-    """Print arms, differences, looks, guardrails and the decision."""
+    """Print arms, differences, interim analyses, guardrails and the decision."""
     experiment, found = report.experiment, report.results
     title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} each"
     rows = [
@@ -33,7 +33,7 @@ def show_results(report: ExperimentReport) -> None:
                 f"theta {pair.adjustment.theta:.3g}, variance {-pair.adjustment.variance_reduction_percent:+.1f} %"
             )
     _show_pairs(experiment, found)
-    _show_looks(experiment, found)
+    _show_interim_analyses(experiment, found)
     for verdict in found.verdicts:
         say(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
     say(sentence(experiment.arms, found.decision))
@@ -47,28 +47,30 @@ def _show_pairs(experiment: Experiment, found: Results) -> None:
     print_table(["pair", "difference", "p"], rows)
 
 
-def _show_looks(experiment: Experiment, found: Results) -> None:
-    if not experiment.plan.looks:
+def _show_interim_analyses(experiment: Experiment, found: Results) -> None:
+    if not experiment.plan.interim_analyses:
         return
     rows = [
         [
             str(number),
-            f"{look.report_count:,} ({look.fraction:.0%})",
-            "-" if look.boundary is None else f"{look.boundary:.3f}",
+            f"{analysis.report_count:,} ({analysis.fraction:.0%})",
+            "-" if analysis.boundary is None else f"{analysis.boundary:.3f}",
             "\n".join(
                 f"{_names(found, pair)}: {_difference(experiment, pair.difference)}, p = {_p_value(pair)}"
-                for pair in look.pairs
+                for pair in analysis.pairs
             ),
-            look.decision.kind,
-            when(look.taken_at_s),
+            analysis.decision.kind,
+            when(analysis.analyzed_at_s),
         ]
-        for number, look in enumerate(experiment.looks, start=1)
+        for number, analysis in enumerate(experiment.interim_analyses, start=1)
     ]
     if rows:
-        print_table(["look", "reports", "boundary", "at the look", "decision", "taken"], rows)
-    count_text = f"{len(rows)} of {experiment.plan.looks} planned looks taken"
+        print_table(["analysis", "reports", "boundary", "difference", "decision", "analyzed"], rows)
+    count_text = f"{len(rows)} of {experiment.plan.interim_analyses} interim analyses made"
     due = (
-        f"; the next is due at {found.next_look_reports:,} reports" if found.next_look_reports else "; no other follows"
+        f"; the next is due at {found.next_analysis_reports:,} reports"
+        if found.next_analysis_reports
+        else "; no other follows"
     )
     say(count_text + due)
 
@@ -97,8 +99,8 @@ def plan_sentence(experiment: Experiment) -> str:
         parts.append(f"; {plan.expected_devices:,} devices find it in {plan.days_needed} days")
     elif plan.expected_devices:
         parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days, only {plan.detectable:.3g}{unit}")
-    if plan.looks:
-        parts.append(f"; {plan.looks} looks, the last at {plan.planned_reports:,} reports")
+    if plan.interim_analyses:
+        parts.append(f"; {plan.interim_analyses} interim analyses, the last at {plan.planned_reports:,} reports")
     return "".join(parts)
 
 

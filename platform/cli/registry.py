@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Look after the signed tree, its blobs and the rows.")
+app = typer.Typer(no_args_is_help=True, help="Maintain the signed tree, its blobs and the rows.")
 
 DataDir = Annotated[Path, typer.Option(help="The server's data folder.")]
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 @app.callback()
 def registry() -> None:
-    """Look after the signed tree, its blobs and the rows."""
+    """Maintain the signed tree, its blobs and the rows."""
 
 
 @app.command("check")

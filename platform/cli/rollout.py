@@ -96,7 +96,7 @@ def status(
     secret: Explained.Secret = "",
     call: CallOptions,
 ) -> None:
-    """Show one rollout with its plan and the last look at it, or list all; --explain: what one device would run."""
+    """Show one rollout with its plan and its last analysis, or list all; --explain: what one device would run."""
     with call.connect() as client:
         if is_explained:
             show_explanations(client, app_name, feature, device=device, secret=secret, as_json=call.as_json)
@@ -186,7 +186,7 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
             "state": rollout.state.replace("_", " "),
             "share": percent(rollout.share_basis_points),
             "stage": f"{rollout.stage} of {len(rollout.plan.stages)}" if rollout.plan.stages else "-",
-            "last look": rollout.analysis.decision if rollout.analysis else "-",
+            "last analysis": rollout.analysis.decision if rollout.analysis else "-",
             "changed": when(rollout.updated_at_s),
         }
         for rollout in rollouts
@@ -195,8 +195,8 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
 
 
 def _line(rollout: Rollout) -> str:
-    look = rollout.analysis
-    said = "" if look is None else f"; {look.decision}: {look.reason}"
+    analysis = rollout.analysis
+    said = "" if analysis is None else f"; {analysis.decision}: {analysis.reason}"
     waits = "" if rollout.proposal is None else f"; {rollout.proposal.proposed_by} proposes to advance"
     state = f"{rollout.state.replace('_', ' ')} at {percent(rollout.share_basis_points)}"
     return f"{when(rollout.updated_at_s)}  {state}{said}{waits}"

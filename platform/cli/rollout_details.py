@@ -22,7 +22,7 @@ def show_details(rollout: Rollout) -> None:
     for line in lines:
         say(line)
     _show_stages(rollout)
-    _show_look(rollout)
+    _show_analysis(rollout)
 
 
 def _show_stages(rollout: Rollout) -> None:
@@ -50,11 +50,12 @@ def _show_stages(rollout: Rollout) -> None:
     print_rows(rows, as_json=False, empty="", title=title)
 
 
-def _show_look(rollout: Rollout) -> None:
-    look = rollout.analysis
-    if look is None:
+def _show_analysis(rollout: Rollout) -> None:
+    analysis = rollout.analysis
+    if analysis is None:
         return
-    title = f"last look {when(look.analyzed_at_s)}: {look.decision}; {look.reason} ({look.report_count} reports)"
+    title = f"last analysis {when(analysis.analyzed_at_s)}: {analysis.decision}; {analysis.reason} "
+    title += f"({analysis.report_count} reports)"
     rows = [
         {
             "guardrail": verdict.metric,
@@ -63,7 +64,7 @@ def _show_look(rollout: Rollout) -> None:
             "interval": f"{_value(verdict.low, verdict)} to {_value(verdict.high, verdict)}",
             "says": verdict.kind,
         }
-        for guardrail, verdict in zip(rollout.plan.guardrails, look.verdicts, strict=False)
+        for guardrail, verdict in zip(rollout.plan.guardrails, analysis.verdicts, strict=False)
     ]
     print_rows(rows, as_json=False, empty=title, title=title)
 

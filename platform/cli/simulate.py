@@ -103,13 +103,13 @@ def _show(summary: Summary, *, as_json: bool) -> None:
         return
     rows = [
         {
-            "window": look.window,
-            "share": f"{look.share_basis_points / 100:g} %",
-            "reports": f"{look.reports:,}",
-            "decision": look.decision,
-            "rule": look.code,
+            "window": analysis.window,
+            "share": f"{analysis.share_basis_points / 100:g} %",
+            "reports": f"{analysis.reports:,}",
+            "decision": analysis.decision,
+            "rule": analysis.code,
         }
-        for look in summary.looks
+        for analysis in summary.analyses
     ]
     print_rows(rows, as_json=False, empty="no window", title="first run")
     harmed, done = summary.harmed, summary.completed

@@ -17,7 +17,7 @@ __all__ = [
     "ExperimentPlan",
     "ExperimentReport",
     "ExperimentVerdict",
-    "Look",
+    "InterimAnalysis",
     "OutcomeName",
     "PairDifference",
     "Primary",
@@ -71,7 +71,7 @@ class ExperimentPlan(Value):
     days_needed: int = 0
     detectable: float = 0.0
     planned_reports: int = 0
-    looks: int = 0
+    interim_analyses: int = 0
     horizon_reports: int = 0
     denominator_share: float = 0.0
     cuped_error_ratio: float = 0.0
@@ -102,8 +102,8 @@ class PairDifference(Value):
     adjusted_p: float | None = None
 
 
-class Look(Value):
-    """A planned look as it was taken, before guardrails.
+class InterimAnalysis(Value):
+    """An interim analysis as it was made, before guardrails.
 
     `boundary`: standard errors that a difference had to reach, None where nothing could be called yet.
     """
@@ -111,7 +111,7 @@ class Look(Value):
     report_count: int
     fraction: float
     boundary: float | None = None
-    taken_at_s: int
+    analyzed_at_s: int
     decision: Decision
     pairs: tuple[PairDifference, ...]
 
@@ -141,7 +141,7 @@ class Experiment(Value):
     audience: str = ""
     segment: Segment | None = None
     correction: Annotated[Correction, without_prefix("CORRECTION_")] = "bonferroni"
-    looks: tuple[Look, ...] = ()
+    interim_analyses: tuple[InterimAnalysis, ...] = ()
     pre_edges: tuple[float, ...] = ()
 
 
@@ -203,7 +203,7 @@ class Results(Value):
     primary: tuple[PrimaryDifference, ...] = ()
     verdicts: tuple[ExperimentVerdict, ...] = ()
     pairs: tuple[PairDifference, ...] = ()
-    next_look_reports: int = 0
+    next_analysis_reports: int = 0
 
 
 class ExperimentReport(Value):

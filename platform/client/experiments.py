@@ -188,7 +188,7 @@ def _plan(plan: ExperimentPlan) -> pb.Plan:
         mde=plan.mde,
         base_rate=plan.base_rate,
         expected_devices=plan.expected_devices,
-        looks=plan.looks,
+        interim_analyses=plan.interim_analyses,
         horizon_reports=plan.horizon_reports,
         denominator_share=plan.denominator_share,
     )

@@ -1,4 +1,4 @@
-"""Defines the records of an experiment's plan, its decision and its planned looks."""
+"""Defines the records of an experiment's plan, its decision and its interim analyses."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ class ExperimentPlan:
         devices_needed: devices, in all arms together, that find `mde` in one window; 0: none do, or no `mde`.
         days_needed: days in which `expected_devices` find it; 0: they don't within what they may spend in 30 days.
         detectable: smallest difference that `expected_devices` find within what they may spend in 30 days.
-        planned_reports: reports at which the intervals are tightest, or the last planned look is due; 0: the server's
-            default.
+        planned_reports: reports at which the intervals are tightest, or the last interim analysis is due; 0: the
+            server's default.
         numerator: names of the outcomes that a ratio counts; empty for other metrics.
         denominator: names of the outcomes that it is a part of.
         less_is_better: whether the lower ratio wins.
         denominator_share: expected part of the reports with an outcome of the denominator, in (0, 1].
         correction: how pairs of arms share the error, as `platform.stats.Correction` spells it.
-        looks: how many looks decide; 0: any number.
+        interim_analyses: how many interim analyses decide; 0: any number.
         horizon_reports: `planned_reports` as asked for; 0: as many as `mde` needs.
         pre_edges: edges of the accepted share of a device's earlier answers, by which the primary metric is corrected
             (CUPED); empty: it is not.
@@ -50,7 +50,7 @@ class ExperimentPlan:
     less_is_better: bool = False
     denominator_share: float = 0.0
     correction: str = "bonferroni"
-    looks: int = 0
+    interim_analyses: int = 0
     horizon_reports: int = 0
     pre_edges: tuple[float, ...] = ()
     cuped_error_ratio: float = 0.0
@@ -68,7 +68,7 @@ class StoredDecision:
 
 @dataclass(frozen=True)
 class PairRecord:
-    """Two arms at a planned look: `arm` minus `versus` in the primary metric; None: unknown, or unbounded."""
+    """Two arms at an interim analysis: `arm` minus `versus` in the primary metric; None: unknown, or unbounded."""
 
     arm: int
     versus: int
@@ -80,13 +80,13 @@ class PairRecord:
 
 @dataclass(frozen=True)
 class InterimAnalysis:
-    """A planned look as it was taken, before guardrails.
+    """An interim analysis as it was made, before guardrails.
 
     Attributes:
         reports: that were in.
         fraction: of the planned reports, at most 1.
         boundary: standard errors that a pair's difference had to reach; None: nothing could be called yet.
-        taken_at_s: seconds since 1970-01-01 UTC.
+        analyzed_at_s: seconds since 1970-01-01 UTC.
         decision: by the reports of that moment alone.
         pairs: all of them, those with the control first.
     """
@@ -94,6 +94,6 @@ class InterimAnalysis:
     reports: int
     fraction: float
     boundary: float | None
-    taken_at_s: int
+    analyzed_at_s: int
     decision: StoredDecision
     pairs: tuple[PairRecord, ...]

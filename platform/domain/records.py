@@ -103,7 +103,7 @@ class RolloutRecord:
         stage_started_at_s: when it began; 0: none did.
         control_basis_points: devices that are compared with the treated ones.
         proposal: the advance that waits for a second person.
-        analysis: the last look at the present stage.
+        analysis: the last analysis of the present stage.
         revision: rises with every change.
     """
 
@@ -174,7 +174,7 @@ class ExperimentRecord:
     """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on.
 
     `revision` counts the changes.  `audience` is canonical text, "" for every device; `segment` is its part of a layer,
-    None for all of them.  `looks` are the planned ones that were taken, in order.
+    None for all of them.  `interim_analyses` are the planned ones that were made, in order.
     """
 
     sequence: int
@@ -198,7 +198,7 @@ class ExperimentRecord:
     revision: int = 1
     audience: str = ""
     segment: SegmentRecord | None = None
-    looks: tuple[InterimAnalysis, ...] = ()
+    interim_analyses: tuple[InterimAnalysis, ...] = ()
 
 
 @dataclass(frozen=True)

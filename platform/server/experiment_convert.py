@@ -42,7 +42,7 @@ _PLAN_FIELDS = (  # the others are the server's
     "mde",
     "base_rate",
     "expected_devices",
-    "looks",
+    "interim_analyses",
     "horizon_reports",
     "denominator_share",
 )
@@ -130,7 +130,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         plan=to_message(pb.Plan, plan),
         segment=None if record.segment is None else pb.Segment(**vars(record.segment)),
         correction=_CORRECTIONS[Correction(plan.correction)],
-        looks=map(_look, record.looks),
+        interim_analyses=map(_interim_analysis, record.interim_analyses),
         pre_edges=plan.pre_edges,
     )
 
@@ -178,7 +178,7 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
             )
             for pair, p in zip(comparison.primary_pairs, comparison.adjusted_p, strict=True)
         ],
-        next_look_reports=results.next_look_reports or 0,
+        next_analysis_reports=results.next_analysis_reports or 0,
     )
 
 
@@ -205,7 +205,7 @@ def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,
         expected_devices=request.plan.expected_devices,
-        looks=request.plan.looks,
+        interim_analyses=request.plan.interim_analyses,
         horizon_reports=request.plan.horizon_reports,
         denominator_share=request.plan.denominator_share,
         pre_edges=tuple(request.pre_edges),
@@ -258,14 +258,16 @@ def _estimate(value: float | None, interval: Interval | None) -> pb.Estimate:
     return pb.Estimate(value=value, low=low, high=high)
 
 
-def _look(look: InterimAnalysis) -> pb.Look:
-    return pb.Look(
-        report_count=look.reports,
-        fraction=look.fraction,
-        boundary=look.boundary,
-        taken_at_s=look.taken_at_s,
-        decision=_decision(look.decision),
-        pairs=[to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair)) for pair in look.pairs],
+def _interim_analysis(analysis: InterimAnalysis) -> pb.InterimAnalysis:
+    return pb.InterimAnalysis(
+        report_count=analysis.reports,
+        fraction=analysis.fraction,
+        boundary=analysis.boundary,
+        analyzed_at_s=analysis.analyzed_at_s,
+        decision=_decision(analysis.decision),
+        pairs=[
+            to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair)) for pair in analysis.pairs
+        ],
     )
 
 

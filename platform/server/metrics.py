@@ -44,7 +44,7 @@ class Metrics:
         )
         self._refreshed = Gauge(
             "alcove_refresh_timestamp_seconds",
-            "When signatures were last looked at.",
+            "When signatures were last checked.",
             registry=registry,
         )
         self._failures = Counter(

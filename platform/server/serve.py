@@ -133,7 +133,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
         await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
-        await stack.enter_async_context(_repeating(settings.look_s, _looking(mutations)))
+        await stack.enter_async_context(_repeating(settings.analysis_interval_s, _analyzer(mutations)))
         await stack.enter_async_context(_repeating(limits.COLLECT_S, _collecting(store, tree, lock, clock)))
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
@@ -277,8 +277,8 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
     return work
 
 
-def _looking(mutations: Mutations) -> Callable[[], Awaitable[None]]:
-    """Look at the rollouts that are watched, and at the experiments whose planned look is due."""
+def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
+    """Analyze the rollouts that are watched, and the experiments whose interim analysis is due."""
     source = RandomizedReports()
 
     async def work() -> None:

@@ -41,7 +41,8 @@ class Settings(BaseModel):
         connections, connections_per_address, requests_per_address, behind_proxy: of devices; see `IngressSettings`.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
-        look_s: seconds between two looks at the rollouts that are watched; harm is acted on within them.
+        analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
+            them.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -71,7 +72,7 @@ class Settings(BaseModel):
     connections_per_address: int = 64
     requests_per_address: int = 200
     behind_proxy: str = ""
-    look_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
+    analysis_interval_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")

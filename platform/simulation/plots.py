@@ -42,11 +42,11 @@ def _draw(scenario: Scenario, summary: Summary) -> Figure:
         is_latency = guardrail.metric == "latency"
         scale, unit = (1.0, "ms") if is_latency else (100.0, "%")
         windows, lows, middles, highs = [], [], [], []
-        for look in summary.looks:
-            low, middle, high = look.differences[number] if look.differences else (None, None, None)
+        for analysis in summary.analyses:
+            low, middle, high = analysis.differences[number] if analysis.differences else (None, None, None)
             if low is None or middle is None or high is None:
                 continue
-            windows.append(look.window)
+            windows.append(analysis.window)
             lows.append(low * scale)
             middles.append(middle * scale)
             highs.append(high * scale)
@@ -68,8 +68,8 @@ def _draw_found(axis: "Axes", summary: Summary) -> None:
 
 
 def _draw_shares(axis: "Axes", scenario: Scenario, summary: Summary) -> None:
-    windows = [look.window for look in summary.looks]
-    axis.bar(windows, [look.share_basis_points / 100 for look in summary.looks])
+    windows = [analysis.window for analysis in summary.analyses]
+    axis.bar(windows, [analysis.share_basis_points / 100 for analysis in summary.analyses])
     axis.set_xlim(0.5, scenario.windows + 0.5)
     axis.set(title="share of the devices that run the new version, first run", xlabel="window", ylabel="%")
 

@@ -23,7 +23,7 @@ from alcove.platform.simulation.scenario import Scenario
 from alcove.registry.policy import RolloutPolicy, TaskPolicy
 from numpy.typing import NDArray
 
-__all__ = ["Look", "Run", "simulate"]
+__all__ = ["Run", "WindowAnalysis", "simulate"]
 
 APP: Final = "simulated"
 FEATURE: Final = "feature"
@@ -31,7 +31,7 @@ _START_S: Final = 1_800_000_000  # any moment; the engine's clock is given
 
 
 @dataclass(frozen=True)
-class Look:
+class WindowAnalysis:
     """The analysis at a window's end: the guardrails' differences in the order of the plan, None where unknown."""
 
     window: int
@@ -49,10 +49,10 @@ class Run:
 
     Attributes:
         state: where it stands at the end.
-        code: the rule that said so at the last look.
+        code: the rule that said so at the last analysis.
         harmed_window: the window at whose end harm was found, from 1; None: never.
         completed_window: likewise, when it was complete.
-        looks: at the end of each window.
+        analyses: at the end of each window.
         epsilon_mean: spent by a device that took part, on average.
         epsilon_max: spent by the device that spent most.
         device_windows: devices times windows.
@@ -62,7 +62,7 @@ class Run:
     code: str
     harmed_window: int | None
     completed_window: int | None
-    looks: tuple[Look, ...]
+    analyses: tuple[WindowAnalysis, ...]
     epsilon_mean: float
     epsilon_max: float
     device_windows: int
@@ -100,7 +100,7 @@ def _run(
     fleet = Fleet(buckets, epsilon, plan.window_s, rng)
     now_s = _START_S
     record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
-    looks: list[Look] = []
+    analyses: list[WindowAnalysis] = []
     task: TaskPolicy | None = None
     aggregation: AggregationMechanism | None = None
     windows = 0
@@ -118,7 +118,7 @@ def _run(
         now_s += plan.window_s
         result = analyze(record, aggregation.aggregate(), windows)
         decision = decide(record, result, now_s=now_s)
-        looks.append(_look(window, record, result, decision))
+        analyses.append(_window_analysis(window, record, result, decision))
         action = action_of(record, decision.kind, is_attested=result.is_attested)
         if action is None and decision.kind is StageDecisionKind.READY and scenario.is_advanced:
             action = Action.ADVANCE
@@ -136,10 +136,10 @@ def _run(
         code=decision.code,
         harmed_window=harmed,
         completed_window=completed,
-        looks=tuple(looks),
+        analyses=tuple(analyses),
         epsilon_mean=float(took_part.mean() * epsilon) if len(took_part) else 0.0,
         epsilon_max=float(took_part.max() * epsilon) if len(took_part) else 0.0,
-        device_windows=len(buckets) * len(looks),
+        device_windows=len(buckets) * len(analyses),
     )
 
 
@@ -170,8 +170,10 @@ def _compile_policy(record: RolloutRecord) -> RolloutPolicy | None:
     return policy.features[FEATURE].rollout
 
 
-def _look(window: int, record: RolloutRecord, result: AnalysisResult, decision: StageDecision) -> Look:
-    return Look(
+def _window_analysis(
+    window: int, record: RolloutRecord, result: AnalysisResult, decision: StageDecision
+) -> WindowAnalysis:
+    return WindowAnalysis(
         window=window,
         share_basis_points=record.share_basis_points,
         stage=record.stage,

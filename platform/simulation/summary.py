@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from alcove.platform.domain.records import RolloutState
-from alcove.platform.simulation.run import Look, Run
+from alcove.platform.simulation.run import Run, WindowAnalysis
 
 __all__ = ["SharePart", "Summary", "summarize"]
 
@@ -34,11 +34,11 @@ class Summary:
         windows_to_harm: median of the windows that it took, among those; None where it was never found.
         completed: share that reached everybody.
         states: runs by the rollout's state at the end.
-        codes: runs by the rule that decided at their last look.
+        codes: runs by the rule that decided at their last analysis.
         epsilon_mean: spent by a device that took part, mean over devices and runs.
         epsilon_max: most spent by any device.
         device_windows_per_s: devices times windows simulated in a second.
-        looks: of the first run.
+        analyses: of the first run.
     """
 
     runs: int
@@ -51,7 +51,7 @@ class Summary:
     epsilon_mean: float
     epsilon_max: float
     device_windows_per_s: float
-    looks: tuple[Look, ...]
+    analyses: tuple[WindowAnalysis, ...]
 
 
 def summarize(runs: Sequence[Run], *, windows: int, seconds: float) -> Summary:
@@ -75,7 +75,7 @@ def summarize(runs: Sequence[Run], *, windows: int, seconds: float) -> Summary:
         epsilon_mean=sum(run.epsilon_mean for run in runs) / len(runs),
         epsilon_max=max(run.epsilon_max for run in runs),
         device_windows_per_s=sum(run.device_windows for run in runs) / seconds,
-        looks=runs[0].looks,
+        analyses=runs[0].analyses,
     )
 
 

@@ -31,10 +31,10 @@ class Aggregate:
 
     Both arrays are copied and made read-only.
 
-    Looks over time: the reports of a later look must contain those of the earlier one, each report with its own
+    Analyses over time: the reports of a later analysis must contain those of the earlier one, each report with its own
     noise drawn once (randomized response), or each window noised once and windows summed by `pool`. Then the
-    estimates have independent increments, which is what makes the intervals valid at every look. A total that is
-    noised afresh at each look does not have that property.
+    estimates have independent increments, which is what makes the intervals valid at every analysis. A total that is
+    noised afresh at each analysis does not have that property.
 
     Attributes:
         estimates: float64 [arms, outcomes, bins], in reports; unbiased, so single cells may be negative.

@@ -69,13 +69,13 @@ class Comparison:
         primary: what decides.
         primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; for the accepted share
             `pairs` themselves, or what they are after the correction by the pre-period.
-        adjusted_p: p-values of the primary pairs, in their order, by the correction asked for; valid at every look, or
-            at the planned ones. None where no standard error or no interval is known.
+        adjusted_p: p-values of the primary pairs, in their order, by the correction asked for; valid at every analysis,
+            or at the planned ones. None where no standard error or no interval is known.
         adjustments: what that correction did to each of `primary_pairs`, None where it could not be made; empty
             without a pre-period.
         sample_ratio: the check of the arms' sizes against their shares.
         decision: winner or hold.
-        alpha: error of each interval over all looks; the differences share it among all pairs (Bonferroni), whatever
+        alpha: error of each interval over all analyses; the differences share it among all pairs (Bonferroni), whatever
             the correction.
         reports: reports read.
     """

@@ -43,7 +43,7 @@ def critical_value(*, reports: int, alpha: float, planned_reports: int) -> float
 
     Args:
         reports: reports so far; 0 gives infinity (nothing can be said).
-        alpha: error over all looks together, in (0, 1), two-sided.
+        alpha: error over all analyses together, in (0, 1), two-sided.
         planned_reports: where the interval shall be tightest; chosen before the data are seen, and then kept.
 
     Raises:
@@ -68,7 +68,7 @@ def one_sided_critical_value(*, reports: int, alpha: float, planned_reports: int
 
     Args:
         reports: reports so far; 0 gives infinity (nothing can be said).
-        alpha: error of the one bound over all looks together, in (0, 0.5).
+        alpha: error of the one bound over all analyses together, in (0, 0.5).
         planned_reports: where the bound shall be tightest; chosen before the data are seen, and then kept.
 
     Raises:

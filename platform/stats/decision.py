@@ -15,7 +15,7 @@ The rules, in order; the first that applies decides. All but the last mean *hold
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `apply_guardrails` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
-Where looks are planned, `decide` is asked at a look; before the first one nothing is (`BEFORE_FIRST_LOOK`).
+Where analyses are planned, `decide` is asked at an analysis; before the first one nothing is (`BEFORE_FIRST_ANALYSIS`).
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
 remains a win; under randomized response it nearly always does. It is shown beside each estimate instead.
@@ -42,7 +42,7 @@ class ReasonCode(StrEnum):
 
     IMPOSSIBLE_REPORTS = "impossible_reports"
     NO_REPORTS = "no_reports"
-    BEFORE_FIRST_LOOK = "before_first_look"
+    BEFORE_FIRST_ANALYSIS = "before_first_analysis"
     SAMPLE_RATIO_MISMATCH = "sample_ratio_mismatch"
     BELOW_MINIMUM_COHORT = "below_minimum_cohort"
     PRIVACY_NOISE = "privacy_noise"
@@ -78,7 +78,7 @@ class Difference:
         versus: index of the arm it is compared with.
         value: accuracy of `arm` minus that of `versus`, from unclipped estimates; None where one arm's size is
             below one report.
-        interval: always valid, or valid at the planned looks, at the comparison's alpha shared among all pairs of
+        interval: always valid, or valid at the interim analyses, at the comparison's alpha shared among all pairs of
             arms, clipped to [-1, 1]; None where unbounded.
         standard_error: one standard error of `value`, sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.

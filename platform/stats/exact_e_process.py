@@ -1,21 +1,21 @@
-"""Bounds differences of shares, and tests shares, from exact, rare counts: e-processes, valid at every look.
+"""Bounds differences of shares, and tests shares, from exact, rare counts: e-processes, valid at every analysis.
 
 An asymptotic interval needs a burn-in that a crash which happens to one device in a thousand does not give. For exact
-counts the test here needs none: an e-process, valid at every size and every look. With k_T events of n_T devices in the
-treatment, k_C of n_C in the control, each device independent,
+counts the test here needs none: an e-process, valid at every size and every analysis. With k_T events of n_T devices in
+the treatment, k_C of n_C in the control, each device independent,
 
     E = m(k_T, n_T) m(k_C, n_C) / sup { L(p_T, p_C) : p_T - p_C <= d },   L = p_T^k_T (1-p_T)^(n_T-k_T) p_C^... ,
     m(k, n) = B(k + 1/2, n - k + 1/2) / B(1/2, 1/2)    (Jeffreys mixture over p)
 
 is under `difference <= d` at most m m / L(true p), a test martingale of mean 1, so by Ville's inequality it exceeds
-1 / alpha at any look with probability at most alpha. The largest d that E refuses is a lower bound, always valid.
+1 / alpha at any analysis with probability at most alpha. The largest d that E refuses is a lower bound, always valid.
 
 Sources: universal inference with a mixture in the numerator, Wasserman, Ramdas and Balakrishnan, "Universal
 inference", PNAS 2020 (arXiv 1912.11436), sections 3 and 8; mixtures for counts over time: Robbins 1970 and
 Lindon and Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022 (arXiv 2011.03567).
 
 A device that reports in r pooled windows counts for one: all log-likelihoods are divided by r (counts enter as k / r).
-At one look that is the geometric mean of r e-values, which is below their arithmetic mean and so itself an e-value.
+At one analysis that is the geometric mean of r e-values, which is below their arithmetic mean and so itself an e-value.
 """
 
 import math
@@ -75,7 +75,7 @@ def difference_bounds(
     Args:
         treatment: events and size.
         control: events and size.
-        alpha: error of each bound over all looks, in (0, 1).
+        alpha: error of each bound over all analyses, in (0, 1).
     """
     (kt, nt), (kc, nc) = treatment, control
     return _lower(kt, nt, kc, nc, alpha), -_lower(kc, nc, kt, nt, alpha)

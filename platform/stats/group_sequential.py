@@ -1,27 +1,29 @@
-"""Computes group-sequential boundaries: how far a difference must reach at each of a few planned looks.
+"""Computes group-sequential boundaries: how far a difference must reach at each of a few interim analyses.
 
-Looking at will has its price (`confidence_sequence.py`). Who looks only K times, when the reports first reach k / K of
-a horizon, pays much less: each look may spend a part of alpha, by how much of the information is in (Lan and DeMets,
-"Discrete sequential boundaries for clinical trials", Biometrika 1983). The spending is theirs of O'Brien and Fleming's
-type: nearly nothing at first, nearly all at the end, so that the last look is little stricter than a single one. Each
-of the two sides has a = alpha / 2 of its own, as tables of two-sided boundaries have it, so that both together spend
+Reading at will has its price (`confidence_sequence.py`). A plan of K analyses, when the reports first reach k / K of
+a horizon, pays much less: each analysis may spend a part of alpha, by how much of the information is in (Lan and
+DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 1983). The spending is theirs of O'Brien and
+Fleming's
+type: nearly nothing at first, nearly all at the end, so that the last analysis is little stricter than a single one.
+Each of the two sides has a = alpha / 2 of its own, as tables of two-sided boundaries have it, so that both together
+spend
 
     alpha(t) = 2 (2 - 2 Phi( z_{1-a/2} / sqrt(t) )),    t = information / horizon, at most 1
 
 The scores Z_k = difference / standard error are those of a Brownian motion at times I_k: S_k = Z_k sqrt(I_k) has
-independent increments of variance I_k - I_{k-1}. With g_k the density of S_k where no look has called yet,
+independent increments of variance I_k - I_{k-1}. With g_k the density of S_k where no analysis has called yet,
 
     g_k(s) = integral of g_{k-1}(u) phi((s - u) / d) / d  over |u| < c_{k-1} sqrt(I_{k-1}),     d^2 = I_k - I_{k-1}
 
-and c_k is where the part of g_k beyond +- c_k sqrt(I_k) is what the look spends. Recursive integration: Armitage,
+and c_k is where the part of g_k beyond +- c_k sqrt(I_k) is what the analysis spends. Recursive integration: Armitage,
 McPherson and Rowe, JRSS A 1969; Jennison and Turnbull, Group Sequential Methods, 2000, chapter 19; here by Simpson's
 rule. Intervals of c_k standard errors are Jennison and Turnbull's repeated confidence intervals (chapter 9), and the
-smallest alpha at which a look would call is a p-value that holds at all looks together.
+smallest alpha at which an analysis would call is a p-value that holds at all analyses together.
 
 Information is counted in reports. Under randomized response each report brings its own noise, so the variance of a
 difference falls as 1 / reports, noise included. Where devices report in several windows the true information grows
 more slowly than reports do; the scores are then more alike than assumed, which makes the boundaries wider than need be.
-The boundaries depend on when looks were taken, never on what they showed; when is up to the number of reports alone.
+The boundaries depend on when analyses were made, never on what they showed; when is up to the number of reports alone.
 """
 
 import math
@@ -42,9 +44,9 @@ P_LOWEST = 1e-12
 """P-values below it are reported as this one."""
 
 LEAST_INCREMENT = 1e-4
-"""Of the horizon between two looks; nearer ones are one look, and their integrals would need ever finer grids."""
+"""Of the horizon between two analyses; nearer ones are one analysis, and integrals would need ever finer grids."""
 
-_NOTHING = 1e-14  # spending below rounding: no boundary, and the next look has it
+_NOTHING = 1e-14  # spending below rounding: no boundary, and the next analysis has it
 _FARTHEST = 8.0  # standard deviations; beyond lies less than 1e-15
 _POINTS_PER_DEVIATION = 6  # Simpson's rule is then good to 1e-6 (tests)
 _BOUND_PRECISION = 1e-12  # standard deviations
@@ -66,14 +68,14 @@ def spend_error(fraction: float, alpha: float) -> float:
 
 
 def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...]:
-    """Return how many standard errors from zero each look calls a difference, two-sided; infinite: it cannot.
+    """Return how many standard errors from zero each analysis calls a difference, two-sided; infinite: it cannot.
 
     Args:
-        information: at each look, in parts of the horizon, rising; above 1 it still counts, but spends no more.
-        alpha: error of all looks together, in (0, 1).
+        information: at each analysis, in parts of the horizon, rising; above 1 it still counts, but spends no more.
+        alpha: error of all analyses together, in (0, 1).
 
     Raises:
-        ArgumentError: an argument is out of its bounds, or two looks are nearer than `LEAST_INCREMENT`.
+        ArgumentError: an argument is out of its bounds, or two analyses are nearer than `LEAST_INCREMENT`.
     """
     _validate_information(information)
     return spending_boundaries(information, tuple(spend_error(reached, alpha) for reached in information))
@@ -81,7 +83,7 @@ def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...
 
 @lru_cache(maxsize=4096)
 def spending_boundaries(information: tuple[float, ...], spending: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the boundaries that have spent `spending`, in (0, 1) and never falling, by each look; as `boundaries`."""
+    """Return the boundaries that have spent `spending`, in (0, 1) never falling, by each analysis; as `boundaries`."""
     state, used, found = _Uncalled.start(), 0.0, list[float]()
     for place, reached in enumerate(information):
         share = spending[place] - used
@@ -96,7 +98,7 @@ def spending_boundaries(information: tuple[float, ...], spending: tuple[float, .
 
 
 def repeated_p(score: float, information: Sequence[float]) -> float:
-    """Return the two-sided p-value of `score` at the last of the looks, valid whichever look is taken as the last.
+    """Return the two-sided p-value of `score` at the last of the analyses, valid whichever analysis is the last.
 
     It is the smallest alpha whose boundary the score reaches, reported too high by at most `_P_PRECISION` of itself;
     never below `P_LOWEST`, and 1 above `P_HIGHEST`.
@@ -106,10 +108,10 @@ def repeated_p(score: float, information: Sequence[float]) -> float:
     """
     if math.isnan(score):
         raise ArgumentError("score", "a number", score)
-    looks = tuple(information)
+    analyses = tuple(information)
 
     def is_called(log_alpha: float) -> bool:
-        bound = boundaries(looks, math.exp(log_alpha))[-1]
+        bound = boundaries(analyses, math.exp(log_alpha))[-1]
         return math.isfinite(bound) and bound <= abs(score)
 
     low, high = math.log(P_LOWEST), math.log(P_HIGHEST)
@@ -124,19 +126,19 @@ def repeated_p(score: float, information: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def drift(looks: int, *, alpha: float, power: float) -> float:
-    """Return the expected score at the horizon of an effect that equally spaced looks find with probability `power`.
+def drift(analyses: int, *, alpha: float, power: float) -> float:
+    """Return the expected score at the horizon of an effect that equally spaced analyses find with probability `power`.
 
-    The effect is found when it is called with its own sign at any look. One look needs z_{1-alpha/2} + z_power.
+    The effect is found when it is called with its own sign at any analysis. One analysis needs z_{1-alpha/2} + z_power.
 
     Raises:
-        ArgumentError: looks below 1, alpha not in (0, 1), or power not in [0.5, 1).
+        ArgumentError: analyses below 1, alpha not in (0, 1), or power not in [0.5, 1).
     """
-    if looks < 1:
-        raise ArgumentError("looks", "at least 1", looks)
+    if analyses < 1:
+        raise ArgumentError("analyses", "at least 1", analyses)
     if not 0.5 <= power < 1.0:
         raise ArgumentError("power", "in [0.5, 1)", power)
-    information = tuple((look + 1) / looks for look in range(looks))
+    information = tuple((analysis + 1) / analyses for analysis in range(analyses))
     bounds = boundaries(information, alpha)
     low, high = 0.0, bounds[-1] + _FARTHEST
     while high - low > 1e-6:
@@ -151,7 +153,7 @@ class GroupSequential:
 
     Attributes:
         reports: at each analysis so far, this one last; >= 1, rising.
-        horizon: reports at which all of alpha is spent, >= 1; fixed before the first look.
+        horizon: reports at which all of alpha is spent, >= 1; fixed before the first analysis.
 
     Raises:
         ArgumentError: an attribute is out of its bounds.
@@ -167,7 +169,7 @@ class GroupSequential:
 
     @property
     def information(self) -> tuple[float, ...]:
-        """Of each look so far, in parts of the horizon."""
+        """Of each analysis so far, in parts of the horizon."""
         return tuple(reports / self.horizon for reports in self.reports)
 
     @property
@@ -205,7 +207,7 @@ class GroupSequential:
 
 @dataclass(frozen=True, eq=False)
 class _Uncalled:
-    """The distribution of S among runs that no look has called: masses, with Simpson's weights, at points."""
+    """The distribution of S among runs that no analysis has called: masses, with Simpson's weights, at points."""
 
     information: float
     points: FloatArray
@@ -239,7 +241,7 @@ class _Uncalled:
         return cast("float", brentq(excess, 0.0, highest, xtol=_BOUND_PRECISION))  # without `full_output` it is one
 
     def after(self, information: float, bound: float, *, following: float, drift_rate: float = 0.0) -> "_Uncalled":
-        """Return what is left after a look, on a grid fine enough for the step to the one `following`."""
+        """Return what is left after an analysis, on a grid fine enough for the step to the one `following`."""
         step = information - self.information
         limit = min(bound, _FARTHEST) * math.sqrt(information)
         spacing = math.sqrt(min(step, following - information)) / _POINTS_PER_DEVIATION
@@ -265,7 +267,9 @@ def _power(drift_rate: float, information: tuple[float, ...], bounds: tuple[floa
 
 def _validate_information(information: Sequence[float]) -> None:
     if not information:
-        raise ArgumentError("information", "of at least one look", tuple(information))
+        raise ArgumentError("information", "of at least one analysis", tuple(information))
     for before, after in zip((0.0, *information), information, strict=False):
         if not (math.isfinite(after) and after - before >= LEAST_INCREMENT):
-            raise ArgumentError("information", f"rising by at least {LEAST_INCREMENT:g} a look", tuple(information))
+            raise ArgumentError(
+                "information", f"rising by at least {LEAST_INCREMENT:g} an analysis", tuple(information)
+            )

@@ -120,15 +120,15 @@ def evaluate_guardrail(
     edges_ms: Sequence[float] = (),
     reports_per_device: int = 1,
 ) -> GuardVerdict:
-    """Return what one guardrail says; it may be asked at every look.
+    """Return what one guardrail says; it may be asked at every analysis.
 
     Args:
         aggregate: the windows so far, pooled.
         guardrail: the limit.
         control: index of the arm without the change.
         treatment: index of the arm with it.
-        alpha: chance over all looks that a treatment exactly at the margin is called harmful, and the chance that it is
-            called safe; each in (0, 0.5).
+        alpha: chance over all analyses that a treatment exactly at the margin is called harmful, and the chance that it
+            is called safe; each in (0, 0.5).
         planned_reports: reports of both arms at which the bounds are tightest, >= 1; fixed at the start.
         edges_ms: inner edges of the latency bins, rising, one fewer than bins; needed for LATENCY only.
         reports_per_device: how many of the reports may come from one device, >= 1: the windows pooled. The sampling

@@ -21,10 +21,10 @@ DEFAULT_PLANNED_REPORTS: Final = 10_000
 """Reports at which the confidence sequence is tightest; ten times more or fewer widen it by a third at most."""
 
 ALARM_ALPHA: Final = 0.001
-"""Chance, over all looks together, that counts which devices sent are called impossible."""
+"""Chance, over all analyses together, that counts which devices sent are called impossible."""
 
 SAMPLE_RATIO_ALPHA: Final = 0.01
-"""Chance, over all looks together, that a sound assignment is called a sample-ratio mismatch."""
+"""Chance, over all analyses together, that a sound assignment is called a sample-ratio mismatch."""
 
 MAX_SIZE_VARIATION: Final = 0.1
 """Largest standard error of an arm's size relative to it for which a ratio is nearly normal and nearly unbiased.

@@ -1,7 +1,8 @@
 """Corrects p-values for several arms and metrics (Bonferroni, Holm), and computes always-valid p-values.
 
 `holm` and `bonferroni` turn p-values into adjusted ones whose comparison with alpha keeps the chance of any false
-finding below alpha, whatever the dependence. With always-valid p-values (`always_valid_p`) that holds at every look.
+finding below alpha, whatever the dependence. With always-valid p-values (`always_valid_p`) that holds at every
+analysis.
 
 Sources: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979;
 always-valid p-values: Johari, Koomen, Pekelis and Walsh, "Always valid inference", Operations Research 2022: the
@@ -66,7 +67,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 def always_valid_p(
     value: float, standard_error: float, *, reports: int, planned_reports: int, alpha: float = 0.05
 ) -> float:
-    """Return the two-sided p-value of "no difference", valid at every look.
+    """Return the two-sided p-value of "no difference", valid at every analysis.
 
     Args:
         value: the estimated difference.

@@ -10,9 +10,9 @@ What this does not find: a forger who randomizes as devices do is like as many d
 attested enrollment never halt anything, whatever they say (`rollouts/decide.py`).
 
 Groups of cells are looked at, not single ones only, because a group's noise is less than its cells' sum: every cell,
-every outcome of an arm, every arm, every outcome.  All looks and groups together raise a false alarm with probability
-`ALARM_ALPHA` at most (one-sided confidence sequences, Bonferroni; nearly normal noise is assumed, and the sum of two
-Laplace variables is within the bound at these critical values).
+every outcome of an arm, every arm, every outcome.  All analyses and groups together raise a false alarm with
+probability `ALARM_ALPHA` at most (one-sided confidence sequences, Bonferroni; nearly normal noise is assumed, and the
+sum of two Laplace variables is within the bound at these critical values).
 """
 
 from collections.abc import Iterator

@@ -11,12 +11,12 @@ depend on N, so that the variance of the difference of two arms falls apart into
         / (p - q)^2 with P_jc = q + (p - q) [j = c] (`randomized_response.py`, per report)
     L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2
 
-An effect `mde` is found with probability `power` at the look where all reports are in, when
+An effect `mde` is found with probability `power` at the analysis where all reports are in, when
 
     mde >= (critical_value + z_power) sqrt(Var)
 
-with the critical value of the confidence sequence tuned to that look and alpha shared by all pairs of arms
-(Bonferroni).  With planned looks `critical_value + z_power` is the drift at which they call with that probability
+with the critical value of the confidence sequence tuned to that analysis and alpha shared by all pairs of arms
+(Bonferroni).  With interim analyses `critical_value + z_power` is the drift at which they call with that probability
 (`group_sequential.py`).
 Sources: sample sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions,
 3rd ed., chapter 4 (without continuity correction); the critical value as in `confidence_sequence.py`; variances as
@@ -144,9 +144,9 @@ class PowerModel:
         shares: part of the reports in each arm, > 0, summing to 1; the weakest pair with arm 0 is planned for.
         mechanism: how reports are made private.
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
-        alpha: error of the comparison over all looks, in (0, 1); shared by all pairs of arms.
+        alpha: error of the comparison over all analyses, in (0, 1); shared by all pairs of arms.
         power: chance to find the effect, in [0.5, 1).
-        looks: how many are planned, equally spaced; 0: any number, always valid.
+        analyses: how many are planned, equally spaced; 0: any number, always valid.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -161,7 +161,7 @@ class PowerModel:
         *,
         alpha: float = 0.05,
         power: float = 0.8,
-        looks: int = 0,
+        analyses: int = 0,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
             raise ArgumentError("shares", "two or more, positive, of sum 1", tuple(shares))
@@ -171,8 +171,8 @@ class PowerModel:
             raise ArgumentError("power", "in [0.5, 1)", power)
         pairs = len(shares) * (len(shares) - 1) // 2
         self._critical_score = (
-            drift(looks, alpha=alpha / pairs, power=power)
-            if looks
+            drift(analyses, alpha=alpha / pairs, power=power)
+            if analyses
             else critical_value(reports=1, alpha=alpha / pairs, planned_reports=1) + normal_quantile(power)
         )
         weakest = min(range(1, len(shares)), key=lambda arm: shares[arm])

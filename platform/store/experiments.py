@@ -29,7 +29,7 @@ __all__ = [
 
 
 _PLAN = TypeAdapter(ExperimentPlan)
-_LOOKS = TypeAdapter(tuple[InterimAnalysis, ...])
+_INTERIM_ANALYSES = TypeAdapter(tuple[InterimAnalysis, ...])
 
 
 async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
@@ -53,7 +53,7 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
         layer="" if record.segment is None else record.segment.layer,
         segment_first=0 if record.segment is None else record.segment.first,
         segment_count=0 if record.segment is None else record.segment.count,
-        looks=_LOOKS.dump_json(record.looks).decode(),
+        interim_analyses=_INTERIM_ANALYSES.dump_json(record.interim_analyses).decode(),
     )
     session.add(row)
     await session.flush()
@@ -80,7 +80,7 @@ async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> Ex
     row.task_id = record.task_id
     row.decision = None if record.decision is None else json.dumps(asdict(record.decision))
     row.policy_serial = record.policy_serial
-    row.looks = _LOOKS.dump_json(record.looks).decode()
+    row.interim_analyses = _INTERIM_ANALYSES.dump_json(record.interim_analyses).decode()
     await session.flush()
     return replace(record, revision=row.revision)
 
@@ -157,5 +157,5 @@ def _record(row: ExperimentRow) -> ExperimentRecord:
         revision=row.revision,
         audience=row.audience,
         segment=SegmentRecord(row.layer, row.segment_first, row.segment_count) if row.layer else None,
-        looks=_LOOKS.validate_json(row.looks),
+        interim_analyses=_INTERIM_ANALYSES.validate_json(row.interim_analyses),
     )

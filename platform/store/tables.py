@@ -111,7 +111,7 @@ class RolloutRow(Base):
 
 
 class ExperimentRow(Base):
-    """An experiment; `arms`, `latency_edges_ms`, `decision`, `plan` and `looks` are JSON; S4."""
+    """An experiment; `arms`, `latency_edges_ms`, `decision`, `plan` and `interim_analyses` are JSON; S4."""
 
     __tablename__ = "experiments"
     __table_args__ = (
@@ -141,7 +141,7 @@ class ExperimentRow(Base):
     layer: Mapped[str] = mapped_column(Text)
     segment_first: Mapped[int]
     segment_count: Mapped[int]
-    looks: Mapped[str] = mapped_column(Text)
+    interim_analyses: Mapped[str] = mapped_column(Text)
 
 
 class LayerRow(Base):

@@ -38,5 +38,5 @@ async def rollouts_by_state(session: AsyncSession) -> dict[str, int]:
 
 async def count_alarms(session: AsyncSession) -> int:
     """Return how many rollouts on devices have reports that no devices can have sent, in their present stage."""
-    looks = [rollout.analysis for rollout in await live_rollouts(session)]
-    return sum(look is not None and look.decision is StageDecisionKind.ALARM for look in looks)
+    analyses = [rollout.analysis for rollout in await live_rollouts(session)]
+    return sum(analysis is not None and analysis.decision is StageDecisionKind.ALARM for analysis in analyses)

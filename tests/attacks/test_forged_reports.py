@@ -91,7 +91,7 @@ class Attacked:
         async with self.store.write() as session:
             await add_counts(session, {(self.task.task_id, 0, cell): count for cell, count in cells.items()})
 
-    async def look(self) -> RolloutRecord:
+    async def analysis(self) -> RolloutRecord:
         """What the server does every minute."""
         self.now_s += 60
         async with self.store.write() as session:
@@ -176,7 +176,7 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
     for cells in (_honest(attacked.task), Counter(FORGERS[forger](attacked.task, n) for n in range(FORGED))):
         await attacked.report(cells)
     for _ in range(3):
-        seen = await attacked.look()
+        seen = await attacked.analysis()
         assert seen.state in (RolloutState.RUNNING, RolloutState.PAUSED)
         assert seen.stage == 1  # the plan advances nothing either
     assert await attacked.halt_document() is None
@@ -197,22 +197,22 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
 
 
 async def test_drop_by_drop_forgery_never_halts(begin: Begin) -> None:
-    """However few at a time and whatever was found before: 20 looks on growing floods of all forgers mixed."""
+    """However few at a time and whatever was found before: 20 analyses on growing floods of all forgers mixed."""
     attacked = await begin(PlanAction.HALT)
     await attacked.report(_honest(attacked.task))
     dice = random.Random(18)
     for number in range(20):
         forge = FORGERS[dice.choice(list(FORGERS))]
         await attacked.report(Counter(forge(attacked.task, n) for n in range(dice.randrange(1, 40 * (number + 1)))))
-        assert (await attacked.look()).state in (RolloutState.RUNNING, RolloutState.PAUSED)
+        assert (await attacked.analysis()).state in (RolloutState.RUNNING, RolloutState.PAUSED)
     assert await attacked.halt_document() is None
 
 
 @pytest.mark.attack
 def test_forged_reports_over_the_wire_pause_at_most(tmp_path: Path) -> None:
-    """The real server on loopback, one report a request, with looks twice a second: paused, nothing halted."""
+    """The real server on loopback, one report a request, with analyses twice a second: paused, nothing halted."""
     world = ServerWorld(tmp_path / "world")
-    served = world.start("--look-s", "0.5")
+    served = world.start("--analysis-interval-s", "0.5")
     try:
         with world.client(served, "team:text") as team, world.client(served, "operator") as operator:
             _attack_over_the_wire(world, served, team, operator)

@@ -12,10 +12,10 @@ from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 
 from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
-from benchmarks.statistics.fleets import CrashFleet, two_cell_looks
+from benchmarks.statistics.fleets import CrashFleet, two_cell_sums
 from benchmarks.statistics.metrics import metric_coverage
 from benchmarks.statistics.planned import half_widths, measure_planned, simulate
-from benchmarks.statistics.rates import COHORTS, DEVIATIONS, LOOKS, calls, coverage, false_calls
+from benchmarks.statistics.rates import ANALYSES, COHORTS, DEVIATIONS, calls, coverage, false_calls
 from tests.platform.stats.comparing import compare
 
 REFUSED = Guardrail(GuardMetric.REFUSED, 0.0)
@@ -30,7 +30,7 @@ def check_false_calls(runs: int, cells: Sequence[tuple[float, int]], seed: int) 
     """Assert the promise of every cell, and that each naive reading breaks it."""
     rng = np.random.default_rng(seed)
     for deviation, cohort in cells:
-        found = false_calls("", rng, runs=runs, cohorts=(cohort,) * LOOKS, deviation=deviation)
+        found = false_calls("", rng, runs=runs, cohorts=(cohort,) * ANALYSES, deviation=deviation)
         assert keeps([found.halts, found.wins]), (deviation, cohort, found)
         assert found.covered >= 0.95, (deviation, cohort, found)
         assert not keeps([found.naive_halts]), (deviation, cohort, found)
@@ -38,7 +38,7 @@ def check_false_calls(runs: int, cells: Sequence[tuple[float, int]], seed: int) 
             assert not keeps([found.unknown_noise_halts]), (deviation, cohort, found)
 
 
-def test_equal_arms_are_rarely_halted_or_won_within_30_looks_where_a_naive_test_fails() -> None:
+def test_equal_arms_are_rarely_halted_or_won_within_30_analyses_where_a_naive_test_fails() -> None:
     """Each noise and each cohort at 250 runs; all cells at 1,000 runs are the thorough test."""
     check_false_calls(250, [(d, c) for d in DEVIATIONS for c in COHORTS], 20_271_101)
 
@@ -51,19 +51,19 @@ def test_equal_arms_are_rarely_halted_or_won_at_full_length() -> None:
 
 
 def test_simulated_calls_are_those_of_the_guardrail_itself() -> None:
-    """Arrays and single aggregates, exact and noised, agree on every look of some runs, harmful ones among them."""
+    """Arrays and single aggregates, exact and noised, agree on every analysis of some runs, harmful ones among them."""
     rng = np.random.default_rng(20_271_105)
     for deviation in (0.0, 7.5):
-        looks = two_cell_looks(rng, runs=12, cohorts=(700,) * 6, rates=(0.06, 0.02), deviation=deviation)
-        called = calls(looks)
-        for run, look in np.ndindex(*called.shape):
-            events_t, base_t, events_c, base_c = looks.sums[run, look]
+        analyses = two_cell_sums(rng, runs=12, cohorts=(700,) * 6, rates=(0.06, 0.02), deviation=deviation)
+        called = calls(analyses)
+        for run, analysis in np.ndindex(*called.shape):
+            events_t, base_t, events_c, base_c = analyses.sums[run, analysis]
             counts = np.array([[[events_c], [base_c - events_c]], [[events_t], [base_t - events_t]]])
-            aggregate = Aggregate(counts, np.eye(4) * looks.noise[look, 0, 0], looks.reports[look])
+            aggregate = Aggregate(counts, np.eye(4) * analyses.noise[analysis, 0, 0], analyses.reports[analysis])
             verdict = evaluate_guardrail(
                 aggregate, REFUSED, control=0, treatment=1, alpha=0.05, planned_reports=DEFAULT_PLANNED_REPORTS
             )
-            assert (verdict.kind is GuardKind.HARMFUL) is bool(called[run, look])
+            assert (verdict.kind is GuardKind.HARMFUL) is bool(called[run, analysis])
         assert called.any()
         assert not called.all()
 
@@ -83,9 +83,9 @@ def test_sums_and_noise_of_simulated_reports_are_those_of_their_aggregates() -> 
         control=0,
     )
     for draw in (fleet.aggregate, fleet.randomize):
-        look = draw(rng, cells, 2, Fraction(2))[-1]
-        noise = np.broadcast_to(look.noise, (len(cells), 4, 4)).mean(axis=0)
-        errors = look.sums - 2.0 * exact.sums
+        analysis = draw(rng, cells, 2, Fraction(2))[-1]
+        noise = np.broadcast_to(analysis.noise, (len(cells), 4, 4)).mean(axis=0)
+        errors = analysis.sums - 2.0 * exact.sums
         assert np.abs(errors.mean(axis=0)).max() < 5.0 * np.sqrt(noise.diagonal().max() / len(cells))
         assert np.cov(errors.T) == pytest.approx(noise, abs=0.08 * noise.diagonal().max())
 
@@ -95,7 +95,7 @@ def test_intervals_cover_as_often_as_stated() -> None:
     rng = np.random.default_rng(20_271_107)
     for deviation in DEVIATIONS:
         for cohort in COHORTS:
-            covered = coverage(rng, runs=4_000, cohort=cohort, windows=LOOKS, deviation=deviation)
+            covered = coverage(rng, runs=4_000, cohort=cohort, windows=ANALYSES, deviation=deviation)
             assert covered is not None
             assert 0.936 <= covered <= 0.964, (deviation, cohort)
     for mechanism in Mechanism:
@@ -114,8 +114,8 @@ def test_harm_on_two_per_cent_more_devices_is_halted_within_two_periods() -> Non
     assert weak.by_period[-1] < 0.5
 
 
-def test_planned_looks_keep_their_promise_and_find_the_planned_effect_where_repeated_tests_fail() -> None:
-    """Even and uneven looks at private reports; at will costs power at the same reports."""
+def test_interim_analyses_keep_their_promise_and_find_the_planned_effect_where_repeated_tests_fail() -> None:
+    """Even and uneven analyses of private reports; at will costs power at the same reports."""
     rng = np.random.default_rng(20_271_108)
     for cohorts in ((5_000,) * 5, (9_000, 1_000, 5_000, 8_000, 2_000)):
         found = measure_planned("", rng, runs=10_000, cohorts=cohorts, epsilon=Fraction(2))
@@ -128,8 +128,8 @@ def test_planned_looks_keep_their_promise_and_find_the_planned_effect_where_repe
         assert found.half_width < 2.1 < found.half_width_at_will
 
 
-def test_simulated_planned_looks_are_the_comparisons_own() -> None:
-    """Exact counts with a clear effect: both call a winner at the same looks of the same runs."""
+def test_simulated_interim_analyses_are_the_comparisons_own() -> None:
+    """Exact counts with a clear effect: both call a winner at the same analyses of the same runs."""
     rng = np.random.default_rng(20_271_109)
     cohorts = (800, 400, 1_200, 600)
     sums = simulate(rng, runs=25, cohorts=cohorts, effect=0.06, epsilon=None)
@@ -137,14 +137,14 @@ def test_simulated_planned_looks_are_the_comparisons_own() -> None:
     called = np.abs(shares.value / shares.standard_error) >= bounds
     reports = tuple(int(total) for total in np.cumsum(cohorts))
     differ = 0
-    for run, look in np.ndindex(*called.shape):
-        events_t, base_t, events_c, base_c = sums.sums[run, look]
+    for run, analysis in np.ndindex(*called.shape):
+        events_t, base_t, events_c, base_c = sums.sums[run, analysis]
         counts = np.array([[[base_c - events_c], [events_c]], [[base_t - events_t], [events_t]]])
         decision = compare(
-            Aggregate(counts, np.zeros((4, 4)), reports[look]), bin_values_ms=(1.0,), minimum_cohort=0,
-            planned_reports=reports[-1], test=GroupSequential(reports[: look + 1], reports[-1]),
+            Aggregate(counts, np.zeros((4, 4)), reports[analysis]), bin_values_ms=(1.0,), minimum_cohort=0,
+            planned_reports=reports[-1], test=GroupSequential(reports[: analysis + 1], reports[-1]),
         ).decision  # fmt: skip
-        differ += (decision.winner is not None) is not bool(called[run, look])
+        differ += (decision.winner is not None) is not bool(called[run, analysis])
     assert called.any()
     assert not called.all()
     assert differ <= 1  # where a score lies on the boundary: the two imagine one more report a little differently

@@ -25,7 +25,7 @@ TEAM = "messaging"
 FEATURE = "language_id"
 ANSWER_TIMEOUT_S = 120  # a loaded machine may be slow; a process that never answers must not hold the demo
 STOP_TIMEOUT_S = 10
-LOOK_S = 0.5  # the server looks at its rollouts so often; people wait for the demo
+ANALYSIS_INTERVAL_S = 0.5  # the server analyzes its rollouts so often; people wait for the demo
 TOKEN_LIFETIME_S = 24 * 3600
 
 
@@ -111,7 +111,7 @@ class Server:
         self._log = (places.folder / "server.log").open("wb")
         self._log_path = places.folder / "server.log"
         arguments = ["--data-dir", str(places.server), "--online-keys", str(places.server_keys)]
-        arguments += ["--look-s", str(LOOK_S)]
+        arguments += ["--analysis-interval-s", str(ANALYSIS_INTERVAL_S)]
         # Thousands of devices have this machine's one address.
         arguments += ["--behind-proxy", "127.0.0.1", "--bodies-per-second", "100000"]
         self._process = subprocess.Popen(  # noqa: S603 - our own module

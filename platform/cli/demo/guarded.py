@@ -1,6 +1,6 @@
 """Rolls out the demo's harmful version to a tenth of the devices, which is paused by their reports and halted.
 
-The reports are not attested, so they pause and do no more: a person reads the look and halts.
+The reports are not attested, so they pause and do no more: a person reads the analysis and halts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHARE_BASIS_POINTS = 1000
 EPSILON = "2"
-PATIENCE_S = 60.0  # the server looks twice a second; a loaded machine may be slow
+PATIENCE_S = 60.0  # the server analyzes twice a second; a loaded machine may be slow
 PLAN = Plan(
     stages=(StagePlan(share_basis_points=SHARE_BASIS_POINTS), StagePlan(share_basis_points=5000)),
     guardrails=(
@@ -44,7 +44,7 @@ def run_guarded(
         say: shows what is going on.
 
     Raises:
-        DemoError: the server did not look at the reports.
+        DemoError: the server did not analyze the reports.
     """
     rollout = operator.create_rollout(APP, FEATURE, SPOILED, plan=PLAN)
     rollout = operator.advance_rollout(rollout.rollout_id)
@@ -54,12 +54,12 @@ def run_guarded(
     began_s = time.monotonic()
     reports = run_fleet()
     say(f"{reports:,} private reports are in; nobody touches the rollout")
-    rollout = _looked_at(operator, rollout.rollout_id, reports)
+    rollout = _wait_for_analysis(operator, rollout.rollout_id, reports)
     seconds = time.monotonic() - began_s if rollout.state == "paused" else None
-    look = rollout.analysis
+    analysis = rollout.analysis
     if rollout.state == "paused":
         say("paused by the server; reports that are not attested do no more, so a person halts it")
-        rollout = operator.halt_rollout(rollout.rollout_id, "demo: a person read the look and agrees")
+        rollout = operator.halt_rollout(rollout.rollout_id, "demo: a person read the analysis and agrees")
     elif rollout.state == "running":
         rollout = operator.roll_back_rollout(rollout.rollout_id, "demo: too few devices to tell")
     return GuardOutcome(
@@ -67,21 +67,21 @@ def run_guarded(
         share=SHARE_BASIS_POINTS / 10_000,
         ran_it=ran_it,
         state=rollout.state,
-        decision="hold" if look is None else look.decision,
-        reason="too few reports to tell" if look is None else look.reason,
-        reports=0 if look is None else look.report_count,
+        decision="hold" if analysis is None else analysis.decision,
+        reason="too few reports to tell" if analysis is None else analysis.reason,
+        reports=0 if analysis is None else analysis.report_count,
         seconds=seconds,
     )
 
 
-def _looked_at(operator: PlatformClient, rollout_id: str, reports: int) -> Rollout:
+def _wait_for_analysis(operator: PlatformClient, rollout_id: str, reports: int) -> Rollout:
     """Return the rollout once the server has paused it, or has read all reports and found nothing."""
     rollout = operator.rollout(rollout_id)
     try:
         for rollout in operator.watch_rollout(rollout_id, timeout_s=PATIENCE_S):
-            look = rollout.analysis
-            if rollout.state != "running" or (look is not None and look.report_count >= reports):
+            analysis = rollout.analysis
+            if rollout.state != "running" or (analysis is not None and analysis.report_count >= reports):
                 return rollout
     except DeadlineError:
         pass
-    raise DemoError(f"expected a look at {reports} reports within {PATIENCE_S:.0f} s; saw {rollout.analysis}")
+    raise DemoError(f"expected an analysis at {reports} reports within {PATIENCE_S:.0f} s; saw {rollout.analysis}")

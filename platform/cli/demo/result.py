@@ -41,8 +41,8 @@ class GuardOutcome:
         ran_it: devices in processes that ran it.
         state: of the rollout at the end: "halted" by a person once the server had paused it, or "rolled_back" where the
             reports did not tell.
-        decision: of the last look: "harm" or "hold".
-        reason: the last look's sentence.
+        decision: of the last analysis: "harm" or "hold".
+        reason: the last analysis's sentence.
         reports: reports that it read.
         seconds: from the first report to when the pause was seen; None where the reports did not tell.
     """

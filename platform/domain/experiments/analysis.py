@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from alcove.platform.domain.experiments.plan import correction_of, guardrails_of, primary_of
-from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
 from alcove.platform.stats import (
@@ -44,7 +44,7 @@ __all__ = [
     "find_alarm",
 ]
 
-ALPHA = 0.05  # error of each interval over all looks together; the guardrails of all arms share another one
+ALPHA = 0.05  # error of each interval over all analyses together; the guardrails of all arms share another one
 UNREADABLE = "unreadable"  # code of the decision where statistics refuse the reports
 UNREADABLE_ERRORS = (StatsError, ArithmeticError, ValueError)  # how they refuse them
 
@@ -59,7 +59,7 @@ class ExperimentResults:
         comparison: estimates, intervals and the decision before the guardrails are asked.
         verdicts: for each arm but the control, what each guardrail says, in order.
         verdict: what to do, guardrails included.
-        next_look_reports: at how many reports the next planned look is due; None: none is.
+        next_analysis_reports: at how many reports the next interim analysis is due; None: none is.
     """
 
     windows: int
@@ -67,7 +67,7 @@ class ExperimentResults:
     comparison: Comparison
     verdicts: tuple[tuple[GuardVerdict, ...], ...]
     verdict: Decision
-    next_look_reports: int | None = None
+    next_analysis_reports: int | None = None
 
     @property
     def decision(self) -> StoredDecision:
@@ -77,7 +77,7 @@ class ExperimentResults:
 
 
 def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int) -> ExperimentResults:
-    """Return what `counts`, one per cell of the task, say; where looks are planned, the last one has decided.
+    """Return what `counts`, one per cell of the task, say; where analyses are planned, the last one has decided.
 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
@@ -94,7 +94,7 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
     decision = apply_guardrails(_decide(record, comparison), harms)
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
-    return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_look_reports(record))
+    return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_analysis_reports(record))
 
 
 def compare(
@@ -144,22 +144,24 @@ def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, P
 
 
 def _decide(record: ExperimentRecord, comparison: Comparison) -> Decision:
-    """Return what holds before guardrails: what the reports say now, or what the last planned look said.
+    """Return what holds before guardrails: what the reports say now, or what the last interim analysis said.
 
     A sample-ratio mismatch holds whenever it is seen; nothing that the reports said before can be trusted then.
     """
     now = comparison.decision
-    if not record.plan.looks or now.code is ReasonCode.SAMPLE_RATIO_MISMATCH:
+    if not record.plan.interim_analyses or now.code is ReasonCode.SAMPLE_RATIO_MISMATCH:
         return now
-    due = next_look_reports(record)
-    following = "" if due is None else f"; the next look is due at {due} reports"
-    if not record.looks:
-        reason = f"none of {record.plan.looks} planned looks was taken at {comparison.reports} reports{following}"
-        return Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.BEFORE_FIRST_LOOK, reason)
-    last = record.looks[-1]
+    due = next_analysis_reports(record)
+    following = "" if due is None else f"; the next analysis is due at {due} reports"
+    if not record.interim_analyses:
+        reason = f"none of {record.plan.interim_analyses} interim analyses was made at {comparison.reports} reports"
+        reason += following
+        return Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.BEFORE_FIRST_ANALYSIS, reason)
+    last = record.interim_analyses[-1]
     said = last.decision
-    place = f"planned look {len(record.looks)}, at {last.fraction:.0%} of {record.plan.planned_reports} reports"
-    return Decision(DecisionKind(said.kind), said.winner, ReasonCode(said.code), f"{place}: {said.reason}{following}")
+    place = f"{last.fraction:.0%} of {record.plan.planned_reports} reports"
+    reason = f"interim analysis {len(record.interim_analyses)}, at {place}: {said.reason}{following}"
+    return Decision(DecisionKind(said.kind), said.winner, ReasonCode(said.code), reason)
 
 
 def _planned_reports(record: ExperimentRecord) -> int:

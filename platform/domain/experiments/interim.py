@@ -1,11 +1,12 @@
-"""Makes the planned interim analyses (looks) of an experiment when they are due.  Pure.
+"""Makes the planned interim analyses of an experiment when they are due.  Pure.
 
-An experiment may plan K looks instead of any number of them (`plan.looks`).  A look is due when its reports first reach
-the next k / K of `plan.planned_reports`, but no sooner than half a step after the look before, so that two are never
-nearly one; the last one is that which finds all planned reports in.  Who is late takes one look, at what is there then.
+An experiment may plan K analyses instead of any number of them (`plan.interim_analyses`).  An analysis is due when its
+reports first reach the next k / K of `plan.planned_reports`, but no sooner than half a step after the analysis before,
+so that two are never nearly one; the last one is that which finds all planned reports in.  A server that is late makes
+one analysis of what is there then.
 
-L1  A look is decided from the counts of its moment alone, and kept; later reports change nothing of it.
-L2  When a look is due depends on the number of reports only, never on what they say.
+L1  An analysis is decided from the counts of its moment alone, and kept; later reports change nothing of it.
+L2  When an analysis is due depends on the number of reports only, never on what they say.
 L3  No analysis is made after a winner was found, or after the last one.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 
 from alcove.platform.domain.experiment_records import InterimAnalysis, PairRecord, StoredDecision
 from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compare, find_alarm
-from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
 from alcove.registry.policy import TaskPolicy
@@ -24,7 +25,7 @@ __all__ = ["analyze_interim", "is_due"]
 
 def is_due(record: ExperimentRecord, reports: int) -> bool:
     """Return whether an analysis is due at this number of reports."""
-    due = next_look_reports(record)
+    due = next_analysis_reports(record)
     return due is not None and reports >= due
 
 
@@ -34,23 +35,25 @@ def analyze_interim(
     """Return the interim analysis of `counts`, one per cell of the task; L1.
 
     Raises:
-        StatsError: the counts are more than statistics accept, or no look is due.
+        StatsError: the counts are more than statistics accept, or no analysis is due.
     """
     reports = sum(counts)
     if not is_due(record, reports):
-        raise ArgumentError("reports", f"at least {next_look_reports(record)}", reports)
-    look = GroupSequential((*(before.reports for before in record.looks), reports), record.plan.planned_reports)
+        raise ArgumentError("reports", f"at least {next_analysis_reports(record)}", reports)
+    test = GroupSequential(
+        (*(before.reports for before in record.interim_analyses), reports), record.plan.planned_reports
+    )
     aggregate = aggregate_of(record, task, counts)
-    found = compare(record, aggregate, windows, look)
+    found = compare(record, aggregate, windows, test)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
-    boundary = look.critical_value(reports=reports, alpha=ALPHA / len(found.pairs))
+    boundary = test.critical_value(reports=reports, alpha=ALPHA / len(found.pairs))
     return InterimAnalysis(
         reports=reports,
-        fraction=look.fraction,
+        fraction=test.fraction,
         boundary=boundary if math.isfinite(boundary) else None,
-        taken_at_s=now_s,
+        analyzed_at_s=now_s,
         decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
         pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.adjusted_p, strict=True)),
     )

@@ -7,7 +7,7 @@
 A draft can be updated; results can be read of what runs or has stopped.
 
 X1  Arms, shares, epsilon, bins and plan never change after the start; another comparison is another experiment.
-X2  Reports are counted while it runs; the decision that is kept at the stop is made from exactly those.  Where looks
+X2  Reports are counted while it runs; the decision that is kept at the stop is made from exactly those.  Where analyses
     are planned, it is that of the last one (`interim.py`), and guardrails are still made from all of them.
 """
 

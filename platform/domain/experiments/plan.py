@@ -89,16 +89,16 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     """Return the plan with what it needs, or raise for one that cannot be kept.
 
     Raises:
-        InvalidFieldError: a field is out of its bounds, latency decides where there is one bin, looks are planned
-            without a horizon or of a metric that they cannot test, or earlier answers are to correct something else
-            than the accepted share.
+        InvalidFieldError: a field is out of its bounds, latency decides where there is one bin, interim analyses are
+            planned without a horizon or of a metric that they cannot test, or earlier answers are to correct something
+            else than the accepted share.
     """
     plan, primary = record.plan, primary_of(record.plan)
     if plan.pre_edges and primary.kind is not PrimaryKind.ACCEPTED:
         raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
     is_latency = primary.is_latency
     correction_of(plan)
-    _validate_looks(plan)
+    _validate_interim_analyses(plan)
     needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
     if needs_bins and not record.latency_edges_ms:
         raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
@@ -113,8 +113,8 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
     _validate_denominator_share(record, primary)
     found = _size_experiment(record, task, primary)
-    if plan.looks and not found.planned_reports:
-        raise InvalidFieldError("horizon_reports", "given, or an mde that can be found, where looks are planned", 0)
+    if plan.interim_analyses and not found.planned_reports:
+        raise InvalidFieldError("horizon_reports", "given, or an mde that can be found, where analyses are planned", 0)
     return found
 
 
@@ -138,7 +138,7 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
         shares,
         Mechanism.RANDOMIZED_RESPONSE,
         task.epsilon_fraction,
-        looks=plan.looks,
+        analyses=plan.interim_analyses,
     )
     in_ms = _share_per_ms(record, primary)
     most = _windows_of_a_period(record, task)
@@ -158,12 +158,14 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     )
 
 
-def _validate_looks(plan: ExperimentPlan) -> None:
-    lowest, highest = limits.LOOKS_PLANNED
-    if plan.looks and not lowest <= plan.looks <= highest:
-        raise InvalidFieldError("looks", f"0, or {lowest} to {highest}", plan.looks)
-    if plan.looks and plan.primary == PrimaryKind.LATENCY_QUANTILE:
-        raise InvalidFieldError("looks", f"0 for {plan.primary}, which has no standard error", plan.looks)
+def _validate_interim_analyses(plan: ExperimentPlan) -> None:
+    lowest, highest = limits.INTERIM_ANALYSES
+    if plan.interim_analyses and not lowest <= plan.interim_analyses <= highest:
+        raise InvalidFieldError("interim_analyses", f"0, or {lowest} to {highest}", plan.interim_analyses)
+    if plan.interim_analyses and plan.primary == PrimaryKind.LATENCY_QUANTILE:
+        raise InvalidFieldError(
+            "interim_analyses", f"0 for {plan.primary}, which has no standard error", plan.interim_analyses
+        )
     if not 0 <= plan.horizon_reports <= MAX_REPORTS:
         raise InvalidFieldError("horizon_reports", f"0 to {MAX_REPORTS}", plan.horizon_reports)
 

@@ -1,20 +1,20 @@
-"""Computes at how many reports the next planned look is due.  Pure; the rule and its reasons are in `interim.py`."""
+"""Computes at how many reports the next interim analysis is due.  Pure; the rule and its reason are in `interim.py`."""
 
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import DecisionKind
 
-__all__ = ["next_look_reports"]
+__all__ = ["next_analysis_reports"]
 
 
-def next_look_reports(record: ExperimentRecord) -> int | None:
-    """Return at how many reports the next look is due; None: none is planned, or there will be no other."""
-    looks, horizon = record.plan.looks, record.plan.planned_reports
-    if not looks:
+def next_analysis_reports(record: ExperimentRecord) -> int | None:
+    """Return at how many reports the next analysis is due; None: none is planned, or there will be no other."""
+    planned, horizon = record.plan.interim_analyses, record.plan.planned_reports
+    if not planned:
         return None
     last = 0
-    if record.looks:
-        last = record.looks[-1].reports
-        if last >= horizon or record.looks[-1].decision.kind == DecisionKind.WINNER:
+    if record.interim_analyses:
+        last = record.interim_analyses[-1].reports
+        if last >= horizon or record.interim_analyses[-1].decision.kind == DecisionKind.WINNER:
             return None
-    step = last * looks // horizon + 1
-    return max(-(-step * horizon // looks), last + -(-horizon // (2 * looks)))
+    step = last * planned // horizon + 1
+    return max(-(-step * horizon // planned), last + -(-horizon // (2 * planned)))

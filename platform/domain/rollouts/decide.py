@@ -1,7 +1,7 @@
 """Decides what follows from an analysis of a stage, by the first rule that applies.  Pure.
 
-0. ALARM    the counts are none that devices can have sent, now or at an earlier look at this stage: nothing that they
-            say is acted on, and the stage advances by a person's stated reason alone
+0. ALARM    the counts are none that devices can have sent, now or at an earlier analysis of this stage: nothing that
+            they say is acted on, and the stage advances by a person's stated reason alone
 1. HARM     a guardrail is harmful, whatever else holds: devices that crash may also be missing   → the plan's `on_harm`
 2. TIMEOUT  the stage is older than `timeout_s`, and no rule below says READY                     → `on_timeout`
 3. HOLD     sample ratio: the groups do not have the sizes that their shares give them
@@ -68,7 +68,7 @@ def decide(rollout: RolloutRecord, result: AnalysisResult, *, now_s: int) -> Sta
 
 
 def keep_alarm(rollout: RolloutRecord, decision: StageDecision) -> StageDecision:
-    """Return the alarm of an earlier look at the same stage in the place of what a later one says; else that.
+    """Return the alarm of an earlier analysis of the same stage in the place of what a later one says; else that.
 
     Forged reports stay among those that are counted, and honest ones would hide them bit by bit.
     """

@@ -77,12 +77,12 @@ def analyze_if_due(record: ExperimentRecord, reports: Reports, *, now_s: int) ->
     if not is_due(record, sum(reports.counts)):
         return record, None
     found = analyze_interim(record, reports.task, reports.counts, reports.windows, now_s=now_s)
-    record = replace(record, looks=(*record.looks, found))
+    record = replace(record, interim_analyses=(*record.interim_analyses, found))
     details = {
-        "look": len(record.looks),
+        "interim_analysis": len(record.interim_analyses),
         "reports": found.reports,
         "fraction": found.fraction,
         "boundary": found.boundary,
         "decision": asdict(found.decision),
     }
-    return record, Entry("look at experiment", record.experiment_id, details)
+    return record, Entry("analyze experiment", record.experiment_id, details)

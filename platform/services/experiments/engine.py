@@ -153,7 +153,7 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
 
 
 async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
-    """Take the arms from the policy, close the collection and keep what held; a planned look that is due is taken.
+    """Take the arms from the policy, close the collection and keep what held; an interim analysis that is due is made.
 
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
 

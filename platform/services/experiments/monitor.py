@@ -1,6 +1,6 @@
 """Makes the planned interim analyses of running experiments when they are due, without an operator's call.
 
-    each that runs and plans looks ─▶ reports ─▶ due? (interim.py) ─▶ look, kept with the experiment ─▶ audited
+    each that runs and plans analyses ─▶ reports ─▶ due? (interim.py) ─▶ analysis, kept with the experiment ─▶ audited
 
 An analysis is one transaction, which holds the database's writer lock and asks again whether it is due: with several
 servers one makes it, and the next finds it made.  All that it knows is in the database, so a restart changes nothing.
@@ -14,7 +14,7 @@ import structlog
 from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS
 from alcove.platform.domain.experiments.interim import is_due
-from alcove.platform.domain.experiments.schedule import next_look_reports
+from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.domain.snapshots.experiment import analyze_if_due
 from alcove.platform.services.experiments.results import read_reports
@@ -32,10 +32,10 @@ Act = Callable[[str, Callable[[UnitOfWork], Awaitable[ExperimentRecord]]], Await
 
 
 async def due_experiments(session: AsyncSession) -> list[str]:
-    """Return the ids of the running experiments that have a planned look due."""
+    """Return the ids of the running experiments that have an interim analysis due."""
     due = []
     for record in await running_experiments(session):
-        if next_look_reports(record) is not None:
+        if next_analysis_reports(record) is not None:
             reports = await read_reports(session, record)
             if is_due(record, sum(reports.counts)):
                 due.append(record.experiment_id)
@@ -43,7 +43,7 @@ async def due_experiments(session: AsyncSession) -> list[str]:
 
 
 async def analyze_all(experiment_ids: Iterable[str], act: Act) -> list[ExperimentRecord]:
-    """Take the looks that are due; one that cannot be taken holds up no other.
+    """Make the analyses that are due; one that cannot be made holds up no other.
 
     Args:
         experiment_ids: from `due_experiments`.
@@ -59,7 +59,7 @@ async def analyze_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
             seen.append(await act(PRINCIPAL, work))
         except (PlatformError, *UNREADABLE_ERRORS) as error:
             _log.error("experiment not looked at", experiment=experiment_id, error=str(error))
-        except Exception as error:  # noqa: BLE001 - the others have their looks planned too
+        except Exception as error:  # noqa: BLE001 - the others have interim analyses planned too
             _log.error("experiment not looked at", experiment=experiment_id, exc_info=error)
     return seen
 
@@ -72,7 +72,7 @@ async def analyze_experiment(uow: UnitOfWork, experiment_id: str) -> ExperimentR
         StatsError: statistics refuse its reports.
     """
     record = await get_experiment(uow.session, experiment_id)
-    if record.state is not ExperimentState.RUNNING or next_look_reports(record) is None:
+    if record.state is not ExperimentState.RUNNING or next_analysis_reports(record) is None:
         return record
     reports = await read_reports(uow.session, record)
     after, entry = await asyncio.to_thread(analyze_if_due, record, reports, now_s=uow.now_s)

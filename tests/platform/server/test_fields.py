@@ -101,7 +101,7 @@ COMPARISON = {
     "plan.days_needed": (NO_BOUND,),
     "plan.detectable": (NO_BOUND,),
     "plan.planned_reports": (NO_BOUND,),
-    "plan.looks": (1, 2, 21, 2**32 - 1),  # 2: a quantile has no planned looks
+    "plan.interim_analyses": (1, 2, 21, 2**32 - 1),  # 2: a quantile has no interim analyses
     "plan.horizon_reports": (10**12 + 1, 2**64 - 1),
     "plan.denominator_share": (-0.1, 0.5, 1.5, *NOT_NUMBERS),
     "plan.cuped_error_ratio": (NO_BOUND,),

@@ -69,7 +69,7 @@ def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence
     """Quiet while reports are few; after half of the devices crashed it is paused, by whichever server looked first."""
     database = postgres.url(postgres.database(migrated))
     world = ServerWorld(tmp_path / "guarded", teams=TEAMS, database=database)
-    servers = [world.start("--look-s", "0.2") for _ in range(2)]
+    servers = [world.start("--analysis-interval-s", "0.2") for _ in range(2)]
     try:
         with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
             rollout, task = begin(world, operator, team)
@@ -98,13 +98,13 @@ def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence
     assert halt is None or not halt.halted
 
 
-def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
+def test_two_servers_take_each_interim_analysis_once_and_the_winner_is_kept(
     tmp_path: Path, postgres: PostgresServer, migrated: str
 ) -> None:
-    """The last look names the arm that does not crash; watchers see it, and the stop keeps it."""
+    """The last analysis names the arm that does not crash; watchers see it, and the stop keeps it."""
     database = postgres.url(postgres.database(migrated))
     world = ServerWorld(tmp_path / "looked", teams=TEAMS, database=database)
-    servers = [world.start("--look-s", "0.2") for _ in range(2)]
+    servers = [world.start("--analysis-interval-s", "0.2") for _ in range(2)]
     arms = [Arm(name=name, version=f"{i}.0.0", share_basis_points=5000) for i, name in enumerate(("old", "new"), 1)]
     try:
         with world.client(servers[0], "operator") as operator, world.client(servers[1], "team:text") as team:
@@ -112,7 +112,7 @@ def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
                 world.publish(team, "text_00", version)
             draft = operator.create_experiment(
                 "app", "text_00", arms, guardrails=PLAN.guardrails, minimum_cohort=100,
-                plan=ExperimentPlan(looks=2, horizon_reports=3000),
+                plan=ExperimentPlan(interim_analyses=2, horizon_reports=3000),
             )  # fmt: skip
             operator.start_experiment(draft.experiment_id)
             policy = world.tree.policy("app")
@@ -120,7 +120,7 @@ def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
             (running,) = policy.features["text_00"].experiments
             send(servers[1], running.task, (0.0, 0.7), 1500)
             until = time.monotonic() + PATIENCE_S
-            while operator.results(draft.experiment_id).results.next_look_reports:
+            while operator.results(draft.experiment_id).results.next_analysis_reports:
                 assert time.monotonic() < until
                 time.sleep(0.1)
             stopped = operator.stop_experiment(draft.experiment_id)
@@ -129,7 +129,9 @@ def test_two_servers_take_each_planned_look_once_and_the_winner_is_kept(
     assert codes == [0, 0]
     assert stopped.decision is not None
     assert (stopped.decision.kind, stopped.decision.winner) == ("winner", 0)
-    entries = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "look at experiment"]
+    entries = [e for e in list_local_audit(world.data_dir, database=database) if e.action == "analyze experiment"]
     assert {entry.principal for entry in entries} == {experiments.PRINCIPAL}
-    assert [entry.details["reports"] for entry in entries] == [look.report_count for look in stopped.looks]
-    assert 1 <= len(stopped.looks) <= 2
+    assert [entry.details["reports"] for entry in entries] == [
+        analysis.report_count for analysis in stopped.interim_analyses
+    ]
+    assert 1 <= len(stopped.interim_analyses) <= 2

@@ -162,11 +162,11 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
 ) -> None:
     """While a pushed program is looked at for as long as it likes, policies and halts go out; then it is published."""
     manifest = publish_to_tree(fresh)
-    is_looking, may_end = threading.Event(), threading.Event()
+    is_analyzed, may_end = threading.Event(), threading.Event()
 
     class Slow(FakeVerifier):
         def inspect(self, variant: str, program: bytes) -> ProgramFacts:
-            is_looking.set()
+            is_analyzed.set()
             assert may_end.wait(30)
             return super().inspect(variant, program)
 
@@ -178,7 +178,7 @@ async def test_a_verification_that_takes_long_holds_up_no_halt(
     versions = VersionPublisher(store, tree, lock, SYSTEM_CLOCK, InThisProcess())
     pushed = asyncio.create_task(versions.to_tree(package.manifest, fresh.sign(package)))
     try:
-        assert await asyncio.to_thread(is_looking.wait, 30)
+        assert await asyncio.to_thread(is_analyzed.wait, 30)
         halted = HaltedVersion(feature="text_00", version=VersionRef(version="1.0.0", manifest_sha256=manifest.sha256))
         halt = Halt(app="app", serial=1, halted=(halted,))
         async with store.write() as session:

@@ -85,7 +85,7 @@ class Life:
             lambda uow: engine.advance(uow, self.rollout_id, share_basis_points=0, override_reason=reason), who
         )
 
-    async def look(self, source: Given, after_s: int = DAY) -> RolloutRecord:
+    async def analyze(self, source: Given, after_s: int = DAY) -> RolloutRecord:
         """Look after some time; return the rollout as the store has it then."""
         self.now_s += after_s
         returned = await self.change(lambda uow: analyze_rollout(uow, self.rollout_id, source), PRINCIPAL)
@@ -162,7 +162,7 @@ async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stag
 async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None:
     """Attested reports: the version is forbidden, the default serves, and the audit log says who, why and what for."""
     await life.begin()
-    record = await life.look(Given(crashed=(0.001, 0.10), is_attested=True), 60)
+    record = await life.analyze(Given(crashed=(0.001, 0.10), is_attested=True), 60)
     assert record.state is RolloutState.HALTED
     policy, halt = await life.documents()
     assert (policy.features["f"].rollout, policy.features["f"].default.version) == (None, "1.0.0")
@@ -173,7 +173,7 @@ async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None
     assert details["analysis"]["code"] == "harmful_crash_fallback"
     assert details["analysis"]["verdicts"][0]["kind"] == "harmful"
     assert details["reason"] == details["analysis"]["reason"]
-    assert await life.look(Given(), 60) == record  # there is nothing to look at any more
+    assert await life.analyze(Given(), 60) == record  # there is nothing to look at any more
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_harm_halts_by_itself_and_the_evidence_is_kept(life: Life) -> None
 async def test_harm_does_what_the_plan_says(life: Life, action: PlanAction, state: RolloutState) -> None:
     """Pausing or rolling back in the place of a halt, on attested reports: nothing is forbidden."""
     await life.begin(replace(PLAN, on_harm=action))
-    assert (await life.look(Given(crashed=(0.0, 0.10), is_attested=True))).state is state
+    assert (await life.analyze(Given(crashed=(0.0, 0.10), is_attested=True))).state is state
     assert (await life.documents())[1] is None
 
 
@@ -192,7 +192,7 @@ async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life:
     """Reports are not attested: the policy stays, no version is forbidden, and the log says what the plan asked for."""
     await life.begin(replace(PLAN, on_harm=action))
     before, _ = await life.documents()
-    record = await life.look(Given(crashed=(0.0, 0.10)))
+    record = await life.analyze(Given(crashed=(0.0, 0.10)))
     assert record.state is RolloutState.PAUSED
     after, halt = await life.documents()
     assert (after.features, halt) == (before.features, None)
@@ -207,7 +207,7 @@ async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> No
     """A share below zero: nothing is acted on, whatever the plan says; honest reports do not hide it later."""
     await life.begin(replace(PLAN, auto_advance_reason="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
     for source in (Given(crashed=(-0.01, 0.5), is_attested=True), Given(crashed=(-0.01, 0.5)), Given(), Given()):
-        held = await life.look(source, 4 * DAY)
+        held = await life.analyze(source, 4 * DAY)
         assert held.analysis is not None
         assert (held.state, held.stage) == (RolloutState.RUNNING, 1)
         assert (held.analysis.decision, held.analysis.code) == (StageDecisionKind.ALARM, "impossible_reports")
@@ -218,7 +218,7 @@ async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> No
     with pytest.raises(OverrideRequiredError):
         await life.advance()
     assert (await life.advance("asked the teams: a test device ran wild")).stage == 2
-    after = await life.look(Given())
+    after = await life.analyze(Given())
     assert after.stage == 3  # a new stage has reports of its own, and its auto-advance reason counts
     async with life.store.read() as session:
         assert await count_alarms(session) == 0
@@ -227,25 +227,25 @@ async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> No
 async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
     """Ready is shown, nothing happens; the person's advance needs no reason, and names the evidence."""
     await life.begin()
-    early = await life.look(Given(), 60)
+    early = await life.analyze(Given(), 60)
     assert early.analysis is not None
     assert (early.analysis.decision, early.analysis.code) == (StageDecisionKind.WAIT, "minimum_time")
     with pytest.raises(OverrideRequiredError):
         await life.advance()
-    ready = await life.look(Given())
+    ready = await life.analyze(Given())
     assert ready.analysis is not None
     assert (ready.state, ready.stage, ready.analysis.decision) == (RolloutState.RUNNING, 1, StageDecisionKind.READY)
-    assert ready.revision == early.revision  # a look is no change: an etag that was read stays good
+    assert ready.revision == early.revision  # an analysis is no change: an etag that was read stays good
     assert (await life.advance()).stage == 2
     assert (await life.last_details())["analysis"]["decision"] == "ready"
     assert (await life.now()).analysis is None  # of the new stage nothing is known
 
 
 async def test_with_an_auto_advance_reason_it_goes_up_by_itself(life: Life) -> None:
-    """Three looks, a day apart, and everybody has it; each step is audited as the server's own."""
+    """Three analyses, a day apart, and everybody has it; each step is audited as the server's own."""
     await life.begin(replace(PLAN, auto_advance_reason="no money is at stake"))
     equal, above_half = (5000, 5000), (20_000, 80_000)
-    shares = [(await life.look(Given(devices))).share_basis_points for devices in (equal, equal, above_half)]
+    shares = [(await life.analyze(Given(devices))).share_basis_points for devices in (equal, equal, above_half)]
     assert shares == [2000, 8000, 10_000]
     assert (await life.now()).state is RolloutState.COMPLETED
     assert [entry.principal for entry in await life.audit()] == ["operator/a"] * 2 + [PRINCIPAL] * 3
@@ -267,14 +267,14 @@ async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str
     source = replace(given, is_attested=is_attested)
     await life.begin(replace(PLAN, auto_advance_reason="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
     for _ in range(10):
-        held = await life.look(source)
+        held = await life.analyze(source)
         assert held.analysis is not None
         assert (held.state, held.analysis.decision, held.analysis.code) == (
             "running",
             StageDecisionKind.HOLD,
             code,
         )
-    late = await life.look(source)
+    late = await life.analyze(source)
     assert late.state is (RolloutState.ROLLED_BACK if source.is_attested else RolloutState.PAUSED)
     details = await life.last_details()
     assert ((await life.audit())[-1].principal, details["analysis"]["code"]) == (PRINCIPAL, code)
@@ -284,7 +284,7 @@ async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str
 async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
     """The share stays; the person sees that time is up."""
     await life.begin()
-    late = await life.look(Given(devices=(0, 0)), 11 * DAY)
+    late = await life.analyze(Given(devices=(0, 0)), 11 * DAY)
     assert late.analysis is not None
     assert (late.state, late.analysis.decision) == (RolloutState.RUNNING, StageDecisionKind.TIMEOUT)
 
@@ -294,7 +294,7 @@ async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
     await life.begin()
     await life.change(lambda uow: engine.pause(uow, life.rollout_id))
     source = Given(crashed=(0.0, 0.5))
-    assert (await life.look(source)).state is RolloutState.PAUSED
+    assert (await life.analyze(source)).state is RolloutState.PAUSED
     assert source.asked == []
 
 
@@ -311,17 +311,17 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert (running.state, running.share_basis_points, running.proposal) == (RolloutState.RUNNING, 100, None)
     entry = (await life.audit())[-1]
     assert (entry.principal, entry.details["approved_by"]) == ("operator/a", "operator/b")
-    waiting = await life.look(Given())
+    waiting = await life.analyze(Given())
     assert waiting.proposal is not None
     assert (waiting.share_basis_points, waiting.proposal.proposed_by) == (100, PRINCIPAL)
-    await life.look(Given())
-    assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once a look
+    await life.analyze(Given())
+    assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once an analysis
     approved = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/a")
     assert approved.share_basis_points == 2000
 
 
 async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) -> None:
-    """Whatever a look at it raises, typed or not: the next one is still judged."""
+    """Whatever its analysis raises, typed or not: the next one is still judged."""
     await life.begin()
 
     async def act(principal: str, work: Callable[[UnitOfWork], Awaitable[RolloutRecord]]) -> RolloutRecord:
@@ -342,7 +342,7 @@ async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) 
 async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) -> None:
     """All is in the database: another store on it goes on, and a second look finds what the first has done."""
     await life.begin()
-    await life.look(Given(), 60)
+    await life.analyze(Given(), 60)
     again = Life(life.store, life.now_s, life.rollout_id)
     acted = []
 

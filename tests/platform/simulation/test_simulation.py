@@ -134,12 +134,12 @@ def test_harm_is_found_and_a_sound_version_reaches_everybody() -> None:
     assert [run.state for run in sound] == [RolloutState.COMPLETED] * 5
     for run in sound:
         assert run.harmed_window is None
-        assert run.completed_window == len(run.looks)
-        shares = [look.share_basis_points for look in run.looks]
+        assert run.completed_window == len(run.analyses)
+        shares = [analysis.share_basis_points for analysis in run.analyses]
         assert (sorted(shares), set(shares)) == (shares, {500, 5000})
-        assert run.epsilon_mean <= run.epsilon_max <= len(run.looks)
+        assert run.epsilon_mean <= run.epsilon_max <= len(run.analyses)
     held = next(simulate(scenario(is_advanced=False)))
-    assert (held.state, {look.share_basis_points for look in held.looks}) == (RolloutState.RUNNING, {500})
+    assert (held.state, {analysis.share_basis_points for analysis in held.analyses}) == (RolloutState.RUNNING, {500})
 
 
 def test_the_same_seed_is_the_same_simulation() -> None:

@@ -94,7 +94,7 @@ def test_always_valid_intervals_and_p_values_are_gbstats(exact: Exact) -> None:
 
 @pytest.mark.parametrize("package", ["gbstats", "confidence"])
 def test_sample_ratio_alarms_where_others_are_sure_and_not_where_they_see_nothing(package: str, exact: Exact) -> None:
-    """Ours is valid at every look, so it needs more than their p-value of 0.01 at one look."""
+    """Ours is valid at every analysis, so it needs more than their p-value of 0.01 at one analysis."""
     seen = set()
     for case in vectors(package)["srm"]:
         counts = np.array([[[n // 2], [n - n // 2]] for n in case["users"]])
@@ -108,7 +108,7 @@ def test_sample_ratio_alarms_where_others_are_sure_and_not_where_they_see_nothin
 
 
 def test_interval_of_two_proportions_is_statsmodels(exact: Exact) -> None:
-    """Wald's interval is ours at the critical value of a single look."""
+    """Wald's interval is ours at the critical value of a single analysis."""
     for case in vectors("statsmodels")["proportions"]:
         counts = np.array([[[n - k], [k]] for k, n in (case["other"], case["one"])])
         events = np.array([[0.0], [1.0]])
@@ -126,7 +126,7 @@ def test_corrections_are_statsmodels() -> None:
         assert bonferroni(case["p"]) == pytest.approx(case["bonferroni"])
 
 
-def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_look() -> None:
+def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_analysis() -> None:
     """Exact counts: theirs times the squared ratio of the reaches, which is what looking at will costs."""
     for case in vectors("confidence")["binomial"]:
         arms = case["arms"]
@@ -144,16 +144,16 @@ def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_look(
         assert 1.5 < price < 2.5
 
 
-def test_boundaries_of_planned_looks_are_spotify_confidences() -> None:
-    """Even and uneven looks that spend alpha t**rho, as theirs do; their trapezoids are good to 4e-4."""
+def test_boundaries_of_interim_analyses_are_spotify_confidences() -> None:
+    """Even and uneven analyses that spend alpha t**rho, as theirs do; their trapezoids are good to 4e-4."""
     for case in vectors("confidence")["bounds"]:
-        looks = tuple(case["looks"])
-        found = spending_boundaries(looks, tuple(case["alpha"] * part ** case["rho"] for part in looks))
+        analyses = tuple(case["looks"])
+        found = spending_boundaries(analyses, tuple(case["alpha"] * part ** case["rho"] for part in analyses))
         assert found == pytest.approx(case["bounds"], abs=5e-4)
 
 
 def test_always_valid_p_is_below_alpha_exactly_where_the_interval_leaves_zero_out() -> None:
-    """The p-value inverts the interval, at many looks."""
+    """The p-value inverts the interval, at many analyses."""
     for reports in (100, 5_000, 1_000_000):
         edge = sequence_critical_value(reports)
         for score, is_below in ((edge * 1.0001, True), (edge * 0.9999, False)):

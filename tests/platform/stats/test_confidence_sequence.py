@@ -1,4 +1,4 @@
-"""The always-valid interval matches its paper and its martingale, and keeps its error rate over many looks."""
+"""The always-valid interval matches its paper and its martingale, and keeps its error rate over many analyses."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_interval_ten_times_off_its_plan_is_at_most_a_third_wider() -> None:
 
 
 def test_random_walks_leave_the_boundary_rarely_although_they_are_watched_all_the_time() -> None:
-    """Over 300 looks fewer than alpha of the walks cross; a fixed-sample interval is crossed by most."""
+    """Over 300 analyses fewer than alpha of the walks cross; a fixed-sample interval is crossed by most."""
     rng = np.random.default_rng(20_260_101)
     reports = np.unique(np.geomspace(20, 200_000, 300).astype(np.int64))
     steps = rng.standard_normal((4_000, len(reports))) * np.sqrt(np.diff(reports, prepend=0))

@@ -1,4 +1,4 @@
-"""The exact test of rare counts: evidence and bounds are right, and false calls rare, at small counts and any look."""
+"""The exact test of rare counts: evidence and bounds are right, false calls rare, at small counts and any analysis."""
 
 import itertools
 import math
@@ -73,7 +73,7 @@ def test_bounds_are_where_the_evidence_reaches_the_error() -> None:
     assert difference_bounds((0.0, 0.0), (0.0, 0.0), alpha=0.05) == (-1.0, 1.0)
 
 
-def test_one_arms_share_is_exceeded_at_any_look_no_more_often_than_promised() -> None:
+def test_one_arms_share_is_exceeded_at_any_analysis_no_more_often_than_promised() -> None:
     """A rare share, looked at after each of 400 devices; the plain score test repeated is caught."""
     rng = np.random.default_rng(20_270_101)
     share, devices, runs = 0.02, 400, 3_000

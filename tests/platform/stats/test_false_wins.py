@@ -1,6 +1,6 @@
-"""Equal arms rarely win within 30 looks, and an effect that was planned for is found as often as planned.
+"""Equal arms rarely win within 30 analyses, and an effect that was planned for is found as often as planned.
 
-Looks are cumulative and the decision is taken at each: a run counts as won when any look names a winner.
+Analyses are cumulative and the decision is taken at each: a run counts as won when any analysis names a winner.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from tests.platform.stats.comparing import compare
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet
 
-LOOKS = 30
+ANALYSES = 30
 
 
 def same(aggregate: Aggregate) -> Aggregate:
@@ -32,12 +32,12 @@ def same(aggregate: Aggregate) -> Aggregate:
     return aggregate
 
 
-def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: int, per_look: int) -> float:
-    """Return the part of runs in which any look names a winner; no cohort is asked for, to make it hard."""
+def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: int, per_analysis: int) -> float:
+    """Return the part of runs in which any analysis names a winner; no cohort is asked for, to make it hard."""
     rng = np.random.default_rng(20_260_104)
     won = 0
     for _ in range(runs):
-        for counts in np.cumsum(fleet.randomize(rng, per_look, LOOKS), axis=0):
+        for counts in np.cumsum(fleet.randomize(rng, per_analysis, ANALYSES), axis=0):
             result = compare(reader(fleet.aggregate(counts)), bin_values_ms=fleet.bin_values_ms, minimum_cohort=0)
             if result.decision.kind is DecisionKind.WINNER:
                 won += 1
@@ -45,19 +45,19 @@ def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: 
     return won / runs
 
 
-def test_equal_arms_rarely_win_within_30_looks_at_randomized_answers(
+def test_equal_arms_rarely_win_within_30_analyses_at_randomized_answers(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
     """At most alpha = 5 % of A/A runs name a winner; a reading that ignores the noise names one nearly always."""
     equal = fleet((0.9, 0.9))
-    assert win_rate(equal, same, runs=120, per_look=500) <= 0.05
-    assert win_rate(equal, without_noise, runs=40, per_look=500) > 0.5
+    assert win_rate(equal, same, runs=120, per_analysis=500) <= 0.05
+    assert win_rate(equal, without_noise, runs=40, per_analysis=500) > 0.5
 
 
 @pytest.mark.thorough
-def test_equal_arms_rarely_win_within_30_looks_at_exact_counts(fleet: "type[Fleet]") -> None:
-    """Without noise the promise is the same, with rare failures and from small looks on."""
-    assert win_rate(fleet((0.95, 0.95), latencies=(1.0,), epsilon=None), same, runs=150, per_look=100) <= 0.05
+def test_equal_arms_rarely_win_within_30_analyses_at_exact_counts(fleet: "type[Fleet]") -> None:
+    """Without noise the promise is the same, with rare failures and from small analyses on."""
+    assert win_rate(fleet((0.95, 0.95), latencies=(1.0,), epsilon=None), same, runs=150, per_analysis=100) <= 0.05
 
 
 @pytest.mark.thorough
@@ -72,11 +72,13 @@ def test_equal_arms_rarely_win_when_windows_are_noised_by_aggregators(
     for _ in range(runs):
         windows = [
             Aggregate(counts.reshape(2, 2, 1) + rng.normal(0, 15.0, (2, 2, 1)), noise, 400)
-            for counts in equal.randomize(rng, 400, LOOKS)
+            for counts in equal.randomize(rng, 400, ANALYSES)
         ]
-        looks = [pool(windows[: last + 1]) for last in range(LOOKS)]
+        analyses = [pool(windows[: last + 1]) for last in range(ANALYSES)]
         for name, reader in (("true", same), ("naive", without_noise)):
-            decisions = (compare(reader(look), bin_values_ms=(1.0,), minimum_cohort=0).decision for look in looks)
+            decisions = (
+                compare(reader(analysis), bin_values_ms=(1.0,), minimum_cohort=0).decision for analysis in analyses
+            )
             won[name] += any(decision.code is ReasonCode.BETTER for decision in decisions)
     assert won["true"] <= 0.05 * runs
     assert won["naive"] > 0.3 * runs
@@ -98,18 +100,18 @@ def test_equal_arms_rarely_win_when_the_same_devices_answer_the_same_in_every_wi
             answers = np.full(4, other)
             answers[cell] = keep
             randomized += rng.multinomial(devices, answers / answers.sum(), size=windows)
-        looks = [equal.aggregate(counts) for counts in np.cumsum(randomized, axis=0)]
+        analyses = [equal.aggregate(counts) for counts in np.cumsum(randomized, axis=0)]
         for name, is_stated in (("stated", True), ("unstated", False)):
             decisions = (
-                compare(look, bin_values_ms=(1.0,), reports_per_device=window if is_stated else 1).decision
-                for window, look in enumerate(looks, start=1)
+                compare(analysis, bin_values_ms=(1.0,), reports_per_device=window if is_stated else 1).decision
+                for window, analysis in enumerate(analyses, start=1)
             )
             won[name] += any(decision.kind is DecisionKind.WINNER for decision in decisions)
     assert won["stated"] <= 0.05 * runs
     assert won["unstated"] > 0.15 * runs
 
 
-def test_sound_shares_are_rarely_called_mismatched_within_30_looks(
+def test_sound_shares_are_rarely_called_mismatched_within_30_analyses(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
     """The sample-ratio check is always valid and knows the noise; a naive reading cries wolf."""
@@ -118,18 +120,18 @@ def test_sound_shares_are_rarely_called_mismatched_within_30_looks(
     alarms = {"true": 0, "naive": 0}
     runs = 60
     for _ in range(runs):
-        looks = [uneven.aggregate(counts) for counts in np.cumsum(uneven.randomize(rng, 500, LOOKS), axis=0)]
+        analyses = [uneven.aggregate(counts) for counts in np.cumsum(uneven.randomize(rng, 500, ANALYSES), axis=0)]
         for name, reader in (("true", same), ("naive", without_noise)):
             alarms[name] += any(
-                compare(reader(look), bin_values_ms=(1.0, 2.0), expected_shares=(0.3, 0.7)).sample_ratio.mismatched
-                for look in looks
+                compare(reader(analysis), bin_values_ms=(1.0, 2.0), expected_shares=(0.3, 0.7)).sample_ratio.mismatched
+                for analysis in analyses
             )
     assert alarms["true"] <= 0.02 * runs
     assert alarms["naive"] > 0.1 * runs
 
 
 def test_planned_effect_is_found_as_often_as_planned(fleet: "type[Fleet]") -> None:
-    """At the detectable difference of the plan, one look finds the better arm in about 80 % of runs."""
+    """At the detectable difference of the plan, one analysis finds the better arm in about 80 % of runs."""
     rng = np.random.default_rng(20_260_108)
     for epsilon, bins, devices in ((Fraction(2), 4, 20_000), (Fraction(4), 2, 5_000)):
         effect = 0.0

@@ -70,9 +70,9 @@ def comparison_of(number: int) -> Comparison:
         aggregate = Aggregate(cells, np.zeros((cells.size, cells.size)), sum(counts))
     plain, covariate = split_pre_period(aggregate, EDGES) if has_covariate else (aggregate, None)
     horizon = rng.choice((500, 10_000)) + plain.reports * rng.choice((1, 2, 6)) // 2
-    look = None
+    analysis = None
     if primary.quantile is None and plain.reports > 10 and rng.random() < 0.4:
-        look = GroupSequential((plain.reports // 3, plain.reports), horizon)
+        analysis = GroupSequential((plain.reports // 3, plain.reports), horizon)
     is_holm = primary.quantile is None and rng.random() < 0.4
     parts = [rng.choice((1, 1, 2)) for _ in range(arms)] if rng.random() < 0.1 else [1] * arms
     edges_ms = tuple(10.0 * 2**place for place in range(layout.latency_bins - 1))
@@ -88,7 +88,7 @@ def comparison_of(number: int) -> Comparison:
         primary=primary,
         edges_ms=edges_ms,
         correction=Correction.HOLM if is_holm else Correction.BONFERRONI,
-        test=look,
+        test=analysis,
         pre_period=covariate,
     )
 

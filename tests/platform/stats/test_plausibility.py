@@ -52,8 +52,8 @@ def test_one_cell_sent_again_and_again_is_found_whichever_it_is(epsilon: Fractio
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(4)])
-def test_honest_reports_rarely_raise_an_alarm_within_many_looks(epsilon: Fraction) -> None:
-    """60 fleets of 12 looks, most cells empty, which is the worst case: no more alarms than promised."""
+def test_honest_reports_rarely_raise_an_alarm_within_many_analyses(epsilon: Fraction) -> None:
+    """60 fleets of 12 analyses, most cells empty, which is the worst case: no more alarms than promised."""
     rng = np.random.default_rng(11)
     alarms = 0
     for _ in range(60):

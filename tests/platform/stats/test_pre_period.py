@@ -148,13 +148,13 @@ def test_correction_decides_where_the_plain_difference_cannot() -> None:
     assert found.primary_pairs[0].interval != found.pairs[0].interval == without.pairs[0].interval
 
 
-def test_p_values_and_planned_looks_are_those_of_the_corrected_difference() -> None:
-    """The look's boundary is laid on the corrected error; Holm's correction reads the corrected p-values."""
+def test_p_values_and_interim_analyses_are_those_of_the_corrected_difference() -> None:
+    """The analysis's boundary is laid on the corrected error; Holm's correction reads the corrected p-values."""
     counts = np.rint(arms_of(gain=0.022, correlation=0.9, unknown=0.0).transpose(0, 2, 1) * 16_000)
     reports = int(counts.sum())
     plain, pre_period = split_pre_period(Aggregate(counts, np.zeros((counts.size, counts.size)), reports), EDGES)
-    look = GroupSequential((reports,), 2 * reports)
-    for at in (None, look):
+    analysis = GroupSequential((reports,), 2 * reports)
+    for at in (None, analysis):
         without = compare(plain, bin_values_ms=(1.0,), test=at)
         found = compare(plain, bin_values_ms=(1.0,), test=at, pre_period=pre_period, correction=Correction.HOLM)
         (before,), (after,) = without.adjusted_p, found.adjusted_p
@@ -165,7 +165,7 @@ def test_p_values_and_planned_looks_are_those_of_the_corrected_difference() -> N
     assert pair.interval is not None
     assert pair.standard_error is not None
     assert pair.interval.high - pair.interval.low == pytest.approx(
-        2 * look.critical_value(reports=reports, alpha=0.05) * pair.standard_error
+        2 * analysis.critical_value(reports=reports, alpha=0.05) * pair.standard_error
     )
 
 

@@ -1,4 +1,4 @@
-"""Bounds on latency quantiles hold at every look, find slower arms, and exist only where data allow."""
+"""Bounds on latency quantiles hold at every analysis, find slower arms, and exist only where data allow."""
 
 from fractions import Fraction
 
@@ -28,13 +28,13 @@ def arm_cells(median_ms: float) -> NDArray[np.float64]:
 
 
 def windows(
-    rng: np.random.Generator, medians_ms: tuple[float, float], *, reports: int, looks: int, is_noised: bool
+    rng: np.random.Generator, medians_ms: tuple[float, float], *, reports: int, analyses: int, is_noised: bool
 ) -> list[Aggregate]:
-    """Return cumulative aggregates of two arms over `looks` windows of `reports` each."""
+    """Return cumulative aggregates of two arms over `analyses` windows of `reports` each."""
     cells = np.concatenate([arm_cells(median).ravel() for median in medians_ms]) / 2.0
     total = np.zeros((2, 2, len(EDGES_MS) + 1))
     found = []
-    for window in range(1, looks + 1):
+    for window in range(1, analyses + 1):
         total = total + rng.multinomial(reports, cells).reshape(total.shape)
         variance = 0.0
         if is_noised:
@@ -46,7 +46,7 @@ def windows(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("is_noised", [False, True])
-def test_equal_latencies_are_rarely_harmful_at_any_of_30_looks_and_slower_ones_are_found(is_noised: bool) -> None:
+def test_equal_latencies_are_rarely_harmful_at_any_of_30_analyses_and_slower_ones_are_found(is_noised: bool) -> None:
     """Half a bin off the edge and on it, exact and noised."""
     rng = np.random.default_rng(20_270_401)
     guardrail = Guardrail(GuardMetric.LATENCY, 0.0, quantile=0.5)
@@ -55,10 +55,10 @@ def test_equal_latencies_are_rarely_harmful_at_any_of_30_looks_and_slower_ones_a
         return sum(
             any(
                 evaluate_guardrail(
-                    look, guardrail, control=0, treatment=1, alpha=0.05, planned_reports=5_000, edges_ms=EDGES_MS
+                    analysis, guardrail, control=0, treatment=1, alpha=0.05, planned_reports=5_000, edges_ms=EDGES_MS
                 ).kind
                 is GuardKind.HARMFUL
-                for look in windows(rng, medians_ms, reports=1_000, looks=30, is_noised=is_noised)
+                for analysis in windows(rng, medians_ms, reports=1_000, analyses=30, is_noised=is_noised)
             )
             for _ in range(runs)
         )
@@ -70,7 +70,7 @@ def test_equal_latencies_are_rarely_harmful_at_any_of_30_looks_and_slower_ones_a
 
 
 @pytest.mark.thorough
-def test_intervals_of_quantile_differences_cover_at_all_looks_and_shrink() -> None:
+def test_intervals_of_quantile_differences_cover_at_all_analyses_and_shrink() -> None:
     """Quantiles within bins and on edges, with noise; the estimate interpolates to a fraction of a bin."""
     rng = np.random.default_rng(20_270_402)
     for quantile, medians_ms in ((0.5, (8.3, 10.0)), (0.9, (7.0, 7.0))):
@@ -78,9 +78,9 @@ def test_intervals_of_quantile_differences_cover_at_all_looks_and_shrink() -> No
         missed = 0
         for _ in range(40):
             widths = []
-            for look in windows(rng, medians_ms, reports=3_000, looks=8, is_noised=True):
+            for analysis in windows(rng, medians_ms, reports=3_000, analyses=8, is_noised=True):
                 found = quantile_difference(
-                    look, quantile, EDGES_MS, arm=1, versus=0, alpha=0.05, planned_reports=10_000
+                    analysis, quantile, EDGES_MS, arm=1, versus=0, alpha=0.05, planned_reports=10_000
                 )
                 assert found is not None
                 value, interval = found

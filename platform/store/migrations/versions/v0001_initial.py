@@ -116,7 +116,7 @@ def _create_control() -> None:
         sa.Column("layer", sa.Text, nullable=False),
         sa.Column("segment_first", BIG, nullable=False),
         sa.Column("segment_count", BIG, nullable=False),
-        sa.Column("looks", sa.Text, nullable=False),
+        sa.Column("interim_analyses", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_experiments"),
         sa.UniqueConstraint("experiment_id", name="uq_experiments_experiment_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_experiments_feature"),

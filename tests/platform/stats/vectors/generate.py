@@ -111,11 +111,11 @@ def from_confidence() -> dict[str, Any]:
     array = import_module("numpy").array
 
     out: dict[str, Any] = {"binomial": [], "srm": [], "bounds": []}
-    for looks in ([0.2, 0.4, 0.6, 0.8, 1.0], [0.1, 0.35, 0.4, 0.9], [0.5, 0.55, 1.0]):
+    for analyses in ([0.2, 0.4, 0.6, 0.8, 1.0], [0.1, 0.35, 0.4, 0.9], [0.5, 0.55, 1.0]):
         for alpha, rho in ((0.05, 3.0), (0.05, 1.0), (0.01, 2.0)):
-            found = bounds(t=array(looks), alpha=alpha, rho=rho, ztrun=8.0, sides=2, max_nints=2000)
+            found = bounds(t=array(analyses), alpha=alpha, rho=rho, ztrun=8.0, sides=2, max_nints=2000)
             out["bounds"].append(
-                {"looks": looks, "alpha": alpha, "rho": rho, "bounds": [float(bound) for bound in found.bounds]}
+                {"looks": analyses, "alpha": alpha, "rho": rho, "bounds": [float(bound) for bound in found.bounds]}
             )
     for mde, base, power, arms in (
         (0.01, 0.1, 0.8, 2),
