@@ -3,17 +3,21 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, StaleEtagError
 from alcove.platform.domain.records import Page
+from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from pydantic import TypeAdapter, ValidationError
 
 __all__ = [
     "fields_named",
     "validate_digest",
+    "validate_epsilon",
     "validate_etag",
     "validate_field",
     "validate_page",
@@ -56,6 +60,16 @@ def validate_field(field: str, kind: Any, value: object) -> Any:
     """
     with fields_named(field):
         return _adapter(kind).validate_python(value)
+
+
+def validate_epsilon(field: str, value: str) -> None:
+    """Refuse a privacy loss that a device never spends on one report.
+
+    Raises:
+        InvalidFieldError: it is no decimal number from `MIN_EPSILON` to `EPSILON_PER_DAY`.
+    """
+    if not MIN_EPSILON <= Fraction(validate_field(field, Decimal, value)) <= EPSILON_PER_DAY:
+        raise InvalidFieldError(field, f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", value)
 
 
 def validate_digest(field: str, value: str) -> str:

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.field_validation import fields_named
+from alcove.platform.domain.field_validation import fields_named, validate_epsilon
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats import GuardMetric
-from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.limits import POLICY_BUCKETS, WINDOW_MIN_S
 
 __all__ = ["DEFAULT_QUANTILE", "validate_plan", "validate_update"]
@@ -58,10 +57,9 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     if window_s < WINDOW_MIN_S:
         raise InvalidFieldError("plan.window_s", f"at least {WINDOW_MIN_S}, an hour", window_s)
     plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=plan.epsilon or "1")
+    validate_epsilon("plan.epsilon", plan.epsilon)
     with fields_named("plan"):
-        task = task_of("ro-0", plan, 0)
-    if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
-        raise InvalidFieldError("plan.epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", plan.epsilon)
+        task_of("ro-0", plan, 0)
     return plan
 
 

@@ -14,7 +14,7 @@ from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, Exper
 from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.plan import make_plan
-from alcove.platform.domain.field_validation import fields_named, validate_etag, validate_field
+from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.services.experiments.results import read_reports
@@ -26,7 +26,6 @@ from alcove.platform.store.experiments import add_experiment, get_experiment, ru
 from alcove.platform.store.layers import get_layer
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
-from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.registry.canonical import AppName
 from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
 from alcove.registry.policy import VersionRef
@@ -256,10 +255,9 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("arms.version", "a different version in each arm", versions)
     if record.window_s < WINDOW_MIN_S:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
+    validate_epsilon("epsilon", record.epsilon)
     with fields_named("experiment"):
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
-    if not MIN_EPSILON <= task.epsilon_fraction <= EPSILON_PER_DAY:
-        raise InvalidFieldError("epsilon", f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", record.epsilon)
     record = replace(record, plan=make_plan(record, task))
     try:
         evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now

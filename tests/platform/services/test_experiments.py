@@ -212,7 +212,7 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 5001}))}, "add up"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
         ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 2"),
-        ({"epsilon": "8.1"}, "epsilon"),
+        ({"epsilon": "8.1"}, r"^\S*\s?epsilon: expected 0\.01 to 2"),
         ({"epsilon": "2.01"}, r"epsilon: expected 0\.01 to 2"),
         ({"latency_edges_ms": (2.0, 1.0)}, "latency"),
         ({"latency_edges_ms": tuple(range(1, 18))}, "latency"),
