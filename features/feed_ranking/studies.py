@@ -119,7 +119,7 @@ def adapter_study(model: Model, split: Split) -> Figures:
             adapter.learn(outputs, int(items[place]))
         stranger = adapter
     return {
-        "On-device personalisation: the last 20 items of a user new to training, after feedback on 100": _figures(
+        "On-device personalization: the last 20 items of a user new to training, after feedback on 100": _figures(
             scores
         )
     }
