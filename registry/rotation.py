@@ -149,7 +149,7 @@ class Draft:
             msg = f"the minimum version of {feature} is {min_version} already"
             raise PublishError(msg)
 
-    def lift(self, team: str, lift: Reinstatement) -> None:
+    def reinstate(self, team: str, item: Reinstatement) -> None:
         """Let what a halt took away run again; the server leaves it out of its next halt.
 
         Raises:
@@ -158,8 +158,8 @@ class Draft:
             MetadataError: the team has lifted more than one document holds.
         """
         role = layout.team_role(team)
-        if not reinstate(role, self._own_team(role, lift.feature), lift):
-            msg = f"halts of {lift.feature} in {lift.app} up to {lift.serial} are lifted already"
+        if not reinstate(role, self._own_team(role, item.feature), item):
+            msg = f"halts of {item.feature} in {item.app} up to {item.serial} are lifted already"
             raise PublishError(msg)
 
     def draft(self) -> SigningRequest:

@@ -1,6 +1,6 @@
 """`alcove keys rotate …`: what changes who may sign, drafted here, signed wherever the keys are, accepted by the tree.
 
-rotate | add-team | own | renew | raise-floor | lift | init ─▶ FILE ─▶ sign (each signer, its own machine) ─▶ accept
+rotate | add-team | own | renew | raise-min-version | reinstate | init ─▶ FILE ─▶ sign (each signer) ─▶ accept
 """
 
 import hashlib
@@ -30,13 +30,13 @@ from alcove.runtime.files import DISK, read_bounded, replace_file
 __all__ = [
     "add_team",
     "init",
-    "lift",
     "new",
     "own",
     "parse_team",
     "public",
     "raise_min_version",
     "read_change",
+    "reinstate",
     "renew",
     "rotate",
     "sign",
@@ -44,7 +44,9 @@ __all__ = [
     "write_change",
 ]
 
-File = Annotated[Path, typer.Argument(metavar="CHANGE", help="The file that is passed round.")]
+File = Annotated[
+    Path, typer.Argument(metavar="CHANGE", help="File that signers pass on, with the change and its signatures.")
+]
 DataDir = Annotated[Path, typer.Option(help="The server's data folder, or a copy of it: tree/metadata is read.")]
 Team = Annotated[str, typer.Option(help="Name of the team.")]
 Feature = Annotated[str, typer.Option(help="One of the team's features.")]
@@ -141,7 +143,9 @@ def write_change(path: Path, change: SigningRequest) -> None:
 
 def new(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE.pem", help="The private key; it must not exist.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.pem", help="File to write the private key to; it must not exist yet.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Make one private key (0600), and beside it the public key that others are given (FILE.pub)."""
@@ -206,7 +210,7 @@ def rotate(
         str, typer.Option(help="root, targets, policy, halt, snapshot, timestamp, or the name of a team as team-NAME.")
     ],
     add: KeyFiles = None,
-    remove: Annotated[list[str] | None, typer.Option(help="Key file or key id that may sign no longer.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Key file or key id that must not sign any more.")] = None,
     threshold: Annotated[int | None, typer.Option(help="Number of keys of root or targets that have to sign.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -227,7 +231,9 @@ def add_team(
     *,
     change: File,
     data_dir: DataDir,
-    team: Annotated[str, typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="The new team and its features.")],
+    team: Annotated[
+        str, typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="The new team and the features that it owns.")
+    ],
     key: Annotated[list[Path], typer.Option(help="The team's key file; repeatable, one for each member.")],
     as_json: AsJson = False,
 ) -> None:
@@ -258,7 +264,10 @@ def own(
     *,
     change: File,
     data_dir: DataDir,
-    team: Annotated[str, typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team and its further features.")],
+    team: Annotated[
+        str,
+        typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team and the features that it gets besides."),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Draft that a team may publish versions of further features; the targets' keys sign."""
@@ -294,14 +303,16 @@ def raise_min_version(
     _draft_file(change, data_dir, lambda draft: draft.raise_min_version(team, feature, min_version), as_json=as_json)
 
 
-def lift(
+def reinstate(
     *,
     change: File,
     data_dir: DataDir,
-    app: Annotated[str, typer.Option(help="Name of the app whose halt is lifted.")],
+    app: Annotated[str, typer.Option(help="Name of the app in which the version may run again.")],
     team: Team,
     feature: Feature,
-    version: Annotated[str | None, typer.Option(help="The halted version; none: the feature is frozen.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="The halted version; leave out where the whole feature is frozen.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draft that what a halt took away may run again; only the team's key can sign that."""
@@ -311,7 +322,7 @@ def lift(
         raise MissingTargetError(f"halt of {feature} {version or ''} in {app}".replace("  ", " "))
     digest = halted[feature, version] if version else None
     item = Reinstatement(app=app, feature=feature, manifest_sha256=digest, serial=halt.serial)
-    _draft_file(change, data_dir, lambda draft: draft.lift(team, item), as_json=as_json)
+    _draft_file(change, data_dir, lambda draft: draft.reinstate(team, item), as_json=as_json)
 
 
 def init(
@@ -320,7 +331,10 @@ def init(
     root_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the root; repeatable.")],
     targets_key: Annotated[list[Path], typer.Option(help="Key file of one who signs the targets; repeatable.")],
     online: Annotated[Path, typer.Option(help="Folder with policy, halt, snapshot and timestamp: .uri, .pub or .pem.")],
-    team: Annotated[list[str], typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team; repeatable.")],
+    team: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=FEATURE[,FEATURE…]", help="A team and the features that it owns; repeatable."),
+    ],
     team_key: Annotated[list[str], typer.Option(metavar="NAME=FILE", help="A team's key file; repeatable.")],
     root_threshold: Annotated[int, typer.Option(help="Number of root keys that have to sign.")] = 1,
     targets_threshold: Annotated[int, typer.Option(help="Number of targets keys that have to sign.")] = 1,

@@ -36,7 +36,7 @@ from alcove.runtime.files import DISK, replace_file
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Make, look at and change signing keys.")
+app = typer.Typer(no_args_is_help=True, help="Make, show and change signing keys.")
 for _name, _verb in (
     ("new", key_changes.new),
     ("public", key_changes.public),
@@ -45,15 +45,16 @@ for _name, _verb in (
     ("renew", key_changes.renew),
     ("add-team", key_changes.add_team),
     ("own", key_changes.own),
-    ("raise-floor", key_changes.raise_min_version),
-    ("lift", key_changes.lift),
+    ("raise-min-version", key_changes.raise_min_version),
+    ("reinstate", key_changes.reinstate),
     ("sign", key_changes.sign),
     ("status", key_changes.status),
 ):
     app.command(_name)(_verb)
 
 Teams = Annotated[
-    list[str], typer.Option("--team", metavar="NAME=FEATURE[,FEATURE…]", help="A team and its features; repeatable.")
+    list[str],
+    typer.Option("--team", metavar="NAME=FEATURE[,FEATURE…]", help="A team and the features that it owns; repeatable."),
 ]
 
 
@@ -131,7 +132,9 @@ def show(
 @app.command("accept")
 def accept(
     *,
-    change: Annotated[list[Path], typer.Argument(metavar="CHANGE...", help="The signed file, or its signed copies.")],
+    change: Annotated[
+        list[Path], typer.Argument(metavar="CHANGE...", help="The signed file, or several signed copies of it.")
+    ],
     data_dir: Annotated[Path, typer.Option(help="The server's data folder; the ceremony's change makes the tree.")],
     keys: Annotated[
         Path, typer.Option(help="The server's keys; a key to change to lies there as ROLE.next.pem, .uri.")

@@ -377,11 +377,11 @@ class HoldoutRaisedError(StateError):
 
 
 class BelowMinVersionError(StateError):
-    """The team has raised the floor of its feature above this version."""
+    """The team has raised the minimum version of its feature above this version."""
 
     def __init__(self, feature: str, version: str, floor: str) -> None:
         self.feature, self.version, self.floor = feature, version, floor
-        super().__init__(f"{feature} {version} is below {floor}, the floor that its team has set")
+        super().__init__(f"{feature} {version} is below {floor}, the minimum version that its team has set")
 
 
 class NoDefaultVersionError(StateError):

@@ -25,7 +25,9 @@ def lift(world: RepositoryFixture, serial: int, *, signer: CryptoSigner | None =
     """The team lifts what halts of "messenger" up to a serial took away."""
     digest = None if is_frozen else item(world).version.manifest_sha256
     draft = Draft(world.tree.state(), now_s=world.clock.now_s())
-    draft.lift("text", Reinstatement(app="messenger", feature="language_id", manifest_sha256=digest, serial=serial))
+    draft.reinstate(
+        "text", Reinstatement(app="messenger", feature="language_id", manifest_sha256=digest, serial=serial)
+    )
     change, _ = draft.draft().sign(signer or world.keys.teams["text"])
     world.tree.accept_request(change, world.keys.online)
 
@@ -95,7 +97,7 @@ def test_lift_of_something_else_gives_nothing_back(
     wanted = Reinstatement.model_validate({**fields, "serial": 1, **wrong})
     team = "speech" if wanted.feature == "tagging" else "text"
     draft = Draft(halted_repository.tree.state(), now_s=halted_repository.clock.now_s())
-    draft.lift(team, wanted)
+    draft.reinstate(team, wanted)
     change, _ = draft.draft().sign(halted_repository.keys.teams[team])
     halted_repository.tree.accept_request(change, halted_repository.keys.online)
     without = Halt(app="messenger", serial=2, frozen=("language_id",))
@@ -117,9 +119,9 @@ def test_only_the_teams_key_lifts(halted_repository: RepositoryFixture) -> None:
             lift(halted_repository, 1, signer=signer)
     draft = Draft(halted_repository.tree.state(), now_s=halted_repository.clock.now_s())
     with pytest.raises(PublishError, match="does not own"):
-        draft.lift("speech", Reinstatement(app="messenger", feature="language_id", serial=1))
+        draft.reinstate("speech", Reinstatement(app="messenger", feature="language_id", serial=1))
     with pytest.raises(MissingTargetError):
-        draft.lift("vision", Reinstatement(app="messenger", feature="language_id", serial=1))
+        draft.reinstate("vision", Reinstatement(app="messenger", feature="language_id", serial=1))
     lift(halted_repository, 1)
 
 

@@ -28,9 +28,9 @@ def has_no_prio3() -> bool:
     return find_spec("alcove.privacy.prio3") is None and "prio3" not in read("sdk/*.py", "privacy/*.py").lower()
 
 
-def has_no_rpc_for_floors_and_lifts() -> bool:
-    """No method of any service says floor or lift."""
-    return not re.search(r"rpc \w*(Floor|Lift)\w*", read("proto/**/*.proto"))
+def has_no_rpc_for_min_versions_and_reinstatements() -> bool:
+    """No method of any service sets a minimum version or reinstates one."""
+    return not re.search(r"rpc \w*(Floor|Lift|MinVersion|Reinstate)\w*", read("proto/**/*.proto"))
 
 
 def has_a_note_for_each_server() -> bool:
@@ -81,7 +81,7 @@ def has_no_multiples_of_symbols() -> bool:
 
 CLAIMS: dict[str, Callable[[], bool]] = {
     "Reports through two aggregators": has_no_prio3,
-    "Floors and lifts over gRPC": has_no_rpc_for_floors_and_lifts,
+    "Minimum versions and reinstatements over gRPC": has_no_rpc_for_min_versions_and_reinstatements,
     "One note of what was published for several servers": has_a_note_for_each_server,
     "Speed on ARM": has_no_time_on_arm,
     "Operators": has_no_transposed_convolution_of_volumes,

@@ -146,7 +146,7 @@ def test_team_is_added_gets_features_and_raises_a_floor(place: Path) -> None:
         (("add-team", "--team", "vision=segment", "--key", vision), (targets, private(vision))),
         (("own", "--team", "vision=depth,caption"), (targets,)),
         (
-            ("raise-floor", "--team", "vision", "--feature", "depth", "--min-version", "1.2.0"),
+            ("raise-min-version", "--team", "vision", "--feature", "depth", "--min-version", "1.2.0"),
             (private(vision),),
         ),
         (("renew", "--role", "team-vision"), (private(vision),)),
@@ -170,7 +170,7 @@ def test_team_is_added_gets_features_and_raises_a_floor(place: Path) -> None:
         "x-alcove-min-versions": {"depth": "1.2.0"}
     }
     lower = alcove(
-        *("keys", "raise-floor", place / "lower", "--data-dir", place / "server", "--team", "vision"),
+        *("keys", "raise-min-version", place / "lower", "--data-dir", place / "server", "--team", "vision"),
         *("--feature", "depth", "--min-version", "1.1.0"),
     )
     assert lower.code == 1

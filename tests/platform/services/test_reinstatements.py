@@ -42,7 +42,9 @@ def test_lifted_version_leaves_the_halt_at_the_next_start_and_may_roll_out(tmp_p
         assert halt is not None
         ref = world.tree.manifest(FEATURE, "2.0.0").sha256
         draft = Draft(world.tree.state(), now_s=SYSTEM_CLOCK.now_s())
-        draft.lift("text", Reinstatement(app="messenger", feature=FEATURE, manifest_sha256=ref, serial=halt.serial))
+        draft.reinstate(
+            "text", Reinstatement(app="messenger", feature=FEATURE, manifest_sha256=ref, serial=halt.serial)
+        )
         change, _ = draft.draft().sign(world.keys.teams["text"])
         Repository(world.data_dir / "tree").accept_request(change, world.keys.online)  # while the server runs
 
