@@ -21,10 +21,10 @@ def audit() -> None:
 @app.command("list")
 def list_command(
     *,
-    data_dir: Annotated[Path, typer.Option(help="The server's data folder.")],
+    data_dir: Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")],
     database: Database = None,
     about: Annotated[
-        str, typer.Option("--object", help="Object: only what was done to this rollout, experiment, …")
+        str, typer.Option("--object", help="List only what was done to this object: a rollout, an experiment, …")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -85,13 +85,24 @@ def bench_command(
             help="Instruction set of the kernels: scalar, avx2, … or all that are here, to compare; repeatable."
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns; each runs every row in a fresh process.")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.001, max=60, help="Seconds of calls in a turn of a row.")] = 0.5,
-    core: Annotated[int | None, typer.Option(min=0, help="Core to time on; the last if it is not given.")] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=100, help="Number of rounds; each measures every row in a fresh process.")
+    ] = 3,
+    seconds: Annotated[
+        float, typer.Option(min=0.001, max=60, help="Seconds for which one row is measured in each round.")
+    ] = 0.5,
+    core: Annotated[
+        int | None, typer.Option(min=0, help="Number of the processor core to measure on; by default the last.")
+    ] = None,
     threads: Annotated[
-        int, typer.Option(min=1, max=16, help="Threads of a session; each has a core, if there are enough.")
+        int,
+        typer.Option(
+            min=1, max=16, help="Number of threads of a session; each has a core of its own if there are enough."
+        ),
     ] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows there.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="File to write the rows to, as JSON.")
+    ] = None,
 ) -> None:
     """Time programs on this machine, called from Python: p50, p95, cold load to the first answer, memory, size.
 

@@ -20,7 +20,9 @@ app = CommandGroup(no_args_is_help=True, help="Compare versions, decided by stat
 
 ExperimentId = Annotated[str, typer.Argument(help="Id of the experiment (ex-…).")]
 Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; refused if it has changed since.")]
-ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check and plan everything and keep nothing.")]
+ValidateOnly = Annotated[
+    bool, typer.Option("--validate-only", help="Check the request and compute the plan, and store nothing.")
+]
 Metric = Literal["accepted", "latency_mean", "latency_quantile", "ratio"]
 Arms = Annotated[
     list[str],
@@ -43,7 +45,7 @@ class DesignOptions:
             help="What decides: the accepted share (the default), the answers' latency, or a ratio of outcomes.",
         ),
     ] = None
-    quantile: Annotated[float, typer.Option(help="Which quantile latency_quantile means.")] = MEDIAN
+    quantile: Annotated[float, typer.Option(help="Quantile that latency_quantile compares, in (0, 1).")] = MEDIAN
     numerator: Annotated[
         str | None,
         typer.Option(help="Outcomes that a ratio counts, such as accepted; of refused, accepted, error, fallback."),
@@ -51,7 +53,9 @@ class DesignOptions:
     denominator: Annotated[
         str | None, typer.Option(help="Outcomes that they are a part of, such as accepted,refused.")
     ] = None
-    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="The lower ratio wins.")] = False
+    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="Let the arm with the lower ratio win.")] = (
+        False
+    )
     correction: Annotated[
         Correction | None,
         typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
@@ -79,10 +83,12 @@ class DesignOptions:
     mde: Annotated[
         float | None, typer.Option(help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency.")
     ] = None
-    devices: Annotated[int | None, typer.Option(help="Devices that will take part, in all arms together.")] = None
-    base_rate: Annotated[float | None, typer.Option(help="Expected accepted share; else a half, the worst case.")] = (
-        None
-    )
+    devices: Annotated[
+        int | None, typer.Option(help="Number of devices that will take part, in all arms together.")
+    ] = None
+    base_rate: Annotated[
+        float | None, typer.Option(help="Expected accepted share, in (0, 1); by default 0.5, the worst case.")
+    ] = None
     cuped: Annotated[
         str | None,
         typer.Option(
@@ -131,24 +137,30 @@ class DesignOptions:
 @app.command("create")
 def create(
     *,
-    app_name: Annotated[str, typer.Option("--app", help="The app.")],
-    feature: Annotated[str, typer.Option(help="The feature.")],
+    app_name: Annotated[str, typer.Option("--app", help="Name of the app.")],
+    feature: Annotated[str, typer.Option(help="Name of the feature, such as language_id.")],
     arm: Arms,
-    epsilon: Annotated[str, typer.Option(help="Privacy loss of one report, a decimal number.")] = "2",
+    epsilon: Annotated[str, typer.Option(help="Privacy loss ε of one report, a decimal number from 0.01 to 2.")] = "2",
     latency_edge_ms: Annotated[
-        list[float] | None, typer.Option(help="Upper edge of a latency bin; repeatable, rising.")
+        list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")
     ] = None,
-    window_s: Annotated[int, typer.Option(help="Seconds in which a device reports once; 0: a day.")] = 0,
-    minimum_cohort: Annotated[int, typer.Option(help="Fewest devices per arm for a winner; 0: the server's.")] = 0,
+    window_s: Annotated[
+        int, typer.Option(help="Length of a window in seconds; a device reports once in each; 0: a day.")
+    ] = 0,
+    minimum_cohort: Annotated[
+        int, typer.Option(help="Least number of devices in each arm before one can win; 0: the server's default.")
+    ] = 0,
     design: DesignOptions,
     validate_only: ValidateOnly = False,
     audience: Annotated[
-        str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
+        str, typer.Option(help="Condition on the devices that take part, such as 'os in (ios) and app_version >= 2.1'.")
     ] = "",
     segment: Annotated[
         str, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer, e.g. search:0-2500 for its first quarter.")
     ] = "",
-    start_now: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
+    start_now: Annotated[
+        bool, typer.Option("--start", help="Start the experiment at once instead of leaving a draft.")
+    ] = False,
     call: CallOptions,
 ) -> None:
     """Create an experiment, and say how many devices and days it needs.
@@ -185,18 +197,32 @@ def update(
     *,
     experiment_id: ExperimentId,
     arm: Annotated[
-        list[str] | None, typer.Option("--arm", metavar="NAME=VERSION:SHARE", help="All arms again; as in create.")
+        list[str] | None,
+        typer.Option(
+            "--arm", metavar="NAME=VERSION:SHARE", help="All arms of the experiment again, each as in create."
+        ),
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy loss of one report, a decimal number.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Privacy loss ε of one report, a decimal number from 0.01 to 2.")
+    ] = None,
     latency_edge_ms: Annotated[
-        list[float] | None, typer.Option(help="Upper edge of a latency bin; repeatable, rising.")
+        list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")
     ] = None,
-    window_s: Annotated[int | None, typer.Option(help="Seconds in which a device reports once.")] = None,
-    minimum_cohort: Annotated[int | None, typer.Option(help="Fewest devices per arm for a winner.")] = None,
+    window_s: Annotated[
+        int | None, typer.Option(help="Length of a window in seconds; a device reports once in each.")
+    ] = None,
+    minimum_cohort: Annotated[
+        int | None, typer.Option(help="Least number of devices in each arm before one can win.")
+    ] = None,
     design: DesignOptions,
-    audience: Annotated[str | None, typer.Option(help="Who may take part; '' for every device.")] = None,
+    audience: Annotated[
+        str | None, typer.Option(help="Condition on the devices that take part; '' is every device.")
+    ] = None,
     segment: Annotated[
-        str | None, typer.Option(metavar="LAYER:FIRST-END", help="Part of a layer; '' for none.")
+        str | None,
+        typer.Option(
+            metavar="LAYER:FIRST-END", help="Part of a layer, e.g. search:0-2500; '' takes it out of its layer."
+        ),
     ] = None,
     etag: Etag = "",
     validate_only: ValidateOnly = False,
@@ -243,7 +269,7 @@ def update(
 def watch(
     *,
     experiment_id: ExperimentId,
-    for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
+    for_time: Annotated[str, typer.Option("--for", help="Time after which to stop, such as 8h or 30m.")] = "1d",
     call: CallOptions,
 ) -> None:
     """Print the experiment now and at each change, until it has stopped; with --json a line of JSON each time."""
@@ -273,8 +299,8 @@ def stop(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) -> 
 @app.command("list")
 def list_command(
     *,
-    app_name: Annotated[str, typer.Option("--app", help="App: only what belongs to it.")] = "",
-    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
+    app_name: Annotated[str, typer.Option("--app", help="List only what belongs to this app.")] = "",
+    feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
     call: CallOptions,
 ) -> None:
     """List experiments."""

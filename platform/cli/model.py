@@ -23,7 +23,7 @@ __all__ = ["app"]
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Compile, look at and try programs; push versions, find them again, and take them through their life.",
+    help="Compile, inspect and run programs; push versions, find them again, and take them through their life.",
 )
 app.command("inspect")(model_inspect.inspect)
 app.command("profile")(model_profile.profile)
@@ -40,7 +40,7 @@ app.command("rules")(model_life.rules)
 app.add_typer(model_alias.app, name="alias")
 app.add_typer(model_tag.app, name="tag")
 
-ProgramFile = Annotated[Path, typer.Argument(help="A program (.alc).")]
+ProgramFile = Annotated[Path, typer.Argument(help="Program file (.alc).")]
 
 
 @app.command("export")
@@ -85,7 +85,9 @@ def export(
             "smallest program, 8 MiB if it is not given.",
         ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the graph after each pass.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the graph after each pass of the compiler.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
@@ -132,14 +134,19 @@ def import_command(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
     option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Argument of the class, as JSON or text; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Argument of the class, whose value is JSON or text; repeatable."),
     ] = None,
     size: Annotated[
         int, typer.Option(min=8, max=2048, help="Side of the square that the model takes, in pixels.")
     ] = 224,
-    mean: Annotated[str, typer.Option(help="Means of red, green and blue, in [0, 1].")] = "0.485,0.456,0.406",
-    std: Annotated[str, typer.Option(help="Deviations of red, green and blue, in [0, 1].")] = "0.229,0.224,0.225",
-    samples: Annotated[int, typer.Option(min=1, max=4096, help="Most pictures to calibrate on.")] = 64,
+    mean: Annotated[
+        str, typer.Option(help="Means of red, green and blue over the training pictures, in [0, 1].")
+    ] = "0.485,0.456,0.406",
+    std: Annotated[
+        str, typer.Option(help="Standard deviations of red, green and blue over the training pictures, in [0, 1].")
+    ] = "0.229,0.224,0.225",
+    samples: Annotated[int, typer.Option(min=1, max=4096, help="Largest number of pictures to calibrate on.")] = 64,
     is_float: Annotated[
         bool, typer.Option("--float32", help="Keep float32 in place of int8: exact, four times the bytes, slower.")
     ] = False,
@@ -234,7 +241,9 @@ def verify(
 def run(
     *,
     program: ProgramFile,
-    inputs: Annotated[list[str], typer.Argument(help="One per input: the text, or a JSON array.")],
+    inputs: Annotated[
+        list[str], typer.Argument(help="Values of one input, in order of the inputs: a text, or a JSON array.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Run a program once, natively, on this machine."""

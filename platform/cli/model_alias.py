@@ -13,9 +13,9 @@ __all__ = ["app"]
 
 app = CommandGroup(no_args_is_help=True, help="Point names such as @production to versions.")
 
-Feature = Annotated[str, typer.Argument(help="The feature.")]
-Alias = Annotated[str, typer.Argument(help="The alias, without @.")]
-Reason = Annotated[str, typer.Option(help="Why; kept with the move, and audited.")]
+Feature = Annotated[str, typer.Argument(help="Name of the feature, such as language_id.")]
+Alias = Annotated[str, typer.Argument(help="Name of the alias, without @.")]
+Reason = Annotated[str, typer.Option(help="Reason for the change, in words; kept with the move and in the audit log.")]
 
 
 @app.command("set")
@@ -72,7 +72,10 @@ def list_command(*, feature: Feature, call: CallOptions) -> None:
 
 @app.command("history")
 def history(
-    *, feature: Feature, alias: Annotated[str, typer.Argument(help="Alias: only its moves.")] = "", call: CallOptions
+    *,
+    feature: Feature,
+    alias: Annotated[str, typer.Argument(help="List only the moves of this alias.")] = "",
+    call: CallOptions,
 ) -> None:
     """List every move that the aliases of a feature ever made, oldest first."""
     with call.connect() as client:

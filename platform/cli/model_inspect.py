@@ -13,7 +13,7 @@ _WEIGHTS_SHOWN: Final = 10
 
 def inspect(
     *,
-    program: Annotated[Path, typer.Argument(help="A program (.alc).")],
+    program: Annotated[Path, typer.Argument(help="Program file (.alc).")],
     html: Annotated[
         Path | None,
         typer.Option(metavar="PAGE", help="Write graph, memory plan, operators and weights as one page of HTML."),

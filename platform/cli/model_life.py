@@ -11,7 +11,9 @@ from alcove.platform.client import Version
 
 __all__ = ["deprecate", "release", "revoke", "rules", "validate"]
 
-Reason = Annotated[str, typer.Option(help="Why; kept with the version, and audited.")]
+Reason = Annotated[
+    str, typer.Option(help="Reason for the change, in words; kept with the version and in the audit log.")
+]
 
 
 def validate(*, name: VersionArgument, call: CallOptions) -> None:
@@ -64,13 +66,15 @@ def revoke(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
 
 def rules(
     *,
-    feature: Annotated[str, typer.Argument(help="The feature.")],
-    max_size_bytes: Annotated[int | None, typer.Option(min=0, help="Most bytes of a program; 0: no bound.")] = None,
+    feature: Annotated[str, typer.Argument(help="Name of the feature, such as language_id.")],
+    max_size_bytes: Annotated[
+        int | None, typer.Option(min=0, help="Largest size of a program in bytes; 0: no bound.")
+    ] = None,
     max_memory_bytes: Annotated[
-        int | None, typer.Option(min=0, help="Most bytes that one run needs besides the program; 0: no bound.")
+        int | None, typer.Option(min=0, help="Largest memory of one run in bytes, besides the program; 0: no bound.")
     ] = None,
     max_latency_ms: Annotated[
-        float | None, typer.Option(min=0, help="Most milliseconds of one run on the server, median; 0: no bound.")
+        float | None, typer.Option(min=0, help="Largest median time of one run on the server in ms; 0: no bound.")
     ] = None,
     allowed_op: Annotated[
         list[str] | None,
@@ -78,17 +82,19 @@ def rules(
     ] = None,
     must_approve_aliases: Annotated[
         bool | None,
-        typer.Option("--approve-aliases/--no-approve-aliases", help="Whether moving an alias takes a second person."),
+        typer.Option(
+            "--approve-aliases/--no-approve-aliases", help="Require a second person's approval to move an alias."
+        ),
     ] = None,
     must_approve_rollouts: Annotated[
         bool | None,
-        typer.Option("--approve-rollouts/--no-approve-rollouts", help="Whether an advance takes a second person."),
+        typer.Option(
+            "--approve-rollouts/--no-approve-rollouts", help="Require a second person's approval to advance a rollout."
+        ),
     ] = None,
     must_be_released: Annotated[
         bool | None,
-        typer.Option(
-            "--released-only/--any-state", help="Whether rollouts and experiments take only released versions."
-        ),
+        typer.Option("--released-only/--any-state", help="Accept only released versions in rollouts and experiments."),
     ] = None,
     call: CallOptions,
 ) -> None:

@@ -62,21 +62,23 @@ class Row:
 
 def profile(
     *,
-    program: Annotated[Path, typer.Argument(help="A program (.alc).")],
+    program: Annotated[Path, typer.Argument(help="Program file (.alc).")],
     given: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="VALUE",
-            help="One per input: the text, a JSON array, or @FILE.npy; none: those of the certificate, or made ones.",
+            help="Values of one input, in order: a text, a JSON array, or @FILE.npy; else the certificate's.",
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, max=100_000, help="Number of runs to measure; medians are shown.")] = 100,
-    threads: Annotated[int, typer.Option(min=1, max=16, help="Threads of the session.")] = 1,
+    runs: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Number of runs to measure; the table shows their medians.")
+    ] = 100,
+    threads: Annotated[int, typer.Option(min=1, max=16, help="Number of threads that the session uses.")] = 1,
     by: Annotated[
         By, typer.Option(help="Meaning of a row: an operator, a type of operators, a module of the model.")
     ] = By.OP,
-    top: Annotated[int, typer.Option(min=0, help="Rows that are shown, by time; 0: all.")] = 25,
+    top: Annotated[int, typer.Option(min=0, help="Number of rows to print, the slowest first; 0: all.")] = 25,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the median run for Perfetto (ui.perfetto.dev) there.")
     ] = None,

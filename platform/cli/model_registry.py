@@ -17,9 +17,11 @@ def push(
     *,
     programs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VARIANT=]FILE…", help="Programs; a bare file is the variant 'default'."),
+        typer.Argument(
+            metavar="[VARIANT=]FILE…", help="Program files, VARIANT=FILE; a file alone is the variant 'default'."
+        ),
     ] = None,
-    feature: Annotated[str, typer.Option(help="The feature.")] = "",
+    feature: Annotated[str, typer.Option(help="Name of the feature, such as language_id.")] = "",
     version: Annotated[str, typer.Option(help="Version to publish, MAJOR.MINOR.PATCH.")] = "",
     team: Annotated[str, typer.Option(help="The team that owns the feature.")] = "",
     key: Annotated[
@@ -34,13 +36,16 @@ def push(
         Path | None, typer.Option(help="Publish nothing yet: write a change that cosigners sign (alcove keys sign).")
     ] = None,
     signed: Annotated[
-        list[Path] | None, typer.Option(help="Publish such a change, or its signed copies; nothing else is given.")
+        list[Path] | None,
+        typer.Option(help="Publish a signed change, or several signed copies of it; give nothing else."),
     ] = None,
     card: Annotated[Path | None, typer.Option(help="The model card (Markdown).")] = None,
     training_run: Annotated[str, typer.Option(help="Lineage: id of the training run; signed, never changed.")] = "",
-    code_revision: Annotated[str, typer.Option(help="Lineage: revision of the training code.")] = "",
-    data: Annotated[str, typer.Option(help="Lineage: what it learnt from, in words.")] = "",
-    parent: Annotated[str, typer.Option(help="Lineage: published version that it was made from.")] = "",
+    code_revision: Annotated[
+        str, typer.Option(help="Lineage: revision of the training code, such as a commit's id.")
+    ] = "",
+    data: Annotated[str, typer.Option(help="Lineage: training data of the model, in words.")] = "",
+    parent: Annotated[str, typer.Option(help="Lineage: published version that this one was trained from.")] = "",
     deltas_from: Annotated[
         int, typer.Option(min=0, max=4, help="Newest versions that devices get a delta from; 0: whole programs only.")
     ] = 3,
@@ -48,7 +53,7 @@ def push(
         list[str] | None,
         typer.Option(
             metavar="VARIANT:memory=4GiB,cores=4,isa=avx512",
-            help="What a device must have for a variant; of those that fit, it takes the one that needs most.",
+            help="Requirements of a variant; a device takes the fitting variant that requires most.",
         ),
     ] = None,
     call: CallOptions,
@@ -100,23 +105,25 @@ def push(
 
 def list_command(
     *,
-    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
-    team: Annotated[str, typer.Option(help="Team: only what belongs to it.")] = "",
+    feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
+    team: Annotated[str, typer.Option(help="List only what belongs to this team.")] = "",
     state: Annotated[
         list[VersionState] | None,
-        typer.Option(help="State: only versions in it; repeatable."),
+        typer.Option(help="List only versions in this state; repeatable."),
     ] = None,
-    alias: Annotated[str, typer.Option(help="Alias: only what it points to.")] = "",
+    alias: Annotated[str, typer.Option(help="List only what this alias points to.")] = "",
     tag: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY[=VALUE]", help="Tag: only versions that have it; repeatable, all must fit."),
+        typer.Option(metavar="KEY[=VALUE]", help="List only versions with this tag; repeatable, all must fit."),
     ] = None,
     text: Annotated[str, typer.Option(help="Words that must all occur in names, lineage, model card or tags.")] = "",
     order: Annotated[
         Literal["oldest", "newest", "highest"],
-        typer.Option(help="Order: by publication, or by feature and highest version first."),
+        typer.Option(help="Sort by time of publication, or by feature with the highest version first."),
     ] = "oldest",
-    limit: Annotated[int | None, typer.Option(min=1, help="Most versions to list; all if it is not given.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of versions to list; by default all.")
+    ] = None,
     call: CallOptions,
 ) -> None:
     """List published versions; every filter that is given must fit."""

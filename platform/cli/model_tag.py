@@ -11,14 +11,14 @@ from alcove.platform.client import Version
 
 __all__ = ["app"]
 
-app = CommandGroup(no_args_is_help=True, help="Say something about versions, to find them by.")
+app = CommandGroup(no_args_is_help=True, help="Attach tags to versions, by which they are found.")
 
 
 @app.command("set")
 def set_command(
     *,
     name: VersionArgument,
-    tag: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The tag; an equal key is replaced.")],
+    tag: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="Tag to attach; it replaces one with the same key.")],
     call: CallOptions,
 ) -> None:
     """Give a version a tag, or its tag another value."""
@@ -32,7 +32,10 @@ def set_command(
 
 @app.command("remove")
 def remove(
-    *, name: VersionArgument, key: Annotated[str, typer.Argument(help="Key of the tag.")], call: CallOptions
+    *,
+    name: VersionArgument,
+    key: Annotated[str, typer.Argument(help='Key of the tag, the part before "=".')],
+    call: CallOptions,
 ) -> None:
     """Take a tag from a version."""
     with call.connect() as client:

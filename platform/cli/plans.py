@@ -56,13 +56,16 @@ class PlanOptions:
         str | None,
         typer.Option(help="Why it may advance by itself where a stage is safe; else a person advances. Audited."),
     ] = None
-    epsilon: Annotated[str | None, typer.Option(help="Privacy loss of one report; 1 by default, 2 at most.")] = None
-    latency_edges_ms: Annotated[
-        list[float] | None, typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable.")
-    ] = None
-    window: Annotated[str | None, typer.Option(help="A device reports once in so long, such as 1d (the default).")] = (
+    epsilon: Annotated[str | None, typer.Option(help="Privacy loss ε of one report, from 0.01 to 2; 1 by default.")] = (
         None
     )
+    latency_edges_ms: Annotated[
+        list[float] | None,
+        typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable, rising."),
+    ] = None
+    window: Annotated[
+        str | None, typer.Option(help="Length of a window, such as 1d (the default); a device reports once in each.")
+    ] = None
     file: Annotated[
         Path | None,
         typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),

@@ -14,14 +14,16 @@ __all__ = ["holdouts", "layers"]
 layers = CommandGroup(no_args_is_help=True, help="Sets of experiments of an app that exclude each other.")
 holdouts = CommandGroup(no_args_is_help=True, help="Devices of an app that take part in no experiment.")
 
-App = Annotated[str, typer.Option("--app", help="The app.")]
-ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and keep nothing.")]
+App = Annotated[str, typer.Option("--app", help="Name of the app.")]
+ValidateOnly = Annotated[
+    bool, typer.Option("--validate-only", help="Check the request and its fields, and store nothing.")
+]
 
 
 @layers.command("create")
 def create(
     *,
-    name: Annotated[str, typer.Argument(help="Its name, unique in the app.")],
+    name: Annotated[str, typer.Argument(help="Name of the layer, unique in the app.")],
     app_name: App,
     validate_only: ValidateOnly = False,
     call: CallOptions,

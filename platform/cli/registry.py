@@ -20,7 +20,7 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Maintain the signed tree, its blobs and the rows.")
 
-DataDir = Annotated[Path, typer.Option(help="The server's data folder.")]
+DataDir = Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")]
 _T = TypeVar("_T")
 
 
@@ -71,8 +71,10 @@ def collect_command(
     data_dir: DataDir,
     database: Database = None,
     blobs: Blobs = None,
-    grace_hours: Annotated[int, typer.Option(min=1, help="Hours since its upload for which a blob is kept.")] = 24,
-    is_dry: Annotated[bool, typer.Option("--dry-run", help="Tell what would be removed, and remove nothing.")] = False,
+    grace_hours: Annotated[
+        int, typer.Option(min=1, help="Number of hours for which an unused blob is kept after its upload.")
+    ] = 24,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove the blobs that neither tree nor rows name; servers may be running, and it may be killed anywhere."""

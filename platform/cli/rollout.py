@@ -26,18 +26,20 @@ Override = Annotated[
     ),
 ]
 Audience = Annotated[
-    str, typer.Option(help="Who may take part, such as 'os in (ios) and app_version >= 2.1'; else every device.")
+    str, typer.Option(help="Condition on the devices that take part, such as 'os in (ios) and app_version >= 2.1'.")
 ]
 Etag = Annotated[str, typer.Option(help="The rollout's etag as you know it; refused if it has changed since.")]
-ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and keep nothing.")]
-Reason = Annotated[str, typer.Option(help="Why; audited.")]
+ValidateOnly = Annotated[
+    bool, typer.Option("--validate-only", help="Check the request and its fields, and store nothing.")
+]
+Reason = Annotated[str, typer.Option(help="Reason for the change, in words; kept in the audit log.")]
 
 
 @app.command("create")
 def create(
     *,
-    app_name: Annotated[str, typer.Option("--app", help="The app.")],
-    feature: Annotated[str, typer.Option(help="The feature.")],
+    app_name: Annotated[str, typer.Option("--app", help="Name of the app.")],
+    feature: Annotated[str, typer.Option(help="Name of the feature, such as language_id.")],
     version: Annotated[str, typer.Option(help="Published version, MAJOR.MINOR.PATCH.")],
     share: Annotated[
         str | None, typer.Option(help="Advance to this share at once, without stages; else it stays a draft.")
@@ -67,7 +69,9 @@ def create(
 def update(
     *,
     rollout_id: RolloutId,
-    audience: Annotated[str | None, typer.Option(help="Who may take part; '' is every device.")] = None,
+    audience: Annotated[
+        str | None, typer.Option(help="Condition on the devices that take part; '' is every device.")
+    ] = None,
     planned: PlanOptions,
     etag: Etag = "",
     validate_only: ValidateOnly = False,
@@ -88,9 +92,11 @@ def update(
 @app.command("status")
 def status(
     *,
-    rollout_id: Annotated[str | None, typer.Argument(help="Id of the rollout; else all are listed.")] = None,
-    app_name: Annotated[str, typer.Option("--app", help="App: only what belongs to it.")] = "",
-    feature: Annotated[str, typer.Option(help="Feature: only what belongs to it.")] = "",
+    rollout_id: Annotated[
+        str | None, typer.Argument(help="Id of the rollout (ro-…); by default all are listed.")
+    ] = None,
+    app_name: Annotated[str, typer.Option("--app", help="List only what belongs to this app.")] = "",
+    feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
     is_explained: Explained.Flag = False,
     device: Explained.Device = "",
     secret: Explained.Secret = "",
@@ -111,7 +117,7 @@ def status(
 def watch(
     *,
     rollout_id: RolloutId,
-    for_time: Annotated[str, typer.Option("--for", help="Stop after this long, such as 8h.")] = "1d",
+    for_time: Annotated[str, typer.Option("--for", help="Time after which to stop, such as 8h or 30m.")] = "1d",
     call: CallOptions,
 ) -> None:
     """Print the rollout now and at each change, until it has ended; with --json a line of JSON each time."""

@@ -32,8 +32,10 @@ def serve_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     grpc_port: Annotated[int, typer.Option(help="Port for teams and operators; 0: any free port.")] = 7443,
     http_port: Annotated[int, typer.Option(help="Port for devices; 0: any free port.")] = 7480,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM certificate chain for both ports.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="PEM file with the TLS certificate chain of both ports.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with the private key of the TLS certificate.")] = None,
     client_ca: Annotated[
         Path | None, typer.Option(help="PEM certificates of the CA of client certificates; opens their port.")
     ] = None,
@@ -47,16 +49,30 @@ def serve_command(
     traces: Annotated[
         str | None, typer.Option(help="OTLP collector for traces, http(s)://host:4317, or console.")
     ] = None,
-    reflection: Annotated[bool, typer.Option("--reflection", help="Tell known callers which calls there are.")] = False,
-    calls_per_second: Annotated[int, typer.Option(help="gRPC calls that one caller may make a second.")] = 1000,
-    call_seconds: Annotated[float, typer.Option(help="Seconds that a gRPC call may run, except a stream.")] = 120.0,
-    reports_per_second: Annotated[int, typer.Option(help="Reports accepted a second, of all devices.")] = 100_000,
-    bodies_per_second: Annotated[int, typer.Option(help="Bodies of reports read a second, good or bad.")] = 5000,
-    connections: Annotated[int, typer.Option(help="Connections of devices, open at once.")] = 2048,
+    reflection: Annotated[
+        bool, typer.Option("--reflection", help="Answer gRPC reflection, for callers with a token.")
+    ] = False,
+    calls_per_second: Annotated[
+        int, typer.Option(help="Largest number of gRPC calls in a second by one caller.")
+    ] = 1000,
+    call_seconds: Annotated[
+        float, typer.Option(help="Longest time of a gRPC call in seconds; streams are exempt.")
+    ] = 120.0,
+    reports_per_second: Annotated[
+        int, typer.Option(help="Largest number of reports accepted in a second, from all devices.")
+    ] = 100_000,
+    bodies_per_second: Annotated[
+        int, typer.Option(help="Largest number of report bodies read in a second, whether accepted or not.")
+    ] = 5000,
+    connections: Annotated[
+        int, typer.Option(help="Largest number of connections from devices that are open at once.")
+    ] = 2048,
     connections_per_address: Annotated[
-        int, typer.Option(help="Connections of devices from one address, open at once.")
+        int, typer.Option(help="Largest number of connections from one device address that are open at once.")
     ] = 64,
-    requests_per_address: Annotated[int, typer.Option(help="Requests of devices a second from one address.")] = 200,
+    requests_per_address: Annotated[
+        int, typer.Option(help="Largest number of requests in a second from one device address.")
+    ] = 200,
     behind_proxy: Annotated[
         str, typer.Option(help="Addresses of your own proxies, with commas: they limit addresses in our place.")
     ] = "",

@@ -35,9 +35,9 @@ Version = Annotated[
 
 def simulate(
     *,
-    devices: Annotated[int, typer.Option(help="Devices of the app.")] = 1_000_000,
-    windows: Annotated[int, typer.Option(help="Check-in periods to simulate at most.")] = 14,
-    active: Annotated[str, typer.Option(help="Share of the devices that report in a period.")] = "100%",
+    devices: Annotated[int, typer.Option(help="Number of devices that have the app.")] = 1_000_000,
+    windows: Annotated[int, typer.Option(help="Largest number of check-in periods to simulate.")] = 14,
+    active: Annotated[str, typer.Option(help="Share of the devices that report in one period, such as 40%.")] = "100%",
     control: Version = None,
     treatment: Version = None,
     mechanism: Annotated[
@@ -45,9 +45,9 @@ def simulate(
         typer.Option(help="How reports become sums; prio3 is planned: no device sends such reports yet."),
     ] = Mechanism.RANDOMIZED_RESPONSE,
     runs: Annotated[int, typer.Option(help="Number of repetitions of the whole simulation.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers, a whole number.")] = 1,
     is_advanced: Annotated[
-        bool, typer.Option("--advance/--no-advance", help="Whether a person advances as soon as a stage is safe.")
+        bool, typer.Option("--advance/--no-advance", help="Have a person advance as soon as a stage is safe.")
     ] = True,
     planned: PlanOptions,
     plot: Annotated[

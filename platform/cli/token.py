@@ -12,7 +12,7 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Issue, list and revoke API tokens (beside the server's data folder).")
 
-DataDir = Annotated[Path, typer.Option(help="The server's data folder.")]
+DataDir = Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")]
 
 
 @app.command("create")
@@ -24,7 +24,7 @@ def create(
         str, typer.Option(help="reader, operator, operator:<team> for its features alone, or team:<name> to push them.")
     ],
     out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=366, help="Days until it expires.")] = 90,
+    days: Annotated[int, typer.Option(min=1, max=366, help="Number of days until the token expires.")] = 90,
     as_json: AsJson = False,
 ) -> None:
     """Issue a token.  It is shown or written once: the server keeps a digest only."""

@@ -12,15 +12,21 @@ import typer
 
 def demo_command(
     *,
-    devices: Annotated[int, typer.Option(min=1, max=200, help="Devices in processes of their own.")] = 24,
-    fleet: Annotated[int, typer.Option(min=0, max=1_000_000, help="Devices in this process.")] = 20_000,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result there.")] = None,
+    devices: Annotated[
+        int, typer.Option(min=1, max=200, help="Number of devices that run in a process of their own.")
+    ] = 24,
+    fleet: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="Number of devices that run in this process.")
+    ] = 20_000,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="File to write the result to, as JSON.")
+    ] = None,
     keep: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep all that the demo writes in this empty folder.")
     ] = None,
     swap: Annotated[bool, typer.Option("--swap", help="Publish the larger model as the control.")] = False,
     canary: Annotated[str, typer.Option(help="Text added to everything that is typed, to search for.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="Show every feature on real input too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also run every feature on real input.")] = False,
 ) -> None:
     """Show the main job, end to end: publish, try on devices, decide from private reports, ramp, refuse a forgery.
 

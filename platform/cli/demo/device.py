@@ -96,7 +96,9 @@ def main() -> None:
     parser.add_argument("--server", required=True)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--baseline", type=Path, required=True)
-    parser.add_argument("--number", type=int, required=True, help="the device's number; its person's seed")
+    parser.add_argument(
+        "--number", type=int, required=True, help="Number of the device, from which its person's behavior is drawn."
+    )
     parser.add_argument("--canary", default="", help="text added to everything the person writes (egress tests)")
     given = parser.parse_args()
     client = Client(
