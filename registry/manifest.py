@@ -71,12 +71,12 @@ class Requirements(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not (self.isa or self.memory_bytes or self.cores):
-            msg = "needs say at least one thing; leave them out if there is none to say"
+            msg = "requirements say at least one thing; leave them out if there is none to say"
             raise ValueError(msg)
         return self
 
     def __str__(self) -> str:
-        """Return the needs in words."""
+        """Return the requirements in words."""
         parts = (
             self.isa,
             self.memory_bytes and f"{self.memory_bytes} bytes of memory",
@@ -86,14 +86,14 @@ class Requirements(Part):
 
 
 class Variant(Part):
-    """One program, for one kind of device; without deltas or needs it has no such field.
+    """One program, for one kind of device; without deltas or requirements it has no such field.
 
     Attributes:
         sha256, size_bytes: of the whole program file.
         memory_ceiling_bytes: most that one run needs besides the program.
         certificate_sha256: of the parity certificate inside the program.
         deltas: by the digest of their base, in order.
-        needs: what a device must have; None: any device will do.
+        requirements: what a device must have (`needs` in the signed bytes); None: any device will do.
     """
 
     name: VariantName
@@ -103,7 +103,7 @@ class Variant(Part):
     memory_ceiling_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)]
     certificate_sha256: Digest
     deltas: Annotated[tuple[Delta, ...], Field(max_length=limits.DELTAS_MAX)] = ()
-    needs: Requirements | None = None
+    requirements: Requirements | None = Field(default=None, validation_alias="needs", serialization_alias="needs")
 
     @model_serializer(mode="wrap")
     def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:

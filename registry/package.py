@@ -78,7 +78,7 @@ def create_package(
     privacy: PrivacyManifest | None = None,
     lineage: Lineage | None = None,
     bases: Mapping[str, Sequence[bytes]] | None = None,
-    needs: Mapping[str, Requirements] | None = None,
+    requirements: Mapping[str, Requirements] | None = None,
     verifier: ProgramVerifier | None = None,
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
@@ -95,7 +95,7 @@ def create_package(
         bases: programs that devices may have, by the name of the variant that comes after them, the likeliest first;
             a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
             program.
-        needs: what a device must have for a variant, by the variant's name.
+        requirements: what a device must have for a variant, by the variant's name.
         verifier: reads programs; the runtime by default.
 
     Raises:
@@ -108,9 +108,9 @@ def create_package(
     facts = {name: reader.inspect(name, program) for name, program in sorted(programs.items())}
     _check_signatures(facts)
     card_bytes = card.encode("utf-8")
-    unknown = sorted((needs or {}).keys() - programs.keys())
+    unknown = sorted((requirements or {}).keys() - programs.keys())
     if unknown:
-        msg = f"needs are given for {', '.join(unknown)}, which the package does not have"
+        msg = f"requirements are given for {', '.join(unknown)}, which the package does not have"
         raise PackageError(msg)
     files = {CARD_FILE: card_bytes} | {program_file(name): program for name, program in programs.items()}
     deltas = {name: _deltas(programs[name], (bases or {}).get(name, ())) for name in facts}
@@ -124,7 +124,7 @@ def create_package(
                 "version": version,
                 "signature": next(iter(facts.values())).signature,
                 "variants": [
-                    _variant(name, programs[name], seen, deltas[name]) | {"needs": (needs or {}).get(name)}
+                    _variant(name, programs[name], seen, deltas[name]) | {"needs": (requirements or {}).get(name)}
                     for name, seen in facts.items()
                 ],
                 "card": {"sha256": hashlib.sha256(card_bytes).hexdigest(), "size_bytes": len(card_bytes)},

@@ -1,7 +1,8 @@
 """Describes what this device can do, and chooses the variant of a version that is for it.
 
-Of the variants whose needs the device meets, the one that needs the most is taken: most memory, then most cores, then
-the latest instruction set, then the first by name.  A version should have one variant without needs, for all others.
+Of the variants whose requirements the device meets, the one that needs the most is taken: most memory, then most cores,
+then the latest instruction set, then the first by name.  A version should have one variant without requirements, for
+all others.
 
 The answer never depends on a user, an arm or a past choice: devices alike fetch alike.  Which variant a device fetches
 tells what it has, so memory and cores are compared in steps: a device is as one with the step below.
@@ -42,20 +43,20 @@ class Capability:
         cores = max((step for step in CORE_STEPS if step <= self.cores), default=self.cores)
         return replace(self, memory_bytes=mebibytes << 20, cores=cores)
 
-    def meets(self, needs: "Requirements | None") -> bool:
-        """Tell whether a variant with these needs runs well here."""
-        if needs is None:
+    def meets(self, requirements: "Requirements | None") -> bool:
+        """Tell whether a variant with these requirements runs well here."""
+        if requirements is None:
             return True
-        has_isa = not needs.isa or needs.isa in self.isas
-        return has_isa and needs.memory_bytes <= self.memory_bytes and needs.cores <= self.cores
+        has_isa = not requirements.isa or requirements.isa in self.isas
+        return has_isa and requirements.memory_bytes <= self.memory_bytes and requirements.cores <= self.cores
 
     def order(self, variant: "Variant") -> tuple[int, int, int, str]:
         """Return what variants are chosen by, the least first."""
-        needs = variant.needs
-        if needs is None:
+        requirements = variant.requirements
+        if requirements is None:
             return 0, 0, 0, variant.name
-        isa = self.isas.index(needs.isa) + 1 if needs.isa else 0
-        return -needs.memory_bytes, -needs.cores, -isa, variant.name
+        isa = self.isas.index(requirements.isa) + 1 if requirements.isa else 0
+        return -requirements.memory_bytes, -requirements.cores, -isa, variant.name
 
 
 def this_machine(isas: tuple[str, ...]) -> Capability:
@@ -76,7 +77,7 @@ def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
         NoVariantError: none is.
     """
     capability = capability.coarse()
-    fitting = [each for each in manifest.variants if capability.meets(each.needs)]
+    fitting = [each for each in manifest.variants if capability.meets(each.requirements)]
     if not fitting:
         subject = {"feature": manifest.feature, "version": manifest.version}
         raise NoVariantError(**subject, variants=[_describe(each) for each in manifest.variants])
@@ -84,4 +85,4 @@ def choose_variant(manifest: "Manifest", capability: Capability) -> "Variant":
 
 
 def _describe(variant: "Variant") -> str:
-    return variant.name if variant.needs is None else f"{variant.name} ({variant.needs})"
+    return variant.name if variant.requirements is None else f"{variant.name} ({variant.requirements})"

@@ -49,7 +49,7 @@ def push(
     deltas_from: Annotated[
         int, typer.Option(min=0, max=4, help="Newest versions that devices get a delta from; 0: whole programs only.")
     ] = 3,
-    needs: Annotated[
+    requirements: Annotated[
         list[str] | None,
         typer.Option(
             metavar="VARIANT:memory=4GiB,cores=4,isa=avx512",
@@ -88,7 +88,7 @@ def push(
                 card=card,
                 lineage=Lineage.model_validate(lineage) if any(lineage.values()) else None,
                 deltas_from=deltas_from,
-                needs=needs or [],
+                requirements=requirements or [],
                 is_quiet=call.as_json,
             )
         )

@@ -26,7 +26,7 @@ from alcove.registry.package import create_package
 from alcove.registry.signers import load_any_signer, load_key
 from pydantic import ValidationError
 
-__all__ = ["TeamKeys", "push_programs", "push_signed", "read_needs"]
+__all__ = ["TeamKeys", "parse_requirements", "push_programs", "push_signed"]
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "": 1}
 
@@ -58,7 +58,7 @@ def push_programs(
     card: Path | None,
     lineage: Lineage | None,
     deltas_from: int,
-    needs: list[str],
+    requirements: list[str],
     is_quiet: bool,
 ) -> Version | None:
     """Package `[VARIANT=]FILE` arguments and push the package, signed with the key files; None where `out` was written.
@@ -66,7 +66,7 @@ def push_programs(
     Devices that have one of the `deltas_from` newest versions get a delta where it is much smaller than the program.
 
     Raises:
-        typer.BadParameter: a variant is named twice, needs are not to be read, or more keys have to sign.
+        typer.BadParameter: a variant is named twice, requirements are not to be read, or more keys have to sign.
         ClientError, RegistryError, OSError: as `push_package`; nothing was published.
     """
     files: dict[str, Path] = {}
@@ -96,7 +96,7 @@ def push_programs(
             card=read_text(card) if card else f"# {feature} {version}\n\nThe team gave no card.\n",
             lineage=lineage,
             bases=bases,
-            needs=dict(read_needs(text) for text in needs),
+            requirements=dict(parse_requirements(text) for text in requirements),
         )
         given: dict[str, Any] = {"other_members": other_members, "threshold": keys.threshold, "progress": status.update}
         if out is None:
@@ -123,8 +123,8 @@ def _prompt(what: str) -> str:
     return str(typer.prompt(what, hide_input=True))
 
 
-def read_needs(text: str) -> tuple[str, Requirements]:
-    """Return the variant and the needs in a text such as "f32:memory=4GiB,cores=4,isa=avx512_vnni".
+def parse_requirements(text: str) -> tuple[str, Requirements]:
+    """Return the variant and the requirements in a text such as "f32:memory=4GiB,cores=4,isa=avx512_vnni".
 
     Raises:
         typer.BadParameter: it is no such text; the message says what is wrong.

@@ -273,16 +273,16 @@ def test_manifest_with_impossible_deltas_is_refused() -> None:
 
 
 def test_needs_of_a_variant_are_signed_and_only_of_variants_that_are_there() -> None:
-    """A manifest without needs has no such field, so that older ones keep their bytes."""
-    made = package(needs={"f32": Requirements(memory_bytes=1 << 32, isa="avx512")})
-    assert [str(variant.needs or "") for variant in made.manifest.variants] == [
+    """A manifest without requirements has no such field, so that older ones keep their bytes."""
+    made = package(requirements={"f32": Requirements(memory_bytes=1 << 32, isa="avx512")})
+    assert [str(variant.requirements or "") for variant in made.manifest.variants] == [
         "avx512, 4294967296 bytes of memory",
         "",
     ]
     assert Manifest.from_bytes(made.manifest.to_bytes()) == made.manifest
     assert b"needs" not in package().manifest.to_bytes()
     with pytest.raises(PackageError, match="given for f16, which the package does not have"):
-        package(needs={"f16": Requirements(cores=2)})
+        package(requirements={"f16": Requirements(cores=2)})
     for wrong in ({"isa": "mmx"}, {"cores": -1}, {}, {"memory_bytes": 2**41}):
         document = json.loads(made.manifest.to_bytes())
         document["variants"][0]["needs"] = wrong

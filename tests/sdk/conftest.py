@@ -73,7 +73,7 @@ class World:
         verifier: Any = None,
         bases: tuple[bytes, ...] = (),
         others: "Mapping[str, bytes] | None" = None,
-        needs: "Mapping[str, Requirements] | None" = None,
+        requirements: "Mapping[str, Requirements] | None" = None,
     ) -> VersionRef:
         """Publish a version of the feature: the variant "fake", with deltas from other programs, and other variants."""
         package = create_package(
@@ -81,7 +81,7 @@ class World:
             team=TEAM,
             version=version,
             programs={"fake": program, **(others or {})},
-            needs=needs,
+            requirements=requirements,
             card="# Greeting\n",
             min_runtime=min_runtime,
             verifier=verifier or FakeEngine().verifier,

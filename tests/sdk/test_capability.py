@@ -16,7 +16,7 @@ from tests.sdk.conftest import Device, World
 MakeDevice = Callable[..., Device]
 GIB = 1 << 30
 PROGRAMS = {name: fake_program(name) for name in ("large", "quick", "wide", "small")}
-NEEDS = {
+REQUIREMENTS = {
     "large": Requirements(memory_bytes=4 * GIB),
     "quick": Requirements(isa="avx512_vnni", memory_bytes=GIB),
     "wide": Requirements(cores=8, memory_bytes=GIB),
@@ -49,7 +49,7 @@ def test_variant_that_needs_most_of_those_that_fit_is_taken(
 ) -> None:
     """Memory first, then cores, then instruction sets; a bound that is met to the byte is met."""
     others = {name: PROGRAMS[name] for name in ("large", "quick", "wide")}
-    released_world.push("3.0.0", PROGRAMS["small"], others=others, needs=NEEDS)
+    released_world.push("3.0.0", PROGRAMS["small"], others=others, requirements=REQUIREMENTS)
     chosen = choose_variant(released_world.manifests["3.0.0"], capability)
     assert chosen.name == {"small": "fake"}.get(variant, variant)
 
@@ -57,7 +57,7 @@ def test_variant_that_needs_most_of_those_that_fit_is_taken(
 def test_devices_fetch_and_run_their_own_variant(released_world: World, make_device: MakeDevice) -> None:
     """A phone with much memory and one with little, of one version."""
     released_world.push(
-        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]}
+        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, requirements={"large": REQUIREMENTS["large"]}
     )
     released_world.set_policy("3.0.0")
     for capability, label in ((device_with("avx2", 8 * GIB, 2), "large"), (device_with("avx2", GIB, 2), "small")):
@@ -75,7 +75,9 @@ def test_version_without_a_variant_for_a_device_leaves_it_what_it_has(
     released_world: World, make_device: MakeDevice
 ) -> None:
     """With an error that says what each variant needs."""
-    released_world.push("3.0.0", PROGRAMS["large"], needs={"fake": Requirements(memory_bytes=4 * GIB, isa="neon")})
+    released_world.push(
+        "3.0.0", PROGRAMS["large"], requirements={"fake": Requirements(memory_bytes=4 * GIB, isa="neon")}
+    )
     device = make_device(released_world)
     client = device.client()
     assert client.sync().error is None
@@ -91,7 +93,7 @@ def test_device_that_grew_takes_the_other_variant_after_a_restart(
 ) -> None:
     """What is installed is not what it would choose now: it is fetched anew."""
     released_world.push(
-        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, needs={"large": NEEDS["large"]}
+        "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, requirements={"large": REQUIREMENTS["large"]}
     )
     released_world.set_policy("3.0.0")
     device = make_device(released_world)
@@ -122,9 +124,9 @@ def test_devices_of_one_step_choose_alike_whatever_a_team_signs(released_world: 
     """A need between two steps is met from the next step on: no need tells two devices of one step apart."""
     for need in range(4 * GIB, 6 * GIB, GIB // 4):
         version = f"3.0.{need * 4 // GIB}"
-        needs = {"large": Requirements(memory_bytes=need), "wide": Requirements(cores=5)}
-        others = {name: PROGRAMS[name] for name in needs}
-        released_world.push(version, PROGRAMS["small"], others=others, needs=needs)
+        requirements = {"large": Requirements(memory_bytes=need), "wide": Requirements(cores=5)}
+        others = {name: PROGRAMS[name] for name in requirements}
+        released_world.push(version, PROGRAMS["small"], others=others, requirements=requirements)
         for cores in (4, 5):
             chosen = choose_variant(released_world.manifests[version], device_with("avx2", memory_bytes, cores))
             assert chosen.name == ("large" if need == 4 * GIB else "fake"), need

@@ -1,8 +1,8 @@
-"""The needs of a variant are read from a command line; what cannot be read is refused with the reason."""
+"""The requirements of a variant are read from a command line; what cannot be read is refused with the reason."""
 
 import pytest
 import typer
-from alcove.platform.cli.pushing import read_needs
+from alcove.platform.cli.pushing import parse_requirements
 from alcove.registry.manifest import Requirements
 
 GIB = 1 << 30
@@ -10,9 +10,9 @@ GIB = 1 << 30
 
 def test_needs_are_read_from_a_command_line() -> None:
     """Units of memory, any order."""
-    assert read_needs("f32:memory=4GiB,cores=4") == ("f32", Requirements(memory_bytes=4 * GIB, cores=4))
-    assert read_needs("x:isa=neon,memory=512MiB") == ("x", Requirements(isa="neon", memory_bytes=512 << 20))
-    assert read_needs("x:memory=7") == ("x", Requirements(memory_bytes=7))
+    assert parse_requirements("f32:memory=4GiB,cores=4") == ("f32", Requirements(memory_bytes=4 * GIB, cores=4))
+    assert parse_requirements("x:isa=neon,memory=512MiB") == ("x", Requirements(isa="neon", memory_bytes=512 << 20))
+    assert parse_requirements("x:memory=7") == ("x", Requirements(memory_bytes=7))
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_needs_are_read_from_a_command_line() -> None:
 def test_needs_that_cannot_be_read_are_refused(text: str, why: str) -> None:
     """With what is wrong and how to write it."""
     with pytest.raises(typer.BadParameter, match=why):
-        read_needs(text)
+        parse_requirements(text)
