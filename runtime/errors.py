@@ -103,13 +103,13 @@ class Finding:
         op: name of the operator, as torch calls it.
         module_path: where it is in the module, as in `named_modules()`; "" for the module itself, and for ports.
         source: "file.py:line" of the user's code; "" where none of it is at work, as in torch's own layers.
-        nearest: the nearest form that is supported, or why there is none.
+        suggestion: the nearest form that is supported, or why there is none.
     """
 
     op: str
     module_path: str
     source: str
-    nearest: str
+    suggestion: str
 
 
 class ExportError(AlcoveRuntimeError):
@@ -122,7 +122,8 @@ class ExportError(AlcoveRuntimeError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
         lines = [
-            f"  {f.op}{f' in {f.module_path}' * bool(f.module_path)}{f' at {f.source}' * bool(f.source)}: {f.nearest}"
+            f"  {f.op}{f' in {f.module_path}' * bool(f.module_path)}{f' at {f.source}' * bool(f.source)}: "
+            f"{f.suggestion}"
             for f in self.findings
         ]
         super().__init__("\n".join([f"{len(lines)} finding(s) keep this module from export:", *lines]))

@@ -95,7 +95,7 @@ def evaluate(architecture: Architecture) -> Result:
             warnings.simplefilter("ignore")
             program = runtime.export(module, calls[0])
     except runtime.ExportError as error:
-        reasons = dict.fromkeys(f"{finding.op}: {finding.nearest}" for finding in error.findings)
+        reasons = dict.fromkeys(f"{finding.op}: {finding.suggestion}" for finding in error.findings)
         return Result(name, family, "refused", parameters, reason="; ".join(reasons))
     except Exception as error:  # noqa: BLE001 - the exporter promises ExportError alone
         return Result(name, family, "wrong", parameters, reason=f"export raises {type(error).__name__}: {error}")

@@ -274,7 +274,7 @@ def picks_the_same(sample: Sample, expected: Sequence[Tensor], actual: Sequence[
 
 def refusal(error: ExportError) -> str:
     """Return the distinct findings of an error in one line."""
-    return "; ".join(dict.fromkeys(f"{finding.op}: {finding.nearest}" for finding in error.findings))
+    return "; ".join(dict.fromkeys(f"{finding.op}: {finding.suggestion}" for finding in error.findings))
 
 
 def _first_line(error: Exception) -> str:

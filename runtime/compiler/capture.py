@@ -177,7 +177,7 @@ def _export_graph(
         if broken is None:
             raise
         reason = f"the module takes another way at {broken}: let the Dim end before it or begin after it"
-        raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)]) from error
+        raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)]) from error
 
 
 def _example(value: object) -> object:
@@ -246,7 +246,7 @@ def _symbols(
             unplaced |= _free_symbols(size)
             if not _free_symbols(size) and (position, axis) in names:
                 reason = f"the module fixes dimension {axis} to {size}, such as by what it keeps in a buffer"
-                findings.append(Finding(op=f"input {node.name}", module_path="", source="", nearest=reason))
+                findings.append(Finding(op=f"input {node.name}", module_path="", source="", suggestion=reason))
             if not isinstance(size, torch.SymInt) or not size.node.expr.is_Symbol or size.node.expr in found:
                 continue
             expression = size.node.expr
@@ -254,14 +254,14 @@ def _symbols(
             lower, upper = str(getattr(bounds, "lower", "")), str(getattr(bounds, "upper", ""))
             if not upper.isdigit() or int(upper) >= SIZE_BOUND:
                 reason = f"dimension {axis} varies without a bound: give its Dim a max"
-                findings.append(Finding(op=f"input {node.name}", module_path="", source="", nearest=reason))
+                findings.append(Finding(op=f"input {node.name}", module_path="", source="", suggestion=reason))
                 upper = "1"
             name = names.get((position, axis), f"{node.name}_{axis}")
             least = max(1, int(lower)) if lower.isdigit() else 1
             found[expression] = Symbol(name, least, int(upper), node.name, axis, expression)
     for expression in unplaced - set(found):
         reason = f"{expression} is no dimension of an input by itself; let one dimension be the Dim alone"
-        findings.append(Finding(op="dynamic_shapes", module_path="", source="", nearest=reason))
+        findings.append(Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason))
     if findings:
         raise ExportError(findings)
     return tuple(found.values())
@@ -349,24 +349,24 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__
     source = source_of_traceback(error.__traceback__, __file__)
     path = path_of_traceback(error.__traceback__, module)
-    op, nearest = "torch.export", unwritable(error)
+    op, suggestion = "torch.export", unwritable(error)
     if "data-dependent" in str(error):
         op = "control flow"
-        nearest = BRANCH
+        suggestion = BRANCH
         recorded = _USER_CODE.findall(said)
         source = source or (recorded[-1] if recorded else "")
     elif "Constraints violated" in first_line or "specialized it to be a constant" in first_line:
         op = "dynamic_shapes"
         reasons = _reasons(error)
-        nearest = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
+        suggestion = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
         if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
-            nearest += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
+            suggestion += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
         if f"{TEXT_DIM}_" in first_line:
-            nearest = TEXT_ONLY
-    elif nearest is None:
+            suggestion = TEXT_ONLY
+    elif suggestion is None:
         summary = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
-        nearest = f"{summary}: {first_line}"
-    return Finding(op=op, module_path=path, source=source, nearest=nearest)
+        suggestion = f"{summary}: {first_line}"
+    return Finding(op=op, module_path=path, source=source, suggestion=suggestion)
 
 
 def _reasons(error: Exception) -> list[str]:

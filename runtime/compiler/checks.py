@@ -76,7 +76,7 @@ def check_tensors(module: nn.Module) -> None:
     if found:
         raise ExportError(
             [
-                Finding(op=f"parameter {_first(names)}", module_path="", source="", nearest=reason)
+                Finding(op=f"parameter {_first(names)}", module_path="", source="", suggestion=reason)
                 for reason, names in found.items()
             ]
         )
@@ -121,7 +121,7 @@ def check_dims(shapes: Iterable[object], args: Sequence[object]) -> None:
             size = value.shape[axis]
             if isinstance(low, int) and isinstance(high, int) and not low <= size <= high:
                 reason = f"its example has {size} in dimension {axis}, outside the bounds {low} to {high} of its Dim"
-                findings.append(Finding(op=f"argument {index}", module_path="", source="", nearest=reason))
+                findings.append(Finding(op=f"argument {index}", module_path="", source="", suggestion=reason))
     if findings:
         raise ExportError(findings)
 

@@ -62,10 +62,10 @@ def _write_verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
         data = write_program(spec)
         load(data)
     except ValueError as error:  # a number that no record of the format holds
-        raise ExportError([Finding(op="program", module_path="", source="", nearest=str(error))]) from error
+        raise ExportError([Finding(op="program", module_path="", source="", suggestion=str(error))]) from error
     except ProgramError as error:
         origin = nodes[error.op].origin if error.op is not None else Origin("program")
-        finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=error.message)
+        finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, suggestion=error.message)
         raise ExportError([finding]) from error
     return data
 

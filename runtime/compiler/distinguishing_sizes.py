@@ -53,7 +53,7 @@ def choose_distinguishing_sizes(captured: Captured, samples: Sequence[Mapping[st
     while len(left := np.flatnonzero(matrix.any(axis=1))):
         if len(inputs) + len(found) >= MAX_SAMPLES:
             reason = f"its sizes follow more than {MAX_SAMPLES} rules: fix one of them, or export a program for each"
-            raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)])
+            raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)])
         index = int(left[0])
         found.append(dict(zip(names, rows[index].tolist(), strict=True)))
         _eliminate(matrix, index)

@@ -155,7 +155,7 @@ def _check_results(dynamic: Dynamic, ones: Sequence[_Sample]) -> None:
                     f"at {dict(sample.sizes)} its shape is {list(expected)}, for larger sizes it follows another rule "
                     f"(that gives {list(shape)}): give the Dim a min of 2"
                 )
-                raise ExportError([Finding(op=f"output {port.name}", module_path="", source="", nearest=reason)])
+                raise ExportError([Finding(op=f"output {port.name}", module_path="", source="", suggestion=reason)])
 
 
 def shape_at(dynamic: Dynamic, key: str, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -311,6 +311,6 @@ def _format_samples(samples: Sequence[Sizes], numbers: Sequence[int | float]) ->
 
 def _make_error(node: Node | None, reason: str) -> ExportError:
     if node is None:
-        return ExportError([Finding(op="dynamic_shapes", module_path="", source="", nearest=reason)])
+        return ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)])
     origin = node.origin
-    return ExportError([Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=reason)])
+    return ExportError([Finding(op=origin.op, module_path=origin.module_path, source=origin.source, suggestion=reason)])

@@ -53,7 +53,7 @@ class Failure:
         named = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
         reason = f"it has no program at {named}: {self.reason}; let the Dim end before it or begin after it"
         op, path, source = self.origin.op, self.origin.module_path, self.origin.source
-        return ExportError([Finding(op=op, module_path=path, source=source, nearest=reason)])
+        return ExportError([Finding(op=op, module_path=path, source=source, suggestion=reason)])
 
 
 def program_at_every_size(

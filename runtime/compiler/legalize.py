@@ -38,17 +38,17 @@ def legalize(graph: Graph) -> Graph:
         if reason:
             findings.append(
                 Finding(
-                    op=node.origin.op, module_path=node.origin.module_path, source=node.origin.source, nearest=reason
+                    op=node.origin.op, module_path=node.origin.module_path, source=node.origin.source, suggestion=reason
                 )
             )
     findings += [
-        Finding(op=f"buffer {state.name}", module_path="", source="", nearest=state.refusal)
+        Finding(op=f"buffer {state.name}", module_path="", source="", suggestion=state.refusal)
         for state in graph.states
         if state.refusal
     ]
     findings += _port_findings(graph, "output", graph.outputs)
     if not graph.outputs:
-        findings.append(Finding(op="output", module_path="", source="", nearest="return at least one tensor"))
+        findings.append(Finding(op="output", module_path="", source="", suggestion="return at least one tensor"))
     if findings:
         raise ExportError(findings)
     return graph
@@ -58,14 +58,14 @@ def _port_findings(graph: Graph, kind: str, ports: Sequence[Port]) -> list[Findi
     found = []
     if len(ports) > MAX_PORTS:
         reason = f"there are {len(ports)}, a program has at most {MAX_PORTS}; join some with torch.stack or torch.cat"
-        found.append(Finding(op=f"{kind}s", module_path="", source="", nearest=reason))
+        found.append(Finding(op=f"{kind}s", module_path="", source="", suggestion=reason))
     for port in ports:
         reason = port.refusal or _shape_refusal(graph.values[port.value].shape)
         bad = next((label for label in port.labels if not _is_label(label)), None)
         if not reason and bad is not None:
             reason = f"label {bad!r} is not printable or has more than {MAX_LABEL_BYTES} bytes"
         if reason:
-            found.append(Finding(op=f"{kind} {port.name}", module_path="", source="", nearest=reason))
+            found.append(Finding(op=f"{kind} {port.name}", module_path="", source="", suggestion=reason))
     return found
 
 

@@ -37,7 +37,7 @@ def examples_of(module: nn.Module, args: Sequence[object]) -> tuple[object, ...]
     if isinstance(seen, Exception) or isinstance(expected, Exception):
         return cast("tuple[object, ...]", pytree.tree_map(_copy_example, tuple(args)))  # the trace says where it stops
     if len(seen) != len(expected) or not all(map(_is_alike, seen, expected)):
-        raise ExportError([Finding(op="strides", module_path="", source="", nearest=_TELLS)])
+        raise ExportError([Finding(op="strides", module_path="", source="", suggestion=_TELLS)])
     return cast("tuple[object, ...]", row_major)
 
 

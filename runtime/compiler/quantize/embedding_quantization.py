@@ -81,7 +81,7 @@ def _with_int8_table(values: dict[str, Value], node: Node) -> Node:
             integers, scale = quantize_columns(table.array)
         except ValueError as error:
             origin = node.origin
-            finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, nearest=str(error))
+            finding = Finding(op=origin.op, module_path=origin.module_path, source=origin.source, suggestion=str(error))
             raise ExportError([finding]) from error
         values[stored_key] = Value(stored_key, table.name, DType.I8, table.shape, constant=integers)
         values[scale_key] = Value(scale_key, table.name + SCALE, DType.F32, scale.shape, constant=scale)

@@ -54,7 +54,7 @@ def test_what_an_export_finds_is_read_by_people_and_by_programs(tmp_path: Path) 
     findings = as_json.json["findings"]
     assert len(findings) >= 2
     for finding in findings:
-        assert {"op", "module_path", "source", "nearest"} == finding.keys()
+        assert {"op", "module_path", "source", "suggestion"} == finding.keys()
         assert "unsupported.py:" in finding["source"]
         assert finding["op"] in said.err
     assert said.err == as_json.err

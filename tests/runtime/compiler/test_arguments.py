@@ -139,7 +139,7 @@ def test_module_that_no_trace_takes_is_told_in_our_words(case: str) -> None:
     make, args, op, words = REFUSED[case]
     finding = refusal(make().eval(), args).findings[0]
     assert op in finding.op
-    assert words in finding.nearest
+    assert words in finding.suggestion
 
 
 def test_an_example_outside_its_bounds_is_refused() -> None:

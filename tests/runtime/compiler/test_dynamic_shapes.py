@@ -321,8 +321,8 @@ def test_what_cannot_vary_is_told_in_a_sentence(case: str) -> None:
     """No bound, another structure or other constants at other sizes: one finding that says what to do."""
     function, example, dims, words = REFUSED[case]
     (finding,) = refusal(function, example, dims).findings
-    assert words in finding.nearest
-    assert "If you're using" not in finding.nearest
+    assert words in finding.suggestion
+    assert "If you're using" not in finding.suggestion
 
 
 def test_steps_that_change_with_the_size_are_refused() -> None:
@@ -335,7 +335,7 @@ def test_steps_that_change_with_the_size_are_refused() -> None:
         infer_symbolic_shapes(tanh, lambda sizes: lower(tanh if sizes["length"] > 10 else relu, sizes))
     (finding,) = caught.value.findings
     assert finding.op == "aten.tanh.default"
-    assert "the steps change with the sizes: unary at {'batch': 8, 'length': 40}" in finding.nearest
+    assert "the steps change with the sizes: unary at {'batch': 8, 'length': 40}" in finding.suggestion
 
 
 def test_index_that_zeros_do_not_have_is_no_refusal() -> None:

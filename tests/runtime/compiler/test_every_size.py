@@ -122,7 +122,7 @@ def test_what_is_different_at_few_sizes_and_has_no_program_is_refused(case: str)
     with pytest.raises(ExportError) as caught:
         export(Of(function).eval(), (torch.randn(1, 60),), dynamic_shapes=(dims,))
     (finding,) = caught.value.findings
-    assert any(f"'n': {size}" in finding.nearest for size in (36, 102, 4999))
+    assert any(f"'n': {size}" in finding.suggestion for size in (36, 102, 4999))
 
 
 def found_at(function: Callable[[Tensor], object]) -> tuple[Captured, Dynamic]:
@@ -157,7 +157,7 @@ def test_wrong_rule_of_a_shape_is_found_at_its_one_size() -> None:
     failure = first_wrong_shape(captured, wrong, rows_of(captured.symbols))
     assert failure is not None
     assert failure.sizes == {"n": size}
-    assert f"is {2 * size}, the rule found gives {2 * size + 1}" in failure.error().findings[0].nearest
+    assert f"is {2 * size}, the rule found gives {2 * size + 1}" in failure.error().findings[0].suggestion
 
 
 def test_too_little_room_is_found_at_its_one_size() -> None:

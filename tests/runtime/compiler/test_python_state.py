@@ -271,7 +271,7 @@ def test_what_is_kept_between_calls_is_refused_with_its_line(case: str) -> None:
         export(make().eval(), (torch.ones(2, 3),))
     (finding,) = caught.value.findings
     assert (finding.op, finding.module_path) == (op, path)
-    assert "register a buffer" in finding.nearest
+    assert "register a buffer" in finding.suggestion
     if line:
         file, _, number = finding.source.rpartition(":")
         assert Path(file).name == HERE

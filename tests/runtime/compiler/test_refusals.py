@@ -69,9 +69,9 @@ def test_all_findings_come_at_once_with_the_users_lines() -> None:
     ]
     words = ("float64", "outside the program", "coverage", "solvers", "keep the mask", "stay in float32", "no elements")
     for finding, word in zip(error.findings, words, strict=True):
-        assert word in finding.nearest
+        assert word in finding.suggestion
         assert finding.op in str(error)
-        assert finding.nearest in str(error)
+        assert finding.suggestion in str(error)
 
 
 class Branch(nn.Module):
@@ -115,7 +115,7 @@ def test_module_that_torch_cannot_trace_gives_a_finding(
     error = refusal(module, torch.zeros(1, 8))
     (finding,) = error.findings
     assert finding.source == line_of(mark)
-    assert any(part in finding.nearest for part in word.split("|"))
+    assert any(part in finding.suggestion for part in word.split("|"))
     assert error.__cause__ is not None
     said = capfd.readouterr()
     assert said.out + said.err == ""
@@ -334,7 +334,7 @@ def test_shape_that_depends_on_data_is_one_finding() -> None:
     """The finding names its origin, not what is computed with it."""
     (finding,) = refusal(Picked(), torch.randn(5, 3)).findings
     assert finding.source == line_of("picking line")
-    assert "depends on data" in finding.nearest
+    assert "depends on data" in finding.suggestion
 
 
 def test_batch_norm_in_training_is_refused() -> None:
@@ -394,7 +394,7 @@ def test_program_beyond_a_cap_of_the_format_is_refused() -> None:
     (finding,) = refusal(Endless(), "text").findings
     assert finding.op.startswith("aten._embedding_bag")
     assert finding.source == line_of("steps line")
-    assert "steps" in finding.nearest
+    assert "steps" in finding.suggestion
 
 
 def test_wrong_use_of_export_is_a_plain_error(text_model: nn.Module) -> None:
