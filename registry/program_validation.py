@@ -60,7 +60,7 @@ class ProgramValidator(Protocol):
         """Check every weight digest and run the parity certificate."""
         ...
 
-    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
+    def summary(self, variant: str, program: bytes) -> ProgramSummary:
         """Take the program apart."""
         ...
 
@@ -97,7 +97,7 @@ class RuntimeValidator:
             raise ProgramRefusedError(variant, str(error)) from error
         return Parity(report.samples, report.tolerance, report.largest_difference)
 
-    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
+    def summary(self, variant: str, program: bytes) -> ProgramSummary:
         """Take the program apart.
 
         Raises:

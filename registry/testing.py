@@ -114,7 +114,7 @@ class FakeValidator:
         FakeVerifier().certify(variant, program)
         return Parity(samples=3, tolerance="standard", largest_difference=0.25)
 
-    def anatomy(self, variant: str, program: bytes) -> ProgramSummary:  # noqa: ARG002
+    def summary(self, variant: str, program: bytes) -> ProgramSummary:  # noqa: ARG002
         """Return made-up contents."""
         ops = {"linear": 2} | ({"exotic": 1} if b"exotic" in program else {})
         return ProgramSummary(ops, {"layer.weight": 2} if b"nan" in program else {})

@@ -154,15 +154,15 @@ def figures_of(
 
     validator = RuntimeValidator()
     facts = RuntimeVerifier().inspect("", program)
-    anatomy = validator.anatomy("", program)
+    summary = validator.summary("", program)
     figures = ProgramFigures(
         size_bytes=len(program),
         memory_ceiling_bytes=facts.memory_ceiling_bytes,
-        ops=anatomy.ops,
-        tolerance=anatomy.tolerance,
-        samples=anatomy.samples,
+        ops=summary.ops,
+        tolerance=summary.tolerance,
+        samples=summary.samples,
         latency_ms=validator.latency_ms("", program) if is_timed or is_profiled else None,
-        weights=anatomy.weights,
+        weights=summary.weights,
         times_us=_times_us(program) if is_profiled else {},
     )
     return figures, facts.signature

@@ -44,7 +44,6 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
 from alcove.platform.server.traces import tracing
-from alcove.platform.services.checking import ChildChecks
 from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
 from alcove.platform.services.experiments.monitor import due_experiments
 from alcove.platform.services.mutations import Mutations
@@ -52,6 +51,7 @@ from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import LockedDisk, RepositoryLock, VersionPublisher, collect_garbage
 from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rollouts
 from alcove.platform.services.rollouts.reports import RandomizedReports
+from alcove.platform.services.validation import ChildChecks
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.garbage_collection import GRACE_S

@@ -20,7 +20,7 @@ from alcove.platform.server import serve
 from alcove.platform.server.__main__ import main
 from alcove.platform.server.serve import run as run_server
 from alcove.platform.server.settings import Settings
-from alcove.platform.services.checking import InThisProcess
+from alcove.platform.services.validation import InThisProcess
 from alcove.platform.testing.world import Served, ServerWorld
 from alcove.registry import program_validation, program_verification
 from alcove.registry.testing import FakeValidator, FakeVerifier

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
-from alcove.platform.services.checking import child, jobs
+from alcove.platform.services.validation import child, jobs
 from alcove.runtime.cancellation import Alarm
 
 __all__ = ["DEEDS", "ELSEWHERE"]

@@ -22,8 +22,8 @@ from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
 from alcove.platform.server import serve
 from alcove.platform.services.auth.local import create_local_token
-from alcove.platform.services.checking import ChildChecks, Supplies
-from alcove.platform.services.checking.confinement import program_of_filter
+from alcove.platform.services.validation import ChildChecks, Supplies
+from alcove.platform.services.validation.confinement import program_of_filter
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.hostile_child import DEEDS, ELSEWHERE
 from alcove.registry._tuf import Metadata
@@ -274,5 +274,5 @@ async def test_honest_programs_pass_in_there(blobs: BlobStore, program: Path) ->
     await checks.verify(package.manifest, variant, supplies)
     found = await checks.validate("t", "f32", supplies)
     assert not isinstance(found.parity, str)
-    assert not isinstance(found.anatomy, str)
+    assert not isinstance(found.summary, str)
     assert not isinstance(found.latency_ms, str)

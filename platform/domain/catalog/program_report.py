@@ -18,12 +18,12 @@ class ProgramReport:
 
     Attributes:
         parity: what the certificate's samples gave.
-        anatomy: what the program consists of.
+        summary: what the program consists of.
         latency_ms: median time of a run.
     """
 
     parity: Parity | str
-    anatomy: ProgramSummary | str
+    summary: ProgramSummary | str
     latency_ms: float | str
 
     @classmethod
@@ -36,7 +36,7 @@ class ProgramReport:
             except ProgramRefusedError as error:
                 return error.reason
 
-        return cls(figure(validator.parity), figure(validator.anatomy), figure(validator.latency_ms))
+        return cls(figure(validator.parity), figure(validator.summary), figure(validator.latency_ms))
 
     @classmethod
     def of_refusal(cls, reason: str) -> Self:
@@ -46,14 +46,14 @@ class ProgramReport:
     @classmethod
     def from_json(cls, fields: Any) -> Self:
         """Return what another process said; KeyError, TypeError or ValueError where it is nonsense."""
-        parity, anatomy, latency = (fields[name] for name in ("parity", "anatomy", "latency_ms"))
+        parity, summary, latency = (fields[name] for name in ("parity", "summary", "latency_ms"))
         return cls(
             parity if isinstance(parity, str) else Parity(**parity),
-            anatomy if isinstance(anatomy, str) else ProgramSummary(**anatomy),
+            summary if isinstance(summary, str) else ProgramSummary(**summary),
             latency if isinstance(latency, str) else float(latency),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads: without the weights' digests, which nobody asks for here."""
-        lean = self.anatomy if isinstance(self.anatomy, str) else replace(self.anatomy, weights={})
-        return asdict(replace(self, anatomy=lean))
+        lean = self.summary if isinstance(self.summary, str) else replace(self.summary, weights={})
+        return asdict(replace(self, summary=lean))

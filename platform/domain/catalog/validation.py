@@ -43,7 +43,7 @@ def validate(
             _bound_result("size", variant, variant.size_bytes, rules.max_size_bytes),
             _bound_result("memory", variant, variant.memory_ceiling_bytes, rules.max_memory_bytes),
             _latency(variant.name, found.latency_ms, rules.max_latency_ms),
-            *_anatomy(variant.name, found.anatomy, rules.allowed_ops),
+            *_validate_summary(variant.name, found.summary, rules.allowed_ops),
         ]
     return (*checks, _signature(manifest, previous))
 
@@ -76,17 +76,19 @@ def _latency(variant: str, latency_ms: float | str, most_ms: float) -> CheckResu
     return CheckResult("latency", variant, is_passed=is_passed, figure=f"{latency_ms:.3g} ms", bound=bound)
 
 
-def _anatomy(variant: str, anatomy: ProgramSummary | str, allowed: tuple[str, ...]) -> tuple[CheckResult, CheckResult]:
+def _validate_summary(
+    variant: str, summary: ProgramSummary | str, allowed: tuple[str, ...]
+) -> tuple[CheckResult, CheckResult]:
     allowed_text = f"only {', '.join(allowed)}" if allowed else ""
-    if isinstance(anatomy, str):
+    if isinstance(summary, str):
         return (
-            CheckResult("weights", variant, is_passed=False, figure=anatomy, bound="0 NaN"),
-            CheckResult("operators", variant, is_passed=False, figure=anatomy, bound=allowed_text),
+            CheckResult("weights", variant, is_passed=False, figure=summary, bound="0 NaN"),
+            CheckResult("operators", variant, is_passed=False, figure=summary, bound=allowed_text),
         )
-    nans = anatomy.nan_weights
+    nans = summary.nan_weights
     figure = f"{sum(nans.values())} NaN" + (f" in {_some(sorted(nans))}" if nans else "")
-    foreign = sorted(anatomy.ops.keys() - set(allowed)) if allowed else []
-    ops = f"{_some(foreign)} not allowed" if foreign else f"{len(anatomy.ops)} operators"
+    foreign = sorted(summary.ops.keys() - set(allowed)) if allowed else []
+    ops = f"{_some(foreign)} not allowed" if foreign else f"{len(summary.ops)} operators"
     return (
         CheckResult("weights", variant, is_passed=not nans, figure=figure, bound="0 NaN"),
         CheckResult("operators", variant, is_passed=not foreign, figure=ops, bound=allowed_text),

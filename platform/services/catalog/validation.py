@@ -13,7 +13,7 @@ from alcove.platform.domain.catalog.validation import validate
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules, ValidationRecord
 from alcove.platform.domain.records import VersionRecord
 from alcove.platform.services.catalog.states import move
-from alcove.platform.services.checking import ProgramChecks, Supplies
+from alcove.platform.services.validation import ProgramChecks, Supplies
 from alcove.platform.store import Store
 from alcove.platform.store.catalog import add_validation, rules_of
 from alcove.platform.store.unit_of_work import UnitOfWork

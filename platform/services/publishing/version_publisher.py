@@ -3,7 +3,7 @@
     blobs uploaded ─▶ team's signature ─▶ programs checked ─▶ tree accepts the team's metadata ─▶ row written = listed
 
 No program is opened before the team's key is known to have signed for it, and then in a process of its own
-(`alcove.platform.services.checking`): a token without a key has nothing run.  Checks may take long, so nothing waits
+(`alcove.platform.services.validation`): a token without a key has nothing run.  Checks may take long, so nothing waits
 for them but other checks: a halt goes out meanwhile.  The tree's lock is taken when the package is known to be good;
 what it is made of cannot change after that, because blobs are named by their digests.
 
@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from alcove.platform.domain.records import VersionRecord
-from alcove.platform.services.checking import ProgramChecks, Supplies
+from alcove.platform.services.validation import ProgramChecks, Supplies
 from alcove.platform.store import Store
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, find_version

@@ -4,7 +4,7 @@
 there, `confinement.py` takes away what it does not need.
 """
 
-from alcove.platform.services.checking.children import ChildChecks
-from alcove.platform.services.checking.jobs import InThisProcess, ProgramChecks, Supplies
+from alcove.platform.services.validation.children import ChildChecks
+from alcove.platform.services.validation.jobs import InThisProcess, ProgramChecks, Supplies
 
 __all__ = ["ChildChecks", "InThisProcess", "ProgramChecks", "Supplies"]

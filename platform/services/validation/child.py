@@ -1,6 +1,6 @@
 """Runs as the process that checks one program: it reads a job, confines itself, answers and ends.
 
-    python -I -m alcove.platform.services.checking.child < job
+    python -I -m alcove.platform.services.validation.child < job
 
 Standard input is one line of JSON (`children.py` writes it); the blobs are open descriptors.  Standard output is one
 line when it is confined, and one with the answer.
@@ -18,8 +18,8 @@ import alcove.registry.delta
 import alcove.runtime.certificate
 import alcove.runtime.format.reader
 import numpy as np
-from alcove.platform.services.checking import jobs
-from alcove.platform.services.checking.confinement import confine
+from alcove.platform.services.validation import jobs
+from alcove.platform.services.validation.confinement import confine
 from alcove.runtime.cancellation import Alarm
 
 __all__ = ["main"]

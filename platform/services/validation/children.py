@@ -26,13 +26,13 @@ import structlog
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
-from alcove.platform.services.checking.jobs import VALIDATE, VERIFY, Supplies, raise_refusal
+from alcove.platform.services.validation.jobs import VALIDATE, VERIFY, Supplies, raise_refusal
 from alcove.registry.errors import StorageError
 from alcove.registry.manifest import Manifest, Variant
 
 __all__ = ["ChildChecks"]
 
-MODULE: Final = "alcove.platform.services.checking.child"
+MODULE: Final = "alcove.platform.services.validation.child"
 SAID_BYTES: Final = 4096  # of its standard error, where it fails by our fault
 ANSWER_BYTES: Final = 1024 * 1024  # a line of an answer; operators and the names of weights with NaN
 _log = structlog.get_logger()

@@ -233,7 +233,7 @@ def test_every_nan_in_a_weight_is_found(programs: tuple[Path, Path]) -> None:
         if tensor.storage is Storage.CONSTANT and tensor.dtype is DType.F32
     ]  # fmt: skip
     assert weights
-    assert validator.anatomy("f32", programs[0].read_bytes()).nan_weights == {}
+    assert validator.summary("f32", programs[0].read_bytes()).nan_weights == {}
     for index in weights:
         values = np.frombuffer(spec.tensors[index].data, dtype="<f4")
         for place in (0, values.size - 1):
@@ -242,10 +242,10 @@ def test_every_nan_in_a_weight_is_found(programs: tuple[Path, Path]) -> None:
             tensors = [*spec.tensors]
             tensors[index] = replace(tensors[index], data=spoilt.tobytes())
             program = bytes(write_program(replace(spec, tensors=tuple(tensors))))
-            assert validator.anatomy("f32", program).nan_weights == {spec.tensors[index].name: 1}
+            assert validator.summary("f32", program).nan_weights == {spec.tensors[index].name: 1}
             with pytest.raises(ProgramRefusedError):  # and the certificate does not hold either
                 validator.parity("f32", program)
-    for call in (validator.parity, validator.anatomy, validator.latency_ms):
+    for call in (validator.parity, validator.summary, validator.latency_ms):
         with pytest.raises(ProgramRefusedError):
             call("f32", programs[0].read_bytes()[:1000])
 

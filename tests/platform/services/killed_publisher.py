@@ -31,7 +31,6 @@ from alcove.platform.domain.principal import Principal, Role, set_principal
 from alcove.platform.domain.records import Page
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
-from alcove.platform.services.checking import InThisProcess
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import (
@@ -42,6 +41,7 @@ from alcove.platform.services.publishing import (
     receive_blob,
     uploads,
 )
+from alcove.platform.services.validation import InThisProcess
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.manifests import listed_manifests

@@ -13,7 +13,7 @@ from alcove.platform.client import PlatformClient
 from alcove.platform.server import serve
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
-from alcove.platform.services.checking import InThisProcess
+from alcove.platform.services.validation import InThisProcess
 from alcove.platform.testing import ServerWorld
 from alcove.registry import program_verification
 from alcove.registry.client import RepositoryClient

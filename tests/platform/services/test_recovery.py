@@ -9,10 +9,10 @@ import pytest
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.catalog.revocation import revoke
-from alcove.platform.services.checking import InThisProcess
 from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.rollouts import engine as rollouts
+from alcove.platform.services.validation import InThisProcess
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, add_publication, list_unpublished
 from alcove.platform.store.unit_of_work import UnitOfWork

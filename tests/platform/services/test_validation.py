@@ -105,7 +105,7 @@ def test_a_program_that_cannot_be_taken_apart_fails_what_needs_it() -> None:
     """Its sizes are still told."""
 
     class Refusing(FakeValidator):
-        def anatomy(self, variant: str, program: bytes) -> ProgramSummary:
+        def summary(self, variant: str, program: bytes) -> ProgramSummary:
             raise ProgramRefusedError(variant, "it is damaged")
 
         def latency_ms(self, variant: str, program: bytes) -> float:

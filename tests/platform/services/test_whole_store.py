@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.domain.errors import InvalidFieldError, StoreDamagedError
-from alcove.platform.services.checking import InThisProcess
 from alcove.platform.services.publishing import (
     RepositoryLock,
     StoreReport,
@@ -19,6 +18,7 @@ from alcove.platform.services.publishing import (
     collect_garbage,
 )
 from alcove.platform.services.publishing.uploads import is_stored, receive_blob
+from alcove.platform.services.validation import InThisProcess
 from alcove.platform.store import Store
 from alcove.platform.store.publications import Publication, add_publication
 from alcove.registry import layout
