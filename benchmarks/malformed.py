@@ -201,8 +201,8 @@ def _negative() -> Iterator[Case]:
             yield f"{name} is {value}", images.attribute("conv2d", name, value)
     for value in (-1, -(2**31), -(2**63)):
         yield f"padding before is {value}", movement.attribute("pad", "before0", value)
-        yield f"stride is {value}", movement.attribute("strided_copy", "stride0", value)
-        yield f"offset is {value}", movement.attribute("strided_copy", "offset", value)
+        yield f"stride is {value}", movement.attribute("as_strided_copy", "stride0", value)
+        yield f"offset is {value}", movement.attribute("as_strided_copy", "offset", value)
     yield "k is -1", _Sample("classifier_int8").attribute("topk", "k", -1)
 
 

@@ -91,23 +91,23 @@ WINDOW: Final = (1, 1, 1, 1, 0, 0, 0, 0, 1, 1)
 ROOM: Final = (DType.U8, (1 << 18,))
 LARGE_ROOM: Final = (DType.U8, (1 << 26,))
 CASES: Final[dict[str, Callable[[], bytes]]] = {
-    "strided_copy, int8 transposed": _one(
-        "strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
+    "as_strided_copy, int8 transposed": _one(
+        "as_strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
     ),
-    "strided_copy, float32 transposed": _one(
-        "strided_copy", [(F32, (SIDE, SIDE))], (F32, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
+    "as_strided_copy, float32 transposed": _one(
+        "as_strided_copy", [(F32, (SIDE, SIDE))], (F32, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
     ),
-    "strided_copy, pairs": _one(
-        "strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE // 2, SIDE, 2)), attributes=_walk(0, 2, SIDE, 1)
+    "as_strided_copy, pairs": _one(
+        "as_strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE // 2, SIDE, 2)), attributes=_walk(0, 2, SIDE, 1)
     ),
-    "strided_copy, one element of a large one": _one(
-        "strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0)
+    "as_strided_copy, one element of a large one": _one(
+        "as_strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0)
     ),
-    "strided_copy, as it lies": _one(
-        "strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, SIDE, 1)
+    "as_strided_copy, as it lies": _one(
+        "as_strided_copy", [(I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, SIDE, 1)
     ),
-    "strided_scatter, int8 transposed": _one(
-        "strided_scatter", [(I8, (SIDE, SIDE)), (I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
+    "as_strided_scatter, int8 transposed": _one(
+        "as_strided_scatter", [(I8, (SIDE, SIDE)), (I8, (SIDE, SIDE))], (I8, (SIDE, SIDE)), attributes=_walk(0, 1, SIDE)
     ),
     "concat, single bytes": _one("concat", [(I8, (1 << 22, 1))] * 2, (I8, (1 << 22, 2)), attributes=(1,)),
     "pad, single bytes": _one(

@@ -15,6 +15,8 @@ from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.attributes import (
     ArangeAttributes,
+    AsStridedCopyAttributes,
+    AsStridedScatterAttributes,
     BinaryAttributes,
     ConcatAttributes,
     EmbeddingBagAttributes,
@@ -29,8 +31,6 @@ from alcove.runtime.format.attributes import (
     ScatterRowsAttributes,
     SearchsortedAttributes,
     SoftmaxAttributes,
-    StridedCopyAttributes,
-    StridedScatterAttributes,
     TakeAttributes,
     TopkAttributes,
     TriangleAttributes,
@@ -281,12 +281,12 @@ def rows() -> ProgramSpec:
     build.output(
         "halves",
         build.op(
-            "strided_copy", [y], (DType.F32, (half, 4)), attributes=StridedCopyAttributes(offset=0, strides=(8, 1))
+            "as_strided_copy", [y], (DType.F32, (half, 4)), attributes=AsStridedCopyAttributes(offset=0, strides=(8, 1))
         )[0],
     )
     last = sizes.combine(ExpressionKind.MUL, sizes.combine(ExpressionKind.SUB, m, 1), 4)
     build.output(
-        "backwards", build.op("strided_copy", [y], (DType.F32, (m, 4)), attributes=(last, -4, 1, *(0,) * 6))[0]
+        "backwards", build.op("as_strided_copy", [y], (DType.F32, (m, 4)), attributes=(last, -4, 1, *(0,) * 6))[0]
     )
     return build.spec()
 
@@ -392,7 +392,7 @@ def _places() -> bytes:
     pairs = (DType.F32, (2, 3, 3))
     (result,) = build.op("fill", [], (DType.F32, (4, 3)), attributes=FillAttributes(bits=0x3F800000))
     (turned,) = build.op(
-        "strided_copy", [x], (DType.F32, (3, 4)), attributes=StridedCopyAttributes(offset=2, strides=(-1, 3))
+        "as_strided_copy", [x], (DType.F32, (3, 4)), attributes=AsStridedCopyAttributes(offset=2, strides=(-1, 3))
     )
     (flat,) = build.op("reshape", [turned], (DType.F32, (4, 3)))
     (wide,) = build.op("concat", [flat, result], (DType.F32, (4, 6)), attributes=ConcatAttributes(axis=1))
@@ -404,10 +404,10 @@ def _places() -> bytes:
     )
     (numbers,) = build.op("arange", [], (DType.F32, (3,)), attributes=ArangeAttributes(start=0.0, step=1.0))
     (written,) = build.op(
-        "strided_scatter",
+        "as_strided_scatter",
         [result, numbers],
         (DType.F32, (4, 3)),
-        attributes=StridedScatterAttributes(offset=3, strides=(1,)),
+        attributes=AsStridedScatterAttributes(offset=3, strides=(1,)),
     )
     (lower,) = build.op(
         "triangle", [written], (DType.F32, (4, 3)), attributes=TriangleAttributes(diagonal=0, is_upper=0)

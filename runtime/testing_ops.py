@@ -82,9 +82,9 @@ def movement() -> bytes:
     build = _Program()
     x = build.input("x", F32, (2, 3, 4))
     small = build.input("small", F32, (2, 2))
-    build.show("strided_copy", [x], (F32, (4, 3, 2)), attributes=_strided_attributes(0, 1, 4, 12))
-    build.show("strided_copy", [x], (F32, (3, 5)), attributes=_strided_attributes(8, -4, 0))
-    build.show("strided_scatter", [x, small], (F32, (2, 3, 4)), attributes=_strided_attributes(1, 12, 2))
+    build.show("as_strided_copy", [x], (F32, (4, 3, 2)), attributes=_strided_attributes(0, 1, 4, 12))
+    build.show("as_strided_copy", [x], (F32, (3, 5)), attributes=_strided_attributes(8, -4, 0))
+    build.show("as_strided_scatter", [x, small], (F32, (2, 3, 4)), attributes=_strided_attributes(1, 12, 2))
     build.show("concat", [x, x, x], (F32, (2, 9, 4)), attributes=(1,))
     for mode in range(4):
         margins = (0, 1, 2, *(0,) * 5, 0, 2, 1, *(0,) * 5)

@@ -13,7 +13,12 @@ import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.compiler.graph import NONE, Array, Node, Origin, TorchNumbers, Value
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
-from alcove.runtime.format.attributes import BinaryAttributes, ConcatAttributes, StridedCopyAttributes, UnaryAttributes
+from alcove.runtime.format.attributes import (
+    AsStridedCopyAttributes,
+    BinaryAttributes,
+    ConcatAttributes,
+    UnaryAttributes,
+)
 from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.spec import DType
 
@@ -189,8 +194,8 @@ class Builder:
                 x.constant.reshape(-1)[offset:], target, tuple(stride * item for stride in strides)
             )
             return self.constant(view.copy())
-        attributes = StridedCopyAttributes(offset=offset, strides=tuple(strides))
-        return self.op("strided_copy", [x], x.dtype, target, attributes)
+        attributes = AsStridedCopyAttributes(offset=offset, strides=tuple(strides))
+        return self.op("as_strided_copy", [x], x.dtype, target, attributes)
 
     def permute(self, x: Value, order: Sequence[int]) -> Value:
         """Return `x` with dimension i taken from dimension `order[i]`."""

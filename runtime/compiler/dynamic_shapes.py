@@ -22,7 +22,7 @@ from alcove.runtime.compiler.shape_expressions import (
     samples_of,
 )
 from alcove.runtime.errors import ExportError, Finding
-from alcove.runtime.format.attributes import StridedCopyAttributes
+from alcove.runtime.format.attributes import AsStridedCopyAttributes
 from alcove.runtime.format.spec import DType, Layout
 
 Sizes = Mapping[str, int]
@@ -235,8 +235,8 @@ def _slice_constants(graph: Graph, grown: Mapping[str, Value]) -> Graph:
                 shape = graph.values[key].shape
                 values[key + _PART] = Value(key + _PART, key + _PART, grown[key].dtype, shape)
                 strides = row_major_strides(grown[key].shape)
-                attributes = StridedCopyAttributes(offset=0, strides=strides)
-                nodes.append(Node("strided_copy", (key,), (key + _PART,), attributes, node.origin))
+                attributes = AsStridedCopyAttributes(offset=0, strides=strides)
+                nodes.append(Node("as_strided_copy", (key,), (key + _PART,), attributes, node.origin))
         inputs = tuple(key + _PART if key in grown else key for key in node.inputs)
         nodes.append(replace(node, inputs=inputs))
     values |= grown

@@ -18,10 +18,10 @@ from alcove.runtime.compiler.builder import row_major_strides, unary_attributes
 from alcove.runtime.compiler.graph import NONE, Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
 from alcove.runtime.format.attributes import (
+    AsStridedCopyAttributes,
     AttentionAttributes,
     MatmulAttributes,
     SoftmaxAttributes,
-    StridedCopyAttributes,
 )
 from alcove.runtime.format.spec import DType
 
@@ -215,8 +215,8 @@ def _swap(scene: Scene, nodes: list[Node], key: str) -> str:
     shape = tuple(value.shape[axis] for axis in order)
     if value.constant is not None:
         return scene.constant(key, value.constant.transpose(order))
-    if writer is not None and writer.op == "strided_copy":
-        copy = writer.read(StridedCopyAttributes)
+    if writer is not None and writer.op == "as_strided_copy":
+        copy = writer.read(AsStridedCopyAttributes)
         return scene.copy_strided(nodes, writer.inputs[0], shape, [copy.strides[axis] for axis in order], copy.offset)
     if writer is not None and writer.op == "reshape" and _keeps_matrices(scene, writer):
         return scene.reshape(nodes, _swap(scene, nodes, writer.inputs[0]), shape)
@@ -235,7 +235,7 @@ def _remove_scale(scene: Scene, nodes: list[Node], key: str) -> tuple[str, float
         if number == 0:
             return key, 1.0
         return source, number if scene.is_a(node, "binary", "mul") else 1 / number
-    if node.op not in {"reshape", "strided_copy"}:
+    if node.op not in {"reshape", "as_strided_copy"}:
         return key, 1.0
     source, factor = _remove_scale(scene, nodes, node.inputs[0])
     if factor == 1.0:
@@ -274,12 +274,12 @@ def _match_repeat(scene: Scene, key: str) -> _Repeated | None:
     """Return what `key` [..., heads * group, rows, columns] repeats, or None."""
     merged = scene.writers.get(key)
     copy = scene.writers.get(merged.inputs[0]) if merged is not None and merged.op == "reshape" else None
-    if copy is None or copy.op != "strided_copy":
+    if copy is None or copy.op != "as_strided_copy":
         return None
     shape = scene.shape(copy.outputs[0])
     if len(shape) < 4 or scene.shape(key) != (*shape[:-4], shape[-4] * shape[-3], *shape[-2:]):
         return None
-    attributes = copy.read(StridedCopyAttributes)
+    attributes = copy.read(AsStridedCopyAttributes)
     strides = attributes.strides[: len(shape)]
     if strides[-3] != 0 or shape[-3] == 1:
         return None

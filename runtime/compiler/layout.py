@@ -31,11 +31,11 @@ from alcove.runtime.compiler.permutations import (
 )
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
+    AsStridedCopyAttributes,
     ConcatAttributes,
     LayerNormAttributes,
     PadAttributes,
     ReduceAttributes,
-    StridedCopyAttributes,
 )
 from alcove.runtime.format.named_attributes import Attributes
 
@@ -177,8 +177,8 @@ class _Layout:
             if both is not None:
                 source, copy = first_source, both
         self.copied[out] = (source, copy)
-        attributes = StridedCopyAttributes(offset=copy.offset, strides=copy.strides)
-        self.nodes.append(Node("strided_copy", (source,), (out,), attributes, origin))
+        attributes = AsStridedCopyAttributes(offset=copy.offset, strides=copy.strides)
+        self.nodes.append(Node("as_strided_copy", (source,), (out,), attributes, origin))
 
 
 Way = Callable[[_Layout, Node], bool]
@@ -298,10 +298,10 @@ def _reshape(walk: _Layout, node: Node) -> bool:
     return True
 
 
-def _strided_copy(walk: _Layout, node: Node) -> bool:
+def _as_strided_copy(walk: _Layout, node: Node) -> bool:
     """Hand a permute on as a view; slice and repeat the base of one."""
     key, view = node.inputs[0], node.outputs[0]
-    attributes = node.read(StridedCopyAttributes)
+    attributes = node.read(AsStridedCopyAttributes)
     offset, strides = attributes.offset, attributes.strides
     shape, out = walk.shape(key), walk.shape(view)
     order = order_of_strides(shape, out, offset, strides)
@@ -355,5 +355,5 @@ _WAYS: Final[Mapping[str, Way]] = {
     "softmax": _last_axes(lambda _: 1),
     "layer_norm": _last_axes(lambda node: node.read(LayerNormAttributes).axis_count),
     "reshape": _reshape,
-    "strided_copy": _strided_copy,
+    "as_strided_copy": _as_strided_copy,
 }

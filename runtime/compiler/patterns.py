@@ -15,7 +15,7 @@ from alcove.runtime.compiler.builder import has_function, row_major_strides
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Value
 from alcove.runtime.compiler.weights import COMPUTED
-from alcove.runtime.format.attributes import StridedCopyAttributes
+from alcove.runtime.format.attributes import AsStridedCopyAttributes
 from alcove.runtime.format.spec import DType
 
 
@@ -105,8 +105,8 @@ class Scene:
         if offset == 0 and stays and math.prod(sizes) == math.prod(self.shape(key)):
             return self.reshape(nodes, key, sizes)
         result = self.new(f"{key}:copied", self.values[key].dtype, sizes)
-        attributes = StridedCopyAttributes(offset=offset, strides=tuple(strides))
-        return self.add(nodes, Node("strided_copy", (key,), (result,), attributes, self.origin(key)))
+        attributes = AsStridedCopyAttributes(offset=offset, strides=tuple(strides))
+        return self.add(nodes, Node("as_strided_copy", (key,), (result,), attributes, self.origin(key)))
 
     def add(self, nodes: list[Node], node: Node) -> str:
         """Add a node to those that are put in; return its output."""

@@ -216,7 +216,7 @@ def _reshape(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, ...]) ->
     return inputs[0].reshape(shape)
 
 
-def _strided_copy(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
+def _as_strided_copy(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
     places = np.full(shape, a["offset"], np.int64)
     for axis, size in enumerate(shape):
         steps = np.arange(size, dtype=np.int64) * a[f"stride{axis}"]
@@ -254,7 +254,7 @@ OPERATORS: Final[Mapping[str, Callable[[Sequence[Array], Attributes, tuple[int, 
     "linear_weight_i4": _linear_weight_i4,
     "embedding_i8": _embedding_i8,
     "reshape": _reshape,
-    "strided_copy": _strided_copy,
+    "as_strided_copy": _as_strided_copy,
     "concat": _concat,
     "pad": _pad,
 }

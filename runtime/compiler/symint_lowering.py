@@ -16,7 +16,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.capture import Symbol
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules import Refused
-from alcove.runtime.format.attributes import StridedCopyAttributes
+from alcove.runtime.format.attributes import AsStridedCopyAttributes
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
 
@@ -103,7 +103,7 @@ class SizedBuilder(Builder):
             table = _table(expression, symbol.expression, symbol.minimum, symbol.maximum)
             elements = self.constant(table.astype("<i8" if kind is DType.I64 else "<f4"))
             offset = dict(origins.sizes)[symbol.name] - symbol.minimum
-            return self.op("strided_copy", [elements], kind, (), StridedCopyAttributes(offset=offset, strides=()))
+            return self.op("as_strided_copy", [elements], kind, (), AsStridedCopyAttributes(offset=offset, strides=()))
         name = type(expression).__name__
         function = _COMBINED.get(name)
         if function is None or (kind is DType.I64) == (name in _DIVISIONS):

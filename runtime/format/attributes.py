@@ -16,8 +16,8 @@ class SoftmaxAttributes(Attributes): is_log: int
 class TopkAttributes(Attributes): k: int; is_largest: int
 class UnaryAttributes(Attributes): function: int; a: float; b: float; c: float
 class BinaryAttributes(Attributes): function: int
-class StridedCopyAttributes(Attributes): LENGTHS: ClassVar = {"strides": 8}; offset: int; strides: tuple[int, ...]
-class StridedScatterAttributes(Attributes): LENGTHS: ClassVar = {"strides": 8}; offset: int; strides: tuple[int, ...]
+class AsStridedCopyAttributes(Attributes): LENGTHS: ClassVar = {"strides": 8}; offset: int; strides: tuple[int, ...]
+class AsStridedScatterAttributes(Attributes): LENGTHS: ClassVar = {"strides": 8}; offset: int; strides: tuple[int, ...]
 class ConcatAttributes(Attributes): axis: int
 class PadAttributes(Attributes): LENGTHS: ClassVar = {"before": 8, "after": 8}; before: tuple[int, ...]; after: tuple[int, ...]; mode: int; bits: int
 class ArangeAttributes(Attributes): start: float; step: float

@@ -32,7 +32,7 @@ def chain(operators: int, certificate: bytes = b"") -> bytes:
     x = build.input("x", DType.F32, (4,))
     (image,) = build.op("fill", [], (DType.I8, (SIDE, SIDE)), attributes=(0,))
     for _ in range(operators):
-        (image,) = build.op("strided_copy", [image], (DType.I8, (SIDE, SIDE)), attributes=TURNED)
+        (image,) = build.op("as_strided_copy", [image], (DType.I8, (SIDE, SIDE)), attributes=TURNED)
     build.output("y", x)
     build.output("image", image)
     return write_program(_in_turns(build.spec(certificate)))

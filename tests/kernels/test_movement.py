@@ -68,7 +68,9 @@ def test_strided_copies_are_numpys(walk: tuple[DType, int, tuple[int, ...], tupl
     source = build.input("x", dtype, (count, 1))
     # A dimension of 1 in front keeps the assembly from taking int32 vectors for ids.
     wanted = view(x, shape, strides, offset)[None]
-    (out,) = build.op("strided_copy", [source], (dtype, wanted.shape), attributes=(offset, *pad_strides((0, *strides))))
+    (out,) = build.op(
+        "as_strided_copy", [source], (dtype, wanted.shape), attributes=(offset, *pad_strides((0, *strides)))
+    )
     build.output("y", out)
     (seen,) = load(build.program())(x)
     assert bits(seen) == bits(wanted)
@@ -84,7 +86,7 @@ def test_planes_become_pixels_and_pixels_planes(dtype: DType) -> None:
             build = Assembly()
             source = build.input("x", dtype, x.shape)
             (out,) = build.op(
-                "strided_copy", [source], (dtype, wanted.shape), attributes=(0, *pad_strides((0, *strides)))
+                "as_strided_copy", [source], (dtype, wanted.shape), attributes=(0, *pad_strides((0, *strides)))
             )
             build.output("y", out)
             (seen,) = load(build.program())(x)
@@ -93,7 +95,7 @@ def test_planes_become_pixels_and_pixels_planes(dtype: DType) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(walks())
-def test_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tuple[int, ...], int]) -> None:
+def test_as_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tuple[int, ...], int]) -> None:
     """Where no place is named twice: numpy's assignment to the view; the rest stays as it is."""
     dtype, count, shape, strides, offset = walk
     places = view(np.arange(count), shape, strides, offset)
@@ -102,7 +104,7 @@ def test_strided_scatters_are_numpys(walk: tuple[DType, int, tuple[int, ...], tu
     x, source = numbers(dtype, count, 1), numbers(dtype, *(1, *shape))[..., ::-1].copy()
     build = Assembly()
     inputs = [build.input("x", dtype, x.shape), build.input("source", dtype, source.shape)]
-    (out,) = build.op("strided_scatter", inputs, (dtype, x.shape), attributes=(offset, *pad_strides((0, *strides))))
+    (out,) = build.op("as_strided_scatter", inputs, (dtype, x.shape), attributes=(offset, *pad_strides((0, *strides))))
     build.output("y", out)
     (seen,) = load(build.program())(x, source)
     expected = x.copy()
@@ -156,7 +158,9 @@ def copy_program(offset: int, strides: tuple[int, ...], shape: tuple[int, ...] =
     """Return a program with one strided copy of [count]."""
     build = Assembly()
     x = build.input("x", DType.F32, (count,))
-    build.output("y", build.op("strided_copy", [x], (DType.F32, shape), attributes=(offset, *pad_strides(strides)))[0])
+    build.output(
+        "y", build.op("as_strided_copy", [x], (DType.F32, shape), attributes=(offset, *pad_strides(strides)))[0]
+    )
     return build.program()
 
 
@@ -164,7 +168,9 @@ def scatter_program(offset: int, strides: tuple[int, ...], shape: tuple[int, ...
     """Return a program with one strided scatter into [count]."""
     build = Assembly()
     x, source = build.input("x", DType.F32, (count,)), build.input("source", DType.F32, shape)
-    (out,) = build.op("strided_scatter", [x, source], (DType.F32, (count,)), attributes=(offset, *pad_strides(strides)))
+    (out,) = build.op(
+        "as_strided_scatter", [x, source], (DType.F32, (count,)), attributes=(offset, *pad_strides(strides))
+    )
     build.output("y", out)
     return build.program()
 
@@ -273,7 +279,7 @@ def test_plan_that_overwrites_what_the_op_reads_again_is_refused() -> None:
     for again, is_refused in ((x, False), (middle, True)):
         attributes = (0, *pad_strides((4, 1)))
         spec = build.spec()
-        scatter = OpSpec("strided_scatter", (middle, again), (len(spec.tensors),), attributes, source="")
+        scatter = OpSpec("as_strided_scatter", (middle, again), (len(spec.tensors),), attributes, source="")
         place = replace(spec.tensors[middle], name="y")
         spec = replace(
             spec,

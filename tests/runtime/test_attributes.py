@@ -5,7 +5,7 @@ import re
 import pytest
 from alcove.runtime import _native
 from alcove.runtime.format import attributes
-from alcove.runtime.format.attributes import Conv2dAttributes, PadAttributes, StridedCopyAttributes
+from alcove.runtime.format.attributes import AsStridedCopyAttributes, Conv2dAttributes, PadAttributes
 
 from tools.operator_attributes import MANIFEST, MODULE, class_name, module
 
@@ -32,7 +32,7 @@ def test_every_operator_has_as_many_numbers_as_the_native_manifest_says() -> Non
 
 def test_short_tuples_are_followed_by_zeros() -> None:
     """Strides and margins are given for the dimensions that there are."""
-    assert StridedCopyAttributes(offset=3, strides=(4, 1)).numbers() == (3, 4, 1, 0, 0, 0, 0, 0, 0)
+    assert AsStridedCopyAttributes(offset=3, strides=(4, 1)).numbers() == (3, 4, 1, 0, 0, 0, 0, 0, 0)
     assert PadAttributes(before=(1,), after=(0, 2), mode=0, bits=9).numbers() == (1, *[0] * 8, 2, *[0] * 6, 0, 9)
 
 

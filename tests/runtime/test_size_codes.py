@@ -101,7 +101,7 @@ def spread() -> ProgramSpec:
     build = Assembly()
     n = build.sizes.symbol("n", 1, 8)
     x = build.input("x", DType.F32, (n, 4))
-    (one,) = build.op("strided_copy", [x], (DType.F32, (1, 4)), attributes=(0, 0, 1, *(0,) * 6))
+    (one,) = build.op("as_strided_copy", [x], (DType.F32, (1, 4)), attributes=(0, 0, 1, *(0,) * 6))
     (wide,) = build.op("binary", [one, x], (DType.F32, (n, 4)), attributes=(1,))
     build.output("y", wide)
     spec = build.spec()

@@ -1,7 +1,7 @@
 // One input after the other: each is read in order, the output is written in runs.
 #include "kernels/microkernels/concat/concat.h"
 
-#include "kernels/microkernels/strided_copy/strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 
 namespace alcove::kernels {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "kernels/indices.h"
-#include "kernels/microkernels/strided_copy/strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 
 namespace alcove::kernels {
 

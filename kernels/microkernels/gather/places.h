@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/indices.h"
-#include "kernels/microkernels/strided_copy/strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 
 namespace alcove::kernels {
 

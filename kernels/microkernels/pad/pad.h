@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/microkernels/strided_copy/strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 
 namespace alcove::kernels {
 

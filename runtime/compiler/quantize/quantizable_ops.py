@@ -5,7 +5,7 @@ sum        binary add of two computed tensors, or of one and a constant
 product    binary mul, likewise
 mean       reduce mean, adaptive average to one pixel, average windows
 function   anything from one float32 element to one: a table of 256 entries
-movement   what keeps its elements: reshape, strided_copy, concat, pad, max pooling; one scale for all its tensors
+movement   what keeps its elements: reshape, as_strided_copy, concat, pad, max pooling; one scale for all its tensors
 """
 
 import math
@@ -32,7 +32,7 @@ MAX_SUMMED: Final = 1 << 23
 Layer: TypeAlias = LinearAttributes | Conv2dAttributes | DepthwiseConv2dAttributes
 LAYERS: Final = frozenset({"linear", "conv2d", "depthwise_conv2d"})
 
-_MOVEMENTS = ("reshape", "strided_copy", "concat", "pad")
+_MOVEMENTS = ("reshape", "as_strided_copy", "concat", "pad")
 _REDUCE_MEAN = 1
 _MAX, _AVERAGE = 0, 1
 _SCALAR_FUNCTIONS = ("add", "sub", "mul", "div", "minimum", "maximum", "pow")

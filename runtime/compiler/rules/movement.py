@@ -1,6 +1,6 @@
 """Movements: elements that change their place, and tensors made from nothing.
 
-Nearly all are one `strided_copy` or a `reshape`, which costs nothing where the plan lets it share its input's bytes.
+Nearly all are one `as_strided_copy` or a `reshape`, which costs nothing where the plan lets it share its input's bytes.
 """
 
 import math
@@ -12,10 +12,10 @@ from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import (
     ArangeAttributes,
+    AsStridedScatterAttributes,
     FillAttributes,
     PadAttributes,
     ScatterRowsAttributes,
-    StridedScatterAttributes,
     TakeAttributes,
     TriangleAttributes,
 )
@@ -56,10 +56,10 @@ def pad_with(
     return b.op("pad", [x], x.dtype, shape, attributes)
 
 
-def strided_scatter(b: Builder, x: Value, source: Value, strides: Sequence[int], offset: int) -> Value:
+def scatter_strided(b: Builder, x: Value, source: Value, strides: Sequence[int], offset: int) -> Value:
     """Return `x` with `flat[offset + sum(i * stride)] = source[i...]`; strides in elements, any sign."""
-    attributes = StridedScatterAttributes(offset=offset, strides=tuple(strides))
-    return b.op("strided_scatter", [x, source], x.dtype, x.shape, attributes)
+    attributes = AsStridedScatterAttributes(offset=offset, strides=tuple(strides))
+    return b.op("as_strided_scatter", [x, source], x.dtype, x.shape, attributes)
 
 
 def section(call: Call, size: int) -> tuple[int, int, int]:
@@ -292,7 +292,7 @@ def slice_scatter(call: Call, b: Builder) -> Value:
     strides = list(row_major_strides(x.shape))
     offset = start * strides[axis]
     strides[axis] *= step
-    return strided_scatter(b, x, b.cast(source, x.dtype), strides, offset)
+    return scatter_strided(b, x, b.cast(source, x.dtype), strides, offset)
 
 
 @rule("aten.select_scatter.default", keep=True)
@@ -303,7 +303,7 @@ def select_scatter(call: Call, b: Builder) -> Value:
     strides = list(row_major_strides(x.shape))
     offset = int(call["index"]) % x.shape[axis] * strides[axis]
     del strides[axis]
-    return strided_scatter(b, x, b.cast(source, x.dtype), strides, offset)
+    return scatter_strided(b, x, b.cast(source, x.dtype), strides, offset)
 
 
 @rule("aten.diagonal_scatter.default")
@@ -313,7 +313,7 @@ def diagonal_scatter(call: Call, b: Builder) -> Value:
     if 0 in source.shape:
         return x
     strides, offset = _diagonal(call, x)
-    return strided_scatter(b, x, b.cast(source, x.dtype), strides, offset)
+    return scatter_strided(b, x, b.cast(source, x.dtype), strides, offset)
 
 
 @rule("aten.as_strided_scatter.default")
@@ -321,7 +321,7 @@ def as_strided_scatter(call: Call, b: Builder) -> Value:
     """Any view is the source's; `lower` has refused inputs that torch doesn't hold row-major."""
     x, source = call.tensor("self"), call.tensor("src")
     source = b.reshape(b.cast(source, x.dtype), [int(size) for size in call["size"]])
-    return strided_scatter(b, x, source, [int(s) for s in call["stride"]], int(call["storage_offset"] or 0))
+    return scatter_strided(b, x, source, [int(s) for s in call["stride"]], int(call["storage_offset"] or 0))
 
 
 # -- joined, shifted, with margins ------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ def strided_places(shape: tuple[int, ...], a: Any) -> Array:
     return places
 
 
-def strided_copy(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
+def as_strided_copy(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
     """The elements of a view."""
     return [x.reshape(-1)[strided_places(shape, a)]]
 
 
-def strided_scatter(a: Any, x: Array, source: Array) -> list[Array]:
+def as_strided_scatter(a: Any, x: Array, source: Array) -> list[Array]:
     """A view overwritten."""
     y = x.copy()
     y.reshape(-1)[strided_places(source.shape, a)] = source

@@ -45,7 +45,7 @@ class Of(nn.Module):
 
 def operators(graph: Graph) -> Counter[str]:
     """Count the nodes that compute."""
-    return Counter(node.op for node in graph.nodes if node.op not in {"strided_copy", "reshape"})
+    return Counter(node.op for node in graph.nodes if node.op not in {"as_strided_copy", "reshape"})
 
 
 def fuse_ops(module: nn.Module, x: Tensor) -> Counter[str]:

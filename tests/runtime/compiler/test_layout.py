@@ -112,7 +112,7 @@ MODELS: Sequence[tuple[type[nn.Module], tuple[int, ...], int]] = [
 
 def copies(graph: Graph) -> int:
     """Return how many nodes copy with strides."""
-    return sum(node.op == "strided_copy" for node in graph.nodes)
+    return sum(node.op == "as_strided_copy" for node in graph.nodes)
 
 
 def lower_and_legalize(module: nn.Module, x: Tensor) -> Graph:

@@ -7,7 +7,7 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kOffset = 0, kStrides = 1;                        // of strided_copy and strided_scatter
+constexpr uint8_t kOffset = 0, kStrides = 1;                        // of as_strided_copy and as_strided_scatter
 constexpr uint8_t kBefore = 0, kAfter = 8, kMode = 16, kBits = 17;  // of pad
 // Copied from one look at the flag of cancellation to the next: tens of milliseconds where each misses the cache.
 constexpr uint64_t kPollElements = 1u << 22;
@@ -64,15 +64,15 @@ Checked walk_steps(const Subject& s, const Tensor& walked) {
 }
 
 // Where pieces of a walk begin: those of the dimensions before `along` one by one, which this makes 1.
-class StridedCopyStart {
+class AsStridedCopyStart {
  public:
-  StridedCopyStart(kernels::StridedCopy& args, uint8_t along) noexcept : along_(along), offset_(args.offset) {
+  AsStridedCopyStart(kernels::AsStridedCopy& args, uint8_t along) noexcept : along_(along), offset_(args.offset) {
     for (uint8_t d = 0; d < along; ++d) {
       dims_[d] = args.dims[d];
       args.dims[d] = 1;
     }
   }
-  void place(uint64_t outer, size_t first, kernels::StridedCopy& args) const noexcept {
+  void place(uint64_t outer, size_t first, kernels::AsStridedCopy& args) const noexcept {
     args.offset = offset_ + static_cast<int64_t>(first) * args.strides[along_];
     for (uint8_t d = along_; d-- > 0;) {
       args.offset += static_cast<int64_t>(outer % dims_[d]) * args.strides[d];
@@ -99,7 +99,7 @@ void set_walk(const Call& c, const Tensor& walked, Args& args) noexcept {
 
 }  // namespace
 
-Status check_strided_copy(const Subject& s, Checked& steps) {
+Status check_as_strided_copy(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
   ALCOVE_TRY(check_reach(s, s.output(0), s.input(0)));
@@ -107,14 +107,14 @@ Status check_strided_copy(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_strided_copy(const Call& c) noexcept {
-  kernels::StridedCopy args{};
+Status run_as_strided_copy(const Call& c) noexcept {
+  kernels::AsStridedCopy args{};
   args.input = c.in<uint8_t>(0);
   args.output = c.out<uint8_t>(0);
   set_walk(c, c.output(0), args);
   const uint64_t count = c.output(0).element_count();
   if (count <= kPollElements) {
-    c.kernels.strided_copy_any(args);
+    c.kernels.as_strided_copy_any(args);
     return {};
   }
   // In pieces along the first dimension whose elements have few enough each; those before it one by one.
@@ -124,20 +124,20 @@ Status run_strided_copy(const Call& c) noexcept {
   const size_t all = args.dims[along];
   inner /= all;
   const size_t piece = static_cast<size_t>(kPollElements / inner);
-  const StridedCopyStart start(args, along);
+  const AsStridedCopyStart start(args, along);
   for (uint64_t outer = 0; outer < count / inner / all; ++outer) {
     for (size_t first = 0; first < all; first += piece) {
       if (is_run_cancelled()) return {};
       start.place(outer, first, args);
       args.dims[along] = all - first < piece ? all - first : piece;
-      c.kernels.strided_copy_any(args);
+      c.kernels.as_strided_copy_any(args);
       args.output += args.dims[along] * inner * args.element_bytes;
     }
   }
   return {};
 }
 
-Status check_strided_scatter(const Subject& s, Checked& steps) {
+Status check_as_strided_scatter(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "source", s.input(0).dtype));
   ALCOVE_TRY(check_like_input(s));
@@ -146,14 +146,14 @@ Status check_strided_scatter(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_strided_scatter(const Call& c) noexcept {
-  kernels::StridedScatter args{};
+Status run_as_strided_scatter(const Call& c) noexcept {
+  kernels::AsStridedScatter args{};
   args.input = c.in<uint8_t>(0);
   args.source = c.in<uint8_t>(1);
   args.output = c.out<uint8_t>(0);
   set_walk(c, c.input(1), args);
   args.size_bytes = c.input(0).element_count() * args.element_bytes;
-  c.kernels.strided_scatter_any(args);
+  c.kernels.as_strided_scatter_any(args);
   return {};
 }
 

@@ -87,7 +87,7 @@ bool is_product(OpCode code) noexcept {
 }
 bool polls(OpCode code) noexcept {
   return is_product(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
-         code == OpCode::strided_copy;
+         code == OpCode::as_strided_copy;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 

@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/microkernels/strided_copy/strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 
 namespace alcove::kernels {
 
-struct StridedScatter {
+struct AsStridedScatter {
   const uint8_t* input;
   size_t size_bytes;  // of input and output
   const uint8_t* source;
@@ -26,8 +26,8 @@ struct StridedScatter {
   int64_t strides[kMaxMovementRank];
 };
 
-using StridedScatterKernel = void(const StridedScatter&) noexcept;
+using AsStridedScatterKernel = void(const AsStridedScatter&) noexcept;
 
-StridedScatterKernel strided_scatter_scalar;
+AsStridedScatterKernel as_strided_scatter_scalar;
 
 }  // namespace alcove::kernels

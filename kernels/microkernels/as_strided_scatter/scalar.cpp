@@ -1,11 +1,11 @@
 // A copy where the bytes differ, then one strided move.
-#include "kernels/microkernels/strided_scatter/strided_scatter.h"
+#include "kernels/microkernels/as_strided_scatter/as_strided_scatter.h"
 
 #include <cstring>
 
 namespace alcove::kernels {
 
-void strided_scatter_scalar(const StridedScatter& a) noexcept {
+void as_strided_scatter_scalar(const AsStridedScatter& a) noexcept {
   if (a.output != a.input) std::memcpy(a.output, a.input, a.size_bytes);
   StridedMove move{};
   move.from = a.source;

@@ -1,7 +1,7 @@
 // The walk over two strided sides, and the copy that is made of it.
 #include "kernels/copy_run.h"
-#include "kernels/microkernels/strided_copy/strided_copy.h"
-#include "kernels/microkernels/strided_copy/transpose.h"
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
+#include "kernels/microkernels/as_strided_copy/transpose.h"
 
 namespace alcove::kernels {
 
@@ -114,7 +114,7 @@ void move_strided(const StridedMove& m) noexcept {
   }
 }
 
-void strided_copy_scalar(const StridedCopy& a) noexcept {
+void as_strided_copy_scalar(const AsStridedCopy& a) noexcept {
   StridedMove move{};
   move.from = a.input + a.offset * static_cast<int64_t>(a.element_bytes);
   move.to = a.output;

@@ -26,7 +26,7 @@ struct StridedMove {
   int64_t to_strides[kMaxMovementRank];
 };
 
-struct StridedCopy {
+struct AsStridedCopy {
   const uint8_t* input;
   uint8_t* output;
   size_t element_bytes;
@@ -36,9 +36,9 @@ struct StridedCopy {
   int64_t strides[kMaxMovementRank];
 };
 
-using StridedCopyKernel = void(const StridedCopy&) noexcept;
+using AsStridedCopyKernel = void(const AsStridedCopy&) noexcept;
 
-StridedCopyKernel strided_copy_scalar;
+AsStridedCopyKernel as_strided_copy_scalar;
 
 void move_strided(const StridedMove& move) noexcept;
 

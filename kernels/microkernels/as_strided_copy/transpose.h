@@ -1,4 +1,4 @@
-// Elements that are neighbours on one side of a copy and lie apart on the other.  Internal linkage: only strided_copy includes it.
+// Elements that are neighbours on one side of a copy and lie apart on the other.  Internal linkage: only as_strided_copy includes it.
 #pragma once
 
 #include <bit>
