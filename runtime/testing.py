@@ -23,12 +23,12 @@ from alcove.runtime.format.attributes import (
     EmbeddingBagsAttributes,
     FillAttributes,
     GatherAttributes,
+    IndexPutAttributes,
     LinearAttributes,
     LinearIndexAttributes,
     NgramHashAttributes,
     PadAttributes,
     ScatterAttributes,
-    ScatterRowsAttributes,
     SearchsortedAttributes,
     SoftmaxAttributes,
     TakeAttributes,
@@ -414,10 +414,10 @@ def _places() -> bytes:
     )
     (rows,) = build.op("take", [lower, ids], pairs, attributes=TakeAttributes(axis=0, wraps=1))
     (summed,) = build.op(
-        "scatter_rows",
+        "index_put",
         [x, narrow, rows],
         (DType.F32, (4, 3)),
-        attributes=ScatterRowsAttributes(axis=0, mode=1, includes_self=1, wraps=0),
+        attributes=IndexPutAttributes(axis=0, mode=1, includes_self=1, wraps=0),
     )
     (picked,) = build.op("gather", [summed, ids], (DType.F32, (2, 3)), attributes=GatherAttributes(axis=0))
     build.output(

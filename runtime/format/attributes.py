@@ -25,7 +25,7 @@ class FillAttributes(Attributes): bits: int
 class TakeAttributes(Attributes): axis: int; wraps: int
 class GatherAttributes(Attributes): axis: int
 class ScatterAttributes(Attributes): axis: int; mode: int; includes_self: int
-class ScatterRowsAttributes(Attributes): axis: int; mode: int; includes_self: int; wraps: int
+class IndexPutAttributes(Attributes): axis: int; mode: int; includes_self: int; wraps: int
 class LinearIndexAttributes(Attributes): LENGTHS: ClassVar = {"bounds": 8}; bounds: tuple[int, ...]
 class TriangleAttributes(Attributes): diagonal: int; is_upper: int
 class SearchsortedAttributes(Attributes): is_right: int

@@ -252,9 +252,9 @@ SCATTERS: list[Refusal] = [
         ("scatter", DType.F32, (3, 3), (3, 3), (0, 0, 1), "op_shape"),
         ("scatter", DType.F32, (3, 2), (3, 2), (0, 5, 1), "op_attribute"),
         ("scatter", DType.U8, (3, 2), (3, 2), (0, 1, 1), "op_type"),
-        ("scatter_rows", DType.F32, (3, 1), (3, 2), (0, 0, 1, 0), "op_shape"),
-        ("scatter_rows", DType.F32, (3, 1), (3, 1, 2), (2, 0, 1, 0), "op_attribute"),
-        ("scatter_rows", DType.BOOL, (3, 1), (3, 1, 2), (0, 1, 1, 0), "op_type"),
+        ("index_put", DType.F32, (3, 1), (3, 2), (0, 0, 1, 0), "op_shape"),
+        ("index_put", DType.F32, (3, 1), (3, 1, 2), (2, 0, 1, 0), "op_attribute"),
+        ("index_put", DType.BOOL, (3, 1), (3, 1, 2), (0, 1, 1, 0), "op_type"),
     ]
 ]
 

@@ -15,10 +15,10 @@ from alcove.runtime.compiler.rules.movement import MAX_RANK, fill_tensor
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
 from alcove.runtime.format.attributes import (
     GatherAttributes,
+    IndexPutAttributes,
     LinearIndexAttributes,
     ScanAttributes,
     ScatterAttributes,
-    ScatterRowsAttributes,
     SearchsortedAttributes,
     TakeAttributes,
 )
@@ -54,12 +54,12 @@ class _Form:
     includes_self: bool = True
     wraps: bool = False
 
-    def attributes(self, mode: int) -> ScatterAttributes | ScatterRowsAttributes:
+    def attributes(self, mode: int) -> ScatterAttributes | IndexPutAttributes:
         """Return the op's attributes."""
         includes_self = int(self.includes_self)
         if self.op == "scatter":
             return ScatterAttributes(axis=self.axis, mode=mode, includes_self=includes_self)
-        return ScatterRowsAttributes(axis=self.axis, mode=mode, includes_self=includes_self, wraps=int(self.wraps))
+        return IndexPutAttributes(axis=self.axis, mode=mode, includes_self=includes_self, wraps=int(self.wraps))
 
 
 def _combine(b: Builder, form: _Form, mode: int, tensors: tuple[Value, Value, Value]) -> Value:
@@ -173,7 +173,7 @@ def index_write(call: Call, b: Builder) -> Value:
         source = fill_tensor(b, shape, call["value"], x.dtype)
     if (alpha := call.arguments.get("alpha", 1)) != 1:
         source = b.binary("mul", source, fill_tensor(b, (), alpha, source.dtype))
-    form = _Form("scatter_rows", axis, call.arguments.get("include_self", True), is_fill)
+    form = _Form("index_put", axis, call.arguments.get("include_self", True), is_fill)
     if "reduce" in call.arguments:
         result = _reduce(b, form, call["reduce"], (x, indices, source))
     else:
@@ -189,7 +189,7 @@ def put(call: Call, b: Builder) -> Value:
     flat, places = (b.reshape(value, (math.prod(value.shape),)) for value in (x, indices))
     source = b.reshape(call.tensor("source"), places.shape)
     mode = ADD if call["accumulate"] else SET
-    form = _Form("scatter_rows", 0, wraps=True)
+    form = _Form("index_put", 0, wraps=True)
     return b.reshape(_combine(b, form, mode, (flat, places, source)), x.shape)
 
 
@@ -266,7 +266,7 @@ def index_put(call: Call, b: Builder) -> Value:
     flat = b.reshape(places.indices, (math.prod(places.shape),))
     source = b.reshape(source, (*places.outer, *flat.shape, *places.row))
     mode = ADD if call["accumulate"] else SET
-    result = _combine(b, _Form("scatter_rows", places.axis, wraps=True), mode, (places.rows, flat, source))
+    result = _combine(b, _Form("index_put", places.axis, wraps=True), mode, (places.rows, flat, source))
     back = [places.order.index(axis) for axis in range(len(places.order))]
     return b.permute(b.reshape(result, places.moved_shape), back)
 

@@ -14,8 +14,8 @@ from alcove.runtime.format.attributes import (
     ArangeAttributes,
     AsStridedScatterAttributes,
     FillAttributes,
+    IndexPutAttributes,
     PadAttributes,
-    ScatterRowsAttributes,
     TakeAttributes,
     TriangleAttributes,
 )
@@ -26,7 +26,7 @@ CONSTANT, REFLECT, REPLICATE, CIRCULAR = range(4)
 """Modes of `pad`, kernels/microkernels/pad/pad.h."""
 MAX_DIAGONAL = 2**31 - 1
 _ADD = 1
-"""Mode of `scatter_rows`, kernels/microkernels/scatter/scatter.h."""
+"""Mode of `index_put`, kernels/microkernels/scatter/scatter.h."""
 
 
 # -- what rules of this and other families are made of ----------------------------------------------------------------
@@ -460,8 +460,8 @@ def col2im(call: Call, b: Builder) -> Value:
     image = fill_tensor(b, (planes, height * width), 0, x.dtype)
     patches = b.reshape(x, (planes, places.size))
     indices = b.constant(places.reshape(-1).astype(np.int32))
-    attributes = ScatterRowsAttributes(axis=1, mode=_ADD, includes_self=1, wraps=0)
-    image = b.op("scatter_rows", [image, indices, patches], x.dtype, image.shape, attributes)
+    attributes = IndexPutAttributes(axis=1, mode=_ADD, includes_self=1, wraps=0)
+    image = b.op("index_put", [image, indices, patches], x.dtype, image.shape, attributes)
     image = b.reshape(image, (planes, height, width))
     image = b.slice(b.slice(image, 1, ph, height - ph), 2, pw, width - pw)
     return b.reshape(image, call.shape)

@@ -84,7 +84,7 @@ def scatter(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
     return [y]
 
 
-def scatter_rows(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
+def index_put(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
     """Rows go to an index each."""
     y, seen = x.copy(), np.full(x.shape[a.axis], bool(a.includes_self))
     for at in np.ndindex(*indices.shape):

@@ -165,7 +165,7 @@ Status run_scatter(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.output_dims[args.axis], false);
 }
 
-Status check_scatter_rows(const Subject& s, Checked& steps) {
+Status check_index_put(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_combination(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
@@ -176,10 +176,10 @@ Status check_scatter_rows(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_scatter_rows(const Call& c) noexcept {
+Status run_index_put(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const auto axis = static_cast<uint8_t>(c.integer(kAxis));
-  kernels::ScatterRows args{};
+  kernels::IndexPut args{};
   args.input = c.in<uint8_t>(0);
   args.indices = indices_of(c, 1);
   args.source = c.in<uint8_t>(2);
@@ -191,11 +191,11 @@ Status run_scatter_rows(const Call& c) noexcept {
   args.mode = static_cast<kernels::ScatterMode>(c.integer(kScatterMode));
   args.includes_self = c.integer(kIncludesSelf) == 1;
   args.wraps = c.integer(3) == 1;
-  kernels::ScatterRowsKernel* kernel = c.kernels.scatter_rows_any;
+  kernels::IndexPutKernel* kernel = c.kernels.index_put_any;
   if (args.mode != kernels::ScatterMode::set) {
-    kernel = in.dtype == DType::f32   ? c.kernels.scatter_rows_f32
-             : in.dtype == DType::i32 ? c.kernels.scatter_rows_i32
-                                      : c.kernels.scatter_rows_i64;
+    kernel = in.dtype == DType::f32   ? c.kernels.index_put_f32
+             : in.dtype == DType::i32 ? c.kernels.index_put_i32
+                                      : c.kernels.index_put_i64;
   }
   const size_t bad = kernel(args);
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);

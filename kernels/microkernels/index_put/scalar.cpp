@@ -1,5 +1,5 @@
 // All indices are checked first.  Where the input takes no part, a first pass puts the neutral value in its place.
-#include "kernels/microkernels/scatter_rows/scatter_rows.h"
+#include "kernels/microkernels/index_put/index_put.h"
 
 #include <cstring>
 
@@ -11,7 +11,7 @@ namespace {
 
 // visit(row of source, row of output)
 template <typename Visit>
-void for_each_row(const ScatterRows& a, const Visit& visit) noexcept {
+void for_each_row(const IndexPut& a, const Visit& visit) noexcept {
   for (size_t o = 0; o < a.outer; ++o) {
     for (size_t i = 0; i < a.indices.count; ++i) {
       visit(o * a.indices.count + i, o * a.bound + index_place(index_at(a.indices, i), a.bound));
@@ -19,12 +19,12 @@ void for_each_row(const ScatterRows& a, const Visit& visit) noexcept {
   }
 }
 
-void copy_input(const ScatterRows& a, size_t element_bytes) noexcept {
+void copy_input(const IndexPut& a, size_t element_bytes) noexcept {
   if (a.output != a.input) std::memcpy(a.output, a.input, a.outer * a.bound * a.row * element_bytes);
 }
 
 template <typename T>
-size_t scatter_rows(const ScatterRows& a) noexcept {
+size_t index_put(const IndexPut& a) noexcept {
   const size_t bad = first_bad_index(a.indices, a.bound, a.wraps);
   if (bad < a.indices.count) return bad;
   copy_input(a, sizeof(T));
@@ -47,7 +47,7 @@ size_t scatter_rows(const ScatterRows& a) noexcept {
 
 }  // namespace
 
-size_t scatter_rows_any_scalar(const ScatterRows& a) noexcept {
+size_t index_put_any_scalar(const IndexPut& a) noexcept {
   const size_t bad = first_bad_index(a.indices, a.bound, a.wraps);
   if (bad < a.indices.count) return bad;
   copy_input(a, a.element_bytes);
@@ -59,8 +59,8 @@ size_t scatter_rows_any_scalar(const ScatterRows& a) noexcept {
   return a.indices.count;
 }
 
-size_t scatter_rows_f32_scalar(const ScatterRows& a) noexcept { return scatter_rows<float>(a); }
-size_t scatter_rows_i32_scalar(const ScatterRows& a) noexcept { return scatter_rows<int32_t>(a); }
-size_t scatter_rows_i64_scalar(const ScatterRows& a) noexcept { return scatter_rows<int64_t>(a); }
+size_t index_put_f32_scalar(const IndexPut& a) noexcept { return index_put<float>(a); }
+size_t index_put_i32_scalar(const IndexPut& a) noexcept { return index_put<int32_t>(a); }
+size_t index_put_i64_scalar(const IndexPut& a) noexcept { return index_put<int64_t>(a); }
 
 }  // namespace alcove::kernels

@@ -17,7 +17,7 @@
 
 namespace alcove::kernels {
 
-struct ScatterRows {
+struct IndexPut {
   const void* input;
   Indices indices;
   const void* source;
@@ -26,13 +26,13 @@ struct ScatterRows {
   size_t outer;
   size_t bound;
   size_t row;        // elements
-  ScatterMode mode;  // scatter_rows_any: set, the others: anything else
+  ScatterMode mode;  // index_put_any: set, the others: anything else
   bool includes_self;
   bool wraps;
 };
 
-using ScatterRowsKernel = size_t(const ScatterRows&) noexcept;
+using IndexPutKernel = size_t(const IndexPut&) noexcept;
 
-ScatterRowsKernel scatter_rows_any_scalar, scatter_rows_f32_scalar, scatter_rows_i32_scalar, scatter_rows_i64_scalar;
+IndexPutKernel index_put_any_scalar, index_put_f32_scalar, index_put_i32_scalar, index_put_i64_scalar;
 
 }  // namespace alcove::kernels
