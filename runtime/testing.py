@@ -25,9 +25,9 @@ from alcove.runtime.format.attributes import (
     GatherAttributes,
     IndexPutAttributes,
     LinearAttributes,
-    LinearIndexAttributes,
     NgramHashAttributes,
     PadAttributes,
+    RavelMultiIndexAttributes,
     ScatterAttributes,
     SearchsortedAttributes,
     SoftmaxAttributes,
@@ -430,7 +430,7 @@ def _places() -> bytes:
         )[0],
     )
     (places,) = build.op(
-        "linear_index", [ids, narrow], (DType.I64, (2, 3)), attributes=LinearIndexAttributes(bounds=(4, 3))
+        "ravel_multi_index", [ids, narrow], (DType.I64, (2, 3)), attributes=RavelMultiIndexAttributes(bounds=(4, 3))
     )
     build.output("places", places)
     build.output(

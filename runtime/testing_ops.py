@@ -114,7 +114,7 @@ def indices() -> bytes:
     for mode in range(5):
         build.show("scatter", [x, at, update], (F32, (4, 3)), attributes=(1, mode, 1))
         build.show("index_put", [x, rows, many], (F32, (4, 3)), attributes=(0, mode, int(mode > 1), 1))
-    build.show("linear_index", [at, at], (I64, (2, 2)), attributes=(4, 3, *(0,) * 6))
+    build.show("ravel_multi_index", [at, at], (I64, (2, 2)), attributes=(4, 3, *(0,) * 6))
     build.show("searchsorted", [build.floats("boundaries", 9), x], (I64, (4, 3)), attributes=(1,))
     build.show("embedding_bags", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
     build.show("embedding_bags", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))

@@ -13,7 +13,7 @@ from typing import Final
 from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
 from alcove.runtime.compiler.rules.reduction import FOLDS
-from alcove.runtime.format.attributes import LayerNormAttributes, LinearIndexAttributes, ReduceAttributes
+from alcove.runtime.format.attributes import LayerNormAttributes, RavelMultiIndexAttributes, ReduceAttributes
 from alcove.runtime.format.spec import DType
 
 _MOST_EPS: Final = 1e6  # runtime/native/core/ops/normalization.cpp
@@ -173,10 +173,10 @@ def _count(scene: Scene, key: str) -> int | None:
     last = None if total is None else scene.with_number(total, "add")
     cast = None if last is None or last[1] != 1 else scene.writers.get(last[0])
     index = scene.writers.get(cast.inputs[0]) if cast is not None and cast.op == "cast" else None
-    if index is None or index.op != "linear_index" or len(index.inputs) != 1:
+    if index is None or index.op != "ravel_multi_index" or len(index.inputs) != 1:
         return None
     at = scene.values[index.inputs[0]].constant
-    return index.read(LinearIndexAttributes).bounds[0] if at is not None and at.tolist() == -1 else None
+    return index.read(RavelMultiIndexAttributes).bounds[0] if at is not None and at.tolist() == -1 else None
 
 
 def _match_fold(scene: Scene, node: Node, function: str) -> tuple[str, int] | None:

@@ -26,7 +26,7 @@ class TakeAttributes(Attributes): axis: int; wraps: int
 class GatherAttributes(Attributes): axis: int
 class ScatterAttributes(Attributes): axis: int; mode: int; includes_self: int
 class IndexPutAttributes(Attributes): axis: int; mode: int; includes_self: int; wraps: int
-class LinearIndexAttributes(Attributes): LENGTHS: ClassVar = {"bounds": 8}; bounds: tuple[int, ...]
+class RavelMultiIndexAttributes(Attributes): LENGTHS: ClassVar = {"bounds": 8}; bounds: tuple[int, ...]
 class TriangleAttributes(Attributes): diagonal: int; is_upper: int
 class SearchsortedAttributes(Attributes): is_right: int
 class EmbeddingBagsAttributes(Attributes): mode: int; padding: int; has_offsets: int; has_weights: int

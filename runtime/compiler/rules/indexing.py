@@ -16,7 +16,7 @@ from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
 from alcove.runtime.format.attributes import (
     GatherAttributes,
     IndexPutAttributes,
-    LinearIndexAttributes,
+    RavelMultiIndexAttributes,
     ScanAttributes,
     ScatterAttributes,
     SearchsortedAttributes,
@@ -240,7 +240,9 @@ class _Places:
 
 
 def _linear(b: Builder, indices: Sequence[Value], bounds: Sequence[int]) -> Value:
-    return b.op("linear_index", indices, DType.I64, indices[0].shape, LinearIndexAttributes(bounds=tuple(bounds)))
+    return b.op(
+        "ravel_multi_index", indices, DType.I64, indices[0].shape, RavelMultiIndexAttributes(bounds=tuple(bounds))
+    )
 
 
 @rule("aten.index.Tensor", "aten._unsafe_index.Tensor")

@@ -14,7 +14,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import (
-    LinearIndexAttributes,
+    RavelMultiIndexAttributes,
     ReduceAttributes,
     ScanAttributes,
     ScanExtremeAttributes,
@@ -59,7 +59,9 @@ def last_index(b: Builder, size: int) -> Value:
 
     It is the index -1, brought into [0, size).
     """
-    return b.op("linear_index", [b.scalar(-1, DType.I64)], DType.I64, (), LinearIndexAttributes(bounds=(size,)))
+    return b.op(
+        "ravel_multi_index", [b.scalar(-1, DType.I64)], DType.I64, (), RavelMultiIndexAttributes(bounds=(size,))
+    )
 
 
 def summable(b: Builder, x: Value, dtype: DType) -> Value:

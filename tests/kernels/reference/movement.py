@@ -95,7 +95,7 @@ def index_put(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
     return [y]
 
 
-def linear_index(a: Any, *indices: Array) -> list[Array]:
+def ravel_multi_index(a: Any, *indices: Array) -> list[Array]:
     """One number for a place in several dimensions."""
     bounds = a.bounds[: len(indices)]
     return [np.ravel_multi_index([np.where(i < 0, i + n, i) for i, n in zip(indices, bounds, strict=True)], bounds)]

@@ -201,11 +201,11 @@ Status run_index_put(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
 
-Status check_linear_index(const Subject& s, Checked& steps) {
+Status check_ravel_multi_index(const Subject& s, Checked& steps) {
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < s.input(0).rank; ++d) dims[d] = s.input(0).dims[d];
   Checked together = 1;
-  for (uint8_t i = 0; i < kernels::kMaxLinearIndexInputs; ++i) {
+  for (uint8_t i = 0; i < kernels::kMaxRavelMultiIndexInputs; ++i) {
     if (i >= s.op.input_count) {
       ALCOVE_TRY(check_integer(s, i, "an unused bound", 0, 0));
       continue;
@@ -216,7 +216,8 @@ Status check_linear_index(const Subject& s, Checked& steps) {
     together = together * s.op.attributes[i];
   }
   if (!together.is_at_most(INT64_MAX)) {
-    return failure(Code::op_attribute, Section::program, "linear_index: the product of the bounds is above 2^63 - 1");
+    return failure(Code::op_attribute, Section::program,
+                   "ravel_multi_index: the product of the bounds is above 2^63 - 1");
   }
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = set_of({DType::i64})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(0).rank));
@@ -224,15 +225,15 @@ Status check_linear_index(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_linear_index(const Call& c) noexcept {
-  kernels::LinearIndex args{};
+Status run_ravel_multi_index(const Call& c) noexcept {
+  kernels::RavelMultiIndex args{};
   args.count = c.op.input_count;
   for (uint8_t i = 0; i < c.op.input_count; ++i) {
     args.indices[i] = indices_of(c, i);
     args.bounds[i] = c.op.attributes[i];
   }
   args.output = c.out<int64_t>(0);
-  const kernels::LinearIndexResult result = c.kernels.linear_index_any(args);
+  const kernels::RavelMultiIndexResult result = c.kernels.ravel_multi_index_any(args);
   if (result.tensor == args.count) return {};
   return bad_index_at(c, static_cast<uint8_t>(result.tensor), result.position, args.bounds[result.tensor], true);
 }

@@ -15,22 +15,22 @@
 
 namespace alcove::kernels {
 
-inline constexpr size_t kMaxLinearIndexInputs = 8;
+inline constexpr size_t kMaxRavelMultiIndexInputs = 8;
 
-struct LinearIndex {
-  Indices indices[kMaxLinearIndexInputs];
-  size_t bounds[kMaxLinearIndexInputs];
+struct RavelMultiIndex {
+  Indices indices[kMaxRavelMultiIndexInputs];
+  size_t bounds[kMaxRavelMultiIndexInputs];
   size_t count;
   int64_t* output;
 };
 
-struct LinearIndexResult {
+struct RavelMultiIndexResult {
   size_t tensor;
   size_t position;
 };
 
-using LinearIndexKernel = LinearIndexResult(const LinearIndex&) noexcept;
+using RavelMultiIndexKernel = RavelMultiIndexResult(const RavelMultiIndex&) noexcept;
 
-LinearIndexKernel linear_index_scalar;
+RavelMultiIndexKernel ravel_multi_index_scalar;
 
 }  // namespace alcove::kernels

@@ -1,9 +1,9 @@
 // Linear indices from one index for each dimension.
-#include "kernels/microkernels/linear_index/linear_index.h"
+#include "kernels/microkernels/ravel_multi_index/ravel_multi_index.h"
 
 namespace alcove::kernels {
 
-LinearIndexResult linear_index_scalar(const LinearIndex& a) noexcept {
+RavelMultiIndexResult ravel_multi_index_scalar(const RavelMultiIndex& a) noexcept {
   const size_t positions = a.indices[0].count;
   for (size_t k = 0; k < a.count; ++k) {
     const Indices& indices = a.indices[k];
