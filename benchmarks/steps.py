@@ -119,7 +119,7 @@ CASES: Final[dict[str, Callable[[], bytes]]] = {
     "reshape": _one("reshape", [(I8, (1 << 24,))], (I8, (SIDE, SIDE))),
     "arange": _one("arange", [], (F32, (1 << 22,)), attributes=(0.0, 0.1)),
     "fill": _one("fill", [], (I8, (1 << 24,)), attributes=(7,)),
-    "triangle, small": _one("triangle", [(F32, (1 << 20, 2, 2))], (F32, (1 << 20, 2, 2)), attributes=(0, 1)),
+    "tril_triu, small": _one("tril_triu", [(F32, (1 << 20, 2, 2))], (F32, (1 << 20, 2, 2)), attributes=(0, 1)),
     "where, broadcast": _one(
         "where", [(DType.BOOL, (1 << 20, 1)), (F32, (1, 3)), (F32, (1 << 20, 1))], (F32, (1 << 20, 3))
     ),

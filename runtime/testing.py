@@ -33,7 +33,7 @@ from alcove.runtime.format.attributes import (
     SoftmaxAttributes,
     TakeAttributes,
     TopkAttributes,
-    TriangleAttributes,
+    TrilTriuAttributes,
     UnaryAttributes,
 )
 from alcove.runtime.format.named_attributes import Attributes
@@ -410,7 +410,7 @@ def _places() -> bytes:
         attributes=AsStridedScatterAttributes(offset=3, strides=(1,)),
     )
     (lower,) = build.op(
-        "triangle", [written], (DType.F32, (4, 3)), attributes=TriangleAttributes(diagonal=0, is_upper=0)
+        "tril_triu", [written], (DType.F32, (4, 3)), attributes=TrilTriuAttributes(diagonal=0, is_upper=0)
     )
     (rows,) = build.op("take", [lower, ids], pairs, attributes=TakeAttributes(axis=0, wraps=1))
     (summed,) = build.op(

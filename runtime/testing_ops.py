@@ -95,7 +95,7 @@ def movement() -> bytes:
     build.show("arange", [], (I64, (7,)), attributes=(3.0, 2.0))
     build.show("fill", [], (F32, (2, 2)), attributes=(0x7FC00000,))
     for is_upper in (0, 1):
-        build.show("triangle", [x], (F32, (2, 3, 4)), attributes=(1 - is_upper, is_upper))
+        build.show("tril_triu", [x], (F32, (2, 3, 4)), attributes=(1 - is_upper, is_upper))
     return build.program()
 
 

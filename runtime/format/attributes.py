@@ -27,7 +27,7 @@ class GatherAttributes(Attributes): axis: int
 class ScatterAttributes(Attributes): axis: int; mode: int; includes_self: int
 class IndexPutAttributes(Attributes): axis: int; mode: int; includes_self: int; wraps: int
 class RavelMultiIndexAttributes(Attributes): LENGTHS: ClassVar = {"bounds": 8}; bounds: tuple[int, ...]
-class TriangleAttributes(Attributes): diagonal: int; is_upper: int
+class TrilTriuAttributes(Attributes): diagonal: int; is_upper: int
 class SearchsortedAttributes(Attributes): is_right: int
 class EmbeddingBagsAttributes(Attributes): mode: int; padding: int; has_offsets: int; has_weights: int
 class ReduceAttributes(Attributes): function: int; first_axis: int; axis_count: int

@@ -17,7 +17,7 @@ from alcove.runtime.format.attributes import (
     IndexPutAttributes,
     PadAttributes,
     TakeAttributes,
-    TriangleAttributes,
+    TrilTriuAttributes,
 )
 from alcove.runtime.format.spec import DType
 
@@ -415,12 +415,12 @@ def circular_pad(call: Call, b: Builder) -> Value:
 
 
 @rule("aten.tril.default", "aten.triu.default", keep=True)
-def triangle(call: Call, b: Builder) -> Value:
+def tril_triu(call: Call, b: Builder) -> Value:
     """The lower or upper triangle of each matrix, zeros elsewhere."""
     x = call.tensor("self")
     shift = min(max(int(call["diagonal"]), -MAX_DIAGONAL), MAX_DIAGONAL)
     return b.op(
-        "triangle", [x], x.dtype, x.shape, TriangleAttributes(diagonal=shift, is_upper=int("triu" in call.target))
+        "tril_triu", [x], x.dtype, x.shape, TrilTriuAttributes(diagonal=shift, is_upper=int("triu" in call.target))
     )
 
 

@@ -101,7 +101,7 @@ def ravel_multi_index(a: Any, *indices: Array) -> list[Array]:
     return [np.ravel_multi_index([np.where(i < 0, i + n, i) for i, n in zip(indices, bounds, strict=True)], bounds)]
 
 
-def triangle(a: Any, x: Array) -> list[Array]:
+def tril_triu(a: Any, x: Array) -> list[Array]:
     """The lower or upper part of each matrix."""
     return [np.triu(x, a.diagonal) if a.is_upper else np.tril(x, a.diagonal)]
 

@@ -300,10 +300,10 @@ Status run_fill(const Call& c) noexcept {
   return {};
 }
 
-Status check_triangle(const Subject& s, Checked& steps) {
+Status check_tril_triu(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   if (s.input(0).rank < 2) {
-    return failure(Code::op_shape, Section::program, "triangle: the input has rank %u, expected 2 or more",
+    return failure(Code::op_shape, Section::program, "tril_triu: the input has rank %u, expected 2 or more",
                    s.input(0).rank)
         .in_tensor(s.op.inputs[0]);
   }
@@ -314,9 +314,9 @@ Status check_triangle(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_triangle(const Call& c) noexcept {
+Status run_tril_triu(const Call& c) noexcept {
   const Tensor& in = c.input(0);
-  kernels::Triangle args{};
+  kernels::TrilTriu args{};
   args.input = c.in<uint8_t>(0);
   args.output = c.out<uint8_t>(0);
   args.element_bytes = dtype_bytes(in.dtype);
@@ -325,7 +325,7 @@ Status run_triangle(const Call& c) noexcept {
   args.matrices = in.element_count() / args.rows / args.columns;
   args.diagonal = c.integer(0);
   args.is_upper = c.integer(1) == 1;
-  c.kernels.triangle_any(args);
+  c.kernels.tril_triu_any(args);
   return {};
 }
 

@@ -1,11 +1,11 @@
 // Each row is one run that stays and one of zeros.
-#include "kernels/microkernels/triangle/triangle.h"
+#include "kernels/microkernels/tril_triu/tril_triu.h"
 
 #include <cstring>
 
 namespace alcove::kernels {
 
-void triangle_scalar(const Triangle& a) noexcept {
+void tril_triu_scalar(const TrilTriu& a) noexcept {
   const size_t pitch = a.columns * a.element_bytes;
   const auto columns = static_cast<int64_t>(a.columns);
   for (size_t m = 0; m < a.matrices; ++m) {

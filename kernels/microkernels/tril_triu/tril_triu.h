@@ -10,7 +10,7 @@
 
 namespace alcove::kernels {
 
-struct Triangle {
+struct TrilTriu {
   const uint8_t* input;
   uint8_t* output;
   size_t element_bytes;
@@ -21,8 +21,8 @@ struct Triangle {
   bool is_upper;
 };
 
-using TriangleKernel = void(const Triangle&) noexcept;
+using TrilTriuKernel = void(const TrilTriu&) noexcept;
 
-TriangleKernel triangle_scalar;
+TrilTriuKernel tril_triu_scalar;
 
 }  // namespace alcove::kernels
