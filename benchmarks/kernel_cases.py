@@ -243,7 +243,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("depthwise_conv2d_i8", "i8"): _depthwise_i8,
     ("add_i8", "i8"): partial(_int8, "add_i8", 0.5, 0.25, 3, 3, 0, -128, 127, weight="same"),
     ("mul_i8", "i8"): partial(_int8, "mul_i8", 0.5, 3, 3, 0, -128, 127, weight="same"),
-    ("lookup_i8", "i8"): partial(_int8, "lookup_i8", weight="table"),
+    ("lut_i8", "i8"): partial(_int8, "lut_i8", weight="table"),
     ("mean_i8", "i8"): partial(_int8, "mean_i8", 1, 2, 0, 2.0**-10, 3, -2, -128, 127),
     ("max_pool2d_i8", "i8"): partial(_int8, "max_pool2d_i8", 2, 2, 2, 2, 0, 0, 1, 1, 0),
 }

@@ -288,7 +288,7 @@ def quantization() -> bytes:
     )  # fmt: skip
     build.show("add_i8", [q, q], (I8, image), attributes=(0.5, 0.25, 3, 3, 0, -128, 127))
     build.show("mul_i8", [q, q], (I8, image), attributes=(0.5, 3, 3, 0, -128, 127))
-    build.show("lookup_i8", [q, build.bytes_of("table", 256)], (I8, image))
+    build.show("lut_i8", [q, build.bytes_of("table", 256)], (I8, image))
     build.show("mean_i8", [q], (I8, (1, 4)), attributes=(1, 2, 0, 0.5, 3, -2, -128, 127))
     build.show("max_pool2d_i8", [q], (I8, (1, 3, 3, 4)), attributes=(2, 2, 2, 2, 0, 0, 1, 1, 0))
     row = build.show("reshape", [x], (F32, (2, 84)))

@@ -143,7 +143,7 @@ def _mul_i8(inputs: Sequence[Array], a: Attributes, _shape: tuple[int, ...]) -> 
     return _requantize((left * right).astype(np.float32) * np.float32(a["ratio"]), a)
 
 
-def _lookup_i8(inputs: Sequence[Array], _a: Attributes, _shape: tuple[int, ...]) -> Array:
+def _lut_i8(inputs: Sequence[Array], _a: Attributes, _shape: tuple[int, ...]) -> Array:
     x, table = inputs
     return np.asarray(table[x.astype(np.int32) + 128])
 
@@ -246,7 +246,7 @@ OPERATORS: Final[Mapping[str, Callable[[Sequence[Array], Attributes, tuple[int, 
     "depthwise_conv2d_i8": _depthwise_conv2d_i8,
     "add_i8": _add_i8,
     "mul_i8": _mul_i8,
-    "lookup_i8": _lookup_i8,
+    "lut_i8": _lut_i8,
     "mean_i8": _mean_i8,
     "max_pool2d_i8": _max_pool2d_i8,
     "linear_dynamic_i8": _linear_dynamic_i8,

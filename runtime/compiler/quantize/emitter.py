@@ -382,7 +382,7 @@ def _function(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) ->
     source, target = e.settings.scale(key), e.settings.scale(out)
     steps = np.arange(LOWEST, HIGHEST + 1, dtype=np.int8)
     table = target.quantize(_natively(e.graph, node, key, source.dequantize(steps)))
-    e.add("lookup_i8", (e.as_int8(key), e.constant(f"{out}:table", table)), out)
+    e.add("lut_i8", (e.as_int8(key), e.constant(f"{out}:table", table)), out)
 
 
 def _natively(graph: Graph, node: Node, key: str, x: NDArray[np.float32]) -> NDArray[np.float32]:

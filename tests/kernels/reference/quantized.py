@@ -76,7 +76,7 @@ def mul_i8(a: Any, x: Array, y: Array) -> list[Array]:
     return [requantize(product * np.float32(a.ratio), a, a.zero_point)]
 
 
-def lookup_i8(_: Any, x: Array, table: Array) -> list[Array]:
+def lut_i8(_: Any, x: Array, table: Array) -> list[Array]:
     """A table of 256."""
     return [table[x.astype(np.int64) + 128]]
 

@@ -1,4 +1,4 @@
-// Quantized operators without products: quantize, dequantize, add_i8, mul_i8, lookup_i8, mean_i8, max_pool2d_i8, embedding_i8.
+// Quantized operators without products: quantize, dequantize, add_i8, mul_i8, lut_i8, mean_i8, max_pool2d_i8, embedding_i8.
 #include "core/ops/quantized.h"
 
 #include <cmath>
@@ -182,7 +182,7 @@ Status run_mul_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_lookup_i8(const Subject& s, Checked& steps) {
+Status check_lut_i8(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8}));
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "table", {.dtypes = kInt8, .rank = 1}));
@@ -191,8 +191,8 @@ Status check_lookup_i8(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_lookup_i8(const Call& c) noexcept {
-  c.kernels.lookup_i8_i8({c.in<int8_t>(0), c.in<int8_t>(1), c.out<int8_t>(0), c.input(0).element_count()});
+Status run_lut_i8(const Call& c) noexcept {
+  c.kernels.lut_i8_i8({c.in<int8_t>(0), c.in<int8_t>(1), c.out<int8_t>(0), c.input(0).element_count()});
   return {};
 }
 

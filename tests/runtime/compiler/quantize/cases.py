@@ -177,7 +177,7 @@ def _simple(random: np.random.Generator) -> Named:
     table = int8s(random, 256)
     for count in (1, 31, 32, 63, 64, 210, 256):
         x = int8s(random, count) if count < 256 else np.arange(-128, 128).astype(np.int8)
-        yield f"lookup_i8 {count}", one_op("lookup_i8", [(x, False), (table, True)], [(DType.I8, x.shape)])
+        yield f"lut_i8 {count}", one_op("lut_i8", [(x, False), (table, True)], [(DType.I8, x.shape)])
     means = (((2, 7, 7, 65), 1, 2), ((2, 7, 5, 16), 1, 2), ((1, 9, 32), 1, 1), ((3, 11, 1), 1, 1))
     for shape, first, count in (*means, ((2, 5), 1, 1), ((4, 130), 0, 1), ((2, 3, 4), 0, 3)):
         for keeps in (0, 1):

@@ -1,7 +1,7 @@
 // AVX-512 lookup without VBMI: 64 elements at a time, in 16 tables of 16.
 #include <immintrin.h>
 
-#include "kernels/microkernels/lookup_i8/lookup_i8.h"
+#include "kernels/microkernels/lut_i8/lut_i8.h"
 
 namespace alcove::kernels {
 
@@ -11,7 +11,7 @@ __mmask64 first(size_t count) noexcept { return count >= 64 ? ~__mmask64{0} : (_
 
 }  // namespace
 
-void lookup_i8_avx512_64(const LookupI8& a) noexcept {
+void lut_i8_avx512_64(const LutI8& a) noexcept {
   __m512i tables[16];
   for (int t = 0; t < 16; ++t) {
     tables[t] = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a.table + 16 * t)));

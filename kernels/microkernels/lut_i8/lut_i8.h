@@ -6,15 +6,15 @@
 
 namespace alcove::kernels {
 
-struct LookupI8 {
+struct LutI8 {
   const int8_t* input;
   const int8_t* table;  // [256]
   int8_t* output;
   size_t count;
 };
 
-using LookupI8Kernel = void(const LookupI8&) noexcept;
+using LutI8Kernel = void(const LutI8&) noexcept;
 
-LookupI8Kernel lookup_i8_scalar, lookup_i8_avx2_32, lookup_i8_avx512_64, lookup_i8_avx512_vbmi_64, lookup_i8_neon_16;
+LutI8Kernel lut_i8_scalar, lut_i8_avx2_32, lut_i8_avx512_64, lut_i8_avx512_vbmi_64, lut_i8_neon_16;
 
 }  // namespace alcove::kernels

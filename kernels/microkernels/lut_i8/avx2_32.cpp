@@ -1,11 +1,11 @@
 // AVX2 lookup: 32 elements at a time, in 16 tables of 16.
 #include <immintrin.h>
 
-#include "kernels/microkernels/lookup_i8/lookup_i8.h"
+#include "kernels/microkernels/lut_i8/lut_i8.h"
 
 namespace alcove::kernels {
 
-void lookup_i8_avx2_32(const LookupI8& a) noexcept {
+void lut_i8_avx2_32(const LutI8& a) noexcept {
   __m256i tables[16];
   for (int t = 0; t < 16; ++t) {
     tables[t] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a.table + 16 * t)));

@@ -1,11 +1,11 @@
 // NEON lookup: 16 elements at a time, in 4 tables of 64.
 #include <arm_neon.h>
 
-#include "kernels/microkernels/lookup_i8/lookup_i8.h"
+#include "kernels/microkernels/lut_i8/lut_i8.h"
 
 namespace alcove::kernels {
 
-void lookup_i8_neon_16(const LookupI8& a) noexcept {
+void lut_i8_neon_16(const LutI8& a) noexcept {
   int8x16x4_t tables[4];
   for (int t = 0; t < 4; ++t) tables[t] = vld1q_s8_x4(a.table + 64 * t);
   size_t i = 0;
