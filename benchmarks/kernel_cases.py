@@ -98,9 +98,9 @@ def _linear(name: str) -> bytes:
     x, out = case.input("x", F32, (64, 256)), (F32, (64, 256))
     if name == "linear":
         return case.result(name, [x, case.layer(256, 256)], out, attributes=PLAIN_LINEAR)
-    if name == "linear_dynamic_i8":
+    if name == "linear_qd8_qc8w":
         return case.result(name, [x, case.add_packed(256, 256)], out, SCRATCH)
-    if name == "linear_weight_i8":
+    if name == "linear_f32_qc8w":
         return case.result(name, [x, case.add_packed(256, 256)], out)
     block = np.concatenate([np.full(16, 1e-3, np.float32).view(np.int8), case.bytes_of(256)])
     weight = case.constant("int4", np.tile(block, (16, 8)))
@@ -221,10 +221,10 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("group_norm", "f32"): partial(_rows, "group_norm", (1, 28, 28, 64), 8, 3, 1e-5, *PLAIN, weights=2),
     ("linear", "f32"): partial(_linear, "linear"),
     ("linear_i8", "i8"): _linear_i8,
-    ("linear_dynamic_i8", "f32"): partial(_linear, "linear_dynamic_i8"),
-    ("linear_weight_i8", "f32"): partial(_linear, "linear_weight_i8"),
-    ("linear_weight_i8", "panels"): partial(_recurrent, "gru", 3, 0, is_int8=True),
-    ("linear_weight_i4", "f32"): partial(_linear, "linear_weight_i4"),
+    ("linear_qd8_qc8w", "f32"): partial(_linear, "linear_qd8_qc8w"),
+    ("linear_f32_qc8w", "f32"): partial(_linear, "linear_f32_qc8w"),
+    ("linear_f32_qc8w", "panels"): partial(_recurrent, "gru", 3, 0, is_int8=True),
+    ("linear_f32_qb4w", "f32"): partial(_linear, "linear_f32_qb4w"),
     ("matmul", "f32"): _matmul,
     ("attention", "f32"): _attention,
     ("rnn", "f32"): partial(_recurrent, "rnn", 1, 0, 0),

@@ -294,9 +294,9 @@ def quantization() -> bytes:
     row = build.show("reshape", [x], (F32, (2, 84)))
     bias = build.floats("bias", 18)
     layer = build.bytes_of("layer", 2, 128 + 64 * 21)
-    build.show("linear_dynamic_i8", [row, layer, bias], (F32, (2, 18)), SCRATCH)
-    build.show("linear_weight_i8", [row, layer], (F32, (2, 18)))
-    build.show("linear_weight_i4", [row, build.bytes_of("int4", 2, 3 * 320), bias], (F32, (2, 18)), attributes=(32,))
+    build.show("linear_qd8_qc8w", [row, layer, bias], (F32, (2, 18)), SCRATCH)
+    build.show("linear_f32_qc8w", [row, layer], (F32, (2, 18)))
+    build.show("linear_f32_qb4w", [row, build.bytes_of("int4", 2, 3 * 320), bias], (F32, (2, 18)), attributes=(32,))
     return build.program()
 
 

@@ -161,7 +161,7 @@ def _max_pool2d_i8(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...
     return np.asarray(_patches(inputs[0], window, shape).max(axis=(3, 4)))
 
 
-def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, ...]) -> Array:
+def _linear_qd8_qc8w(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, ...]) -> Array:
     x, packed, *bias = inputs
     flat = x.reshape(-1, x.shape[-1])
     rows, sums, scales = packing.unpanel_i8(packed, shape[-1], flat.shape[1])
@@ -183,7 +183,7 @@ def _linear_dynamic_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int
     return _canonical(y + bias[0] if bias else y).reshape(shape)
 
 
-def _linear_weight_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, ...]) -> Array:
+def _linear_f32_qc8w(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, ...]) -> Array:
     x, packed, *bias = inputs
     flat = x.reshape(-1, x.shape[-1])
     rows, _, scales = packing.unpanel_i8(packed, shape[-1], flat.shape[1])
@@ -194,7 +194,7 @@ def _linear_weight_i8(inputs: Sequence[Array], _a: Attributes, shape: tuple[int,
     return _canonical(fma(acc, scales[None], start)).reshape(shape)
 
 
-def _linear_weight_i4(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
+def _linear_f32_qb4w(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
     x, packed, *bias = inputs
     flat, group = x.reshape(-1, x.shape[-1]), a["group"]
     rows, scales = packing.unpanel_i4(packed, shape[-1], flat.shape[1], group)
@@ -249,9 +249,9 @@ OPERATORS: Final[Mapping[str, Callable[[Sequence[Array], Attributes, tuple[int, 
     "lut_i8": _lut_i8,
     "mean_i8": _mean_i8,
     "max_pool2d_i8": _max_pool2d_i8,
-    "linear_dynamic_i8": _linear_dynamic_i8,
-    "linear_weight_i8": _linear_weight_i8,
-    "linear_weight_i4": _linear_weight_i4,
+    "linear_qd8_qc8w": _linear_qd8_qc8w,
+    "linear_f32_qc8w": _linear_f32_qc8w,
+    "linear_f32_qb4w": _linear_f32_qb4w,
     "embedding_i8": _embedding_i8,
     "reshape": _reshape,
     "as_strided_copy": _as_strided_copy,

@@ -104,7 +104,7 @@ def _is_int8(seen: _Seen) -> bool:
     if seen.op.name in _RECURRENT:  # rank 1: packed for products of bytes; other int8 weights are made floats
         weights = seen.inputs[_RECURRENT[seen.op.name][1]]
         return weights.dtype is DType.I8 and len(weights.shape) == 1
-    return seen.op.name.endswith("_i8") and seen.op.name != "linear_weight_i8"
+    return seen.op.name.endswith("_i8") or seen.op.name == "linear_qd8_qc8w"
 
 
 def _elements(tensor: TensorSpec) -> int:
@@ -177,9 +177,9 @@ def _recurrent(seen: _Seen) -> int:
 PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
     "linear": _linear,
     "linear_i8": _linear,
-    "linear_dynamic_i8": _linear,
-    "linear_weight_i8": _linear,
-    "linear_weight_i4": _linear,
+    "linear_qd8_qc8w": _linear,
+    "linear_f32_qc8w": _linear,
+    "linear_f32_qb4w": _linear,
     "matmul": _linear,
     "attention": _attention,
     "conv2d": _conv2d,
@@ -201,7 +201,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
 
 _SCRATCH: Final = frozenset({
     "matmul", "attention", "conv2d", "conv_transpose2d", "winograd_conv2d", "separable_conv2d", "squeeze_excite_conv2d",
-    "rnn", "gru", "lstm", "conv2d_i8", "linear_dynamic_i8", "sort",
+    "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "sort",
 })  # fmt: skip
 _PICKS: Final = {"take": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
 """Operators that read as much of an input as they write, and which input that is."""

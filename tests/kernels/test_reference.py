@@ -27,7 +27,7 @@ from tools.operator_attributes import class_name
 FAMILIES = (elements, images, movement, products, quantized, reductions)
 RTOL, ATOL = 1e-4, 1e-5
 PACKED = {"gru": (2, 3)} | dict.fromkeys(
-    ("linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_dynamic_i8", "linear_weight_i4"), (1,)
+    ("linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_qd8_qc8w", "linear_f32_qb4w"), (1,)
 )
 """Which operands are packed int8, with words and scales of 4 bytes among the weights."""
 
@@ -44,10 +44,10 @@ def temper(spec: ProgramSpec) -> ProgramSpec:
     random, tensors = np.random.default_rng(12), list(spec.tensors)
     for op in spec.ops:
         for place in PACKED.get(op.name, ()):
-            tensor, group = tensors[op.inputs[place]], op.attributes[0] if op.name == "linear_weight_i4" else 0
+            tensor, group = tensors[op.inputs[place]], op.attributes[0] if op.name == "linear_f32_qb4w" else 0
             if tensor.dtype is DType.I8:
                 inputs = spec.tensors[op.inputs[place - PACKED[op.name][0]]].shape[-1]
-                is_dynamic = op.name == "linear_dynamic_i8" or len(tensor.shape) == 1
+                is_dynamic = op.name == "linear_qd8_qc8w" or len(tensor.shape) == 1
                 data = temper_groups(tensor, int(group), random) if group else temper_words(tensor, random)
                 if is_dynamic:
                     data = sum_words(data, inputs, 1 if len(tensor.shape) == 1 else tensor.shape[0])

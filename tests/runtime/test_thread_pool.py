@@ -82,11 +82,11 @@ def test_large_ops_are_shared_out_without_being_told() -> None:
 
 
 def reading_scratch(how: str) -> bytes:
-    """A program in which something sees the scratch of a linear_dynamic_i8."""
+    """A program in which something sees the scratch of a linear_qd8_qc8w."""
     build = Assembly()
     weight = build.constant("weight", np.zeros((1, 192), np.int8))
     x = build.input("x", DType.F32, (1, 4))
-    y, scratch = build.op("linear_dynamic_i8", [x, weight], (DType.F32, (1, 5)), (DType.U8, (8224,)))
+    y, scratch = build.op("linear_qd8_qc8w", [x, weight], (DType.F32, (1, 5)), (DType.U8, (8224,)))
     build.output("y", y)
     if how == "an output":
         build.output("scratch", scratch)

@@ -5,13 +5,13 @@
 //   gru   G = 3   r = sigmoid(s0), z = sigmoid(s1), n = tanh(fma(r, b2, a2)), h' = fma(h - n, z, n)
 //   lstm  G = 4   c' = fma(sigmoid(s1), c, sigmoid(s0) * tanh(s2)), h' = sigmoid(s3) * tanh(c')
 //                 with a projection: h' = linear(that, projection_panels), and states have its `width` columns
-// linear is that of the weights: linear_f32, linear_weight_i8_panels, or with `dynamic` linear_dynamic_i8, each row quantized
+// linear is that of the weights: linear_f32, linear_f32_qc8w_panels, or with `dynamic` linear_qd8_qc8w, each row quantized
 // as it comes.  Then a weight's "panels" are packed int8 with the sums of weights, and after them float[16 * ceil(n/16)] biases.
 // output[t] = h'; the states of the last step come out too.  sigmoid and tanh are those of kernels/math/f32.h.  A NaN
 // comes out as 0x7FC00000.
 //
 // The caller has checked: sizes are at least 1, width is hidden unless there is a projection, scratch has
-// recurrent_scratch_floats of its kind, `quantized` has linear_dynamic_i8_scratch_bytes of the longest row, and the outputs
+// recurrent_scratch_floats of its kind, `quantized` has linear_qd8_qc8w_scratch_bytes of the longest row, and the outputs
 // overlap nothing else.  No pointer needs more alignment than a float.  Any
 // number of threads, each with its own scratch.
 #pragma once
@@ -19,7 +19,7 @@
 #include <cstddef>
 
 #include "kernels/microkernels/linear/linear.h"
-#include "kernels/operators/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/operators/linear_qd8_qc8w/linear_qd8_qc8w.h"
 
 namespace alcove::kernels {
 
@@ -27,7 +27,7 @@ enum class Recurrence { rnn, gru, lstm };
 
 struct RecurrentF32 {
   LinearF32Kernel* linear;
-  LinearDynamicI8Kernel* dynamic;  // in place of `linear`; null: none
+  LinearQd8Qc8wKernel* dynamic;    // in place of `linear`; null: none
   LinearI8Kernel* integers;        // of `dynamic`
   void* quantized;                 // scratch of `dynamic`
   const float* input;              // [steps][batch][features]

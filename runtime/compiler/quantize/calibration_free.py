@@ -31,12 +31,12 @@ from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCT
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
 from alcove.runtime.compiler.weights import COMPUTED
-from alcove.runtime.format.attributes import LinearAttributes, LinearWeightI4Attributes
+from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
 RECURRENT: Final = ("rnn", "gru", "lstm")
-OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
+OPS = {"int8_dynamic": "linear_qd8_qc8w", "int8_weights": "linear_f32_qc8w", "int4_weights": "linear_f32_qb4w"}
 _PRECISIONS = {"int8_dynamic": "int8 dynamic", "int8_weights": "int8 weights", "int4_weights": "int4 weights"}
 
 
@@ -92,7 +92,7 @@ def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tup
     plain = f"{out}:plain" if is_clamped else out
     values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
     inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
-    attributes = LinearWeightI4Attributes(group=options.group) if options.mode == "int4_weights" else NONE
+    attributes = LinearF32Qb4wAttributes(group=options.group) if options.mode == "int4_weights" else NONE
     outputs: tuple[str, ...] = (plain,)
     if options.mode == "int8_dynamic":
         scratch = f"{out}:scratch"
@@ -151,7 +151,7 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
 
 
 def _dynamic_scratch_bytes(inputs: int) -> int:
-    return _native.scratch_bytes("linear_dynamic_i8", inputs=inputs)
+    return _native.scratch_bytes("linear_qd8_qc8w", inputs=inputs)
 
 
 def _pack_rows(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:

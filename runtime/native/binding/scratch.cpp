@@ -7,7 +7,7 @@
 #include "kernels/operators/conv2d/conv2d.h"
 #include "kernels/operators/conv2d_i8/conv2d_i8.h"
 #include "kernels/operators/conv_transpose2d/conv_transpose2d.h"
-#include "kernels/operators/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/operators/linear_qd8_qc8w/linear_qd8_qc8w.h"
 #include "kernels/operators/matmul/matmul.h"
 #include "kernels/operators/recurrent/recurrent.h"
 #include "kernels/operators/separable_conv2d/separable_conv2d.h"
@@ -93,7 +93,7 @@ const std::map<std::string_view, std::function<Formula>>& formulas() {
          return conv_transpose2d_scratch_bytes(taps, in_c, size("out_c"));
        }},
       {"gru", [](Sizes& size) { return recurrent(Recurrence::gru, size); }},
-      {"linear_dynamic_i8", [](Sizes& size) { return linear_dynamic_i8_scratch_bytes(size("inputs")); }},
+      {"linear_qd8_qc8w", [](Sizes& size) { return linear_qd8_qc8w_scratch_bytes(size("inputs")); }},
       {"lstm", [](Sizes& size) { return recurrent(Recurrence::lstm, size); }},
       {"matmul",
        [](Sizes& size) {

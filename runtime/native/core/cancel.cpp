@@ -36,8 +36,8 @@ void linear_i8(const kernels::LinearI8& a) noexcept {
   if (!is_run_cancelled()) plain.linear_i8_i8(a);
 }
 
-void linear_weight_i8_panels(const kernels::LinearF32& a) noexcept {
-  if (!is_run_cancelled()) plain.linear_weight_i8_panels(a);
+void linear_f32_qc8w_panels(const kernels::LinearF32& a) noexcept {
+  if (!is_run_cancelled()) plain.linear_f32_qc8w_panels(a);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ kernels::KernelTable with_polls(const kernels::KernelTable& table) noexcept {
   // A build of chosen operators has none of what it doesn't need.
   if (table.linear_f32 != nullptr) polled.linear_f32 = &linear_f32;
   if (table.linear_i8_i8 != nullptr) polled.linear_i8_i8 = &linear_i8;
-  if (table.linear_weight_i8_panels != nullptr) polled.linear_weight_i8_panels = &linear_weight_i8_panels;
+  if (table.linear_f32_qc8w_panels != nullptr) polled.linear_f32_qc8w_panels = &linear_f32_qc8w_panels;
   return polled;
 }
 

@@ -88,21 +88,21 @@ def mean_i8(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
     return [requantize(total.astype(np.float32) * np.float32(a.ratio), a, a.zero_point).reshape(shape)]
 
 
-def linear_dynamic_i8(_: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
+def linear_qd8_qc8w(_: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
     """Rows quantized by their range, then multiplied."""
     layer = read_int8(packed, shape[-1], x.shape[-1])
     weight = layer.weight * layer.scales[:, None].astype(np.float64)
     return [quantize_rows(x.astype(np.float64)) @ weight.T + (bias[0] if bias else 0)]
 
 
-def linear_weight_i8(_: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
+def linear_f32_qc8w(_: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
     """Weights alone are int8."""
     layer = read_int8(packed, shape[-1], x.shape[-1])
     weight = layer.weight * layer.scales[:, None].astype(np.float64)
     return [x.astype(np.float64) @ weight.T + (bias[0] if bias else 0)]
 
 
-def linear_weight_i4(a: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
+def linear_f32_qb4w(a: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
     """Weights are 4 bits, with a scale for each group of inputs."""
     groups = packed.reshape(len(packed), -1, 64 + 8 * a.group)
     scales = groups[..., :64].copy().view(np.float32).astype(np.float64)  # [panels, groups, 16]

@@ -51,8 +51,8 @@ def test_integer_products_are_held_against_the_peak_of_integers() -> None:
         for op, work in works(name):
             kinds.setdefault(op.name, set()).add(work.arithmetic)
     integers = {name for name, found in kinds.items() if found == {"i8"}}
-    assert integers == {"linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_dynamic_i8"}
-    assert kinds["linear_weight_i8"] == kinds["linear_weight_i4"] == kinds["linear"] == {"f32"}
+    assert integers == {"linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_qd8_qc8w"}
+    assert kinds["linear_f32_qc8w"] == kinds["linear_f32_qb4w"] == kinds["linear"] == {"f32"}
 
 
 def test_a_linear_is_counted_as_by_hand() -> None:

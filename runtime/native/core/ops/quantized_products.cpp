@@ -1,4 +1,4 @@
-// Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_dynamic_i8, linear_weight_i8, linear_weight_i4.
+// Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_qd8_qc8w, linear_f32_qc8w, linear_f32_qb4w.
 #include "core/ops/partition.h"
 #include "core/ops/products.h"
 #include "core/ops/quantized.h"
@@ -26,7 +26,7 @@ enum Window : uint8_t {
 };
 constexpr uint8_t kGroups = kDilationW + 1, kConvZero = kGroups + 1, kConvOutput = kConvZero + 1;
 constexpr uint8_t kDepthwiseZero = kDilationW + 1, kDepthwiseOutput = kDepthwiseZero + 1;
-constexpr uint8_t kGroupSize = 0;  // of linear_weight_i4
+constexpr uint8_t kGroupSize = 0;  // of linear_f32_qb4w
 
 // Input 1 is `count` panels of `bytes` each, in int8.
 Status check_packed(const Subject& s, const Checked& count, const Checked& bytes) {
@@ -251,49 +251,49 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_linear_dynamic_i8(const Subject& s, Checked& steps) {
+Status check_linear_qd8_qc8w(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_float_linear(s));
   const uint64_t k = s.input(0).dims[s.input(0).rank - 1];
   ALCOVE_TRY(check_products(s, k));
   ALCOVE_TRY(check_int8_weights(s));
-  ALCOVE_TRY(check_scratch(s, 1, kernels::linear_dynamic_i8_scratch_bytes(k)));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::linear_qd8_qc8w_scratch_bytes(k)));
   steps = linear_steps(s, 1);
   return {};
 }
 
-Status run_linear_dynamic_i8(const Call& c) noexcept {
+Status run_linear_qd8_qc8w(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   split_product(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
-    c.kernels.linear_dynamic_i8_f32({c.in<float>(0) + at.row * sizes.k,
-                                     panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
-                                     c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
-                                     c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
+    c.kernels.linear_qd8_qc8w_f32({c.in<float>(0) + at.row * sizes.k,
+                                   panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
+                                   c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
+                                   c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
   });
   return {};
 }
 
-Status check_linear_weight_i8(const Subject& s, Checked& steps) {
+Status check_linear_f32_qc8w(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_float_linear(s));
   ALCOVE_TRY(check_int8_weights(s));
   steps = linear_steps(s, 2);
   return {};
 }
 
-Status run_linear_weight_i8(const Call& c) noexcept {
+Status run_linear_f32_qc8w(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
-    c.kernels.linear_weight_i8_f32(
+    c.kernels.linear_f32_qc8w_f32(
         {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
          c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, false});
   });
   return {};
 }
 
-Status check_linear_weight_i4(const Subject& s, Checked& steps) {
+Status check_linear_f32_qb4w(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_float_linear(s));
   if (s.integer(kGroupSize) != 32 && s.integer(kGroupSize) != 64) {
-    return failure(Code::op_attribute, Section::program,
-                   "linear_weight_i4: group is %" PRId64 ", allowed are 32 and 64", s.integer(kGroupSize));
+    return failure(Code::op_attribute, Section::program, "linear_f32_qb4w: group is %" PRId64 ", allowed are 32 and 64",
+                   s.integer(kGroupSize));
   }
   const Sizes sizes = linear_sizes(s.input(0), s.output(0));
   ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
@@ -302,11 +302,11 @@ Status check_linear_weight_i4(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_linear_weight_i4(const Call& c) noexcept {
+Status run_linear_f32_qb4w(const Call& c) noexcept {
   const Sizes sizes = linear_sizes(c.input(0), c.output(0));
   const auto group = static_cast<size_t>(c.integer(kGroupSize));
   split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
-    c.kernels.linear_weight_i4_f32(
+    c.kernels.linear_f32_qb4w_f32(
         {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)), bias_at(c, at),
          c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, group});
   });

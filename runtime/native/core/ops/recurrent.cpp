@@ -94,7 +94,7 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   Checked scratch =
       kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected) * sizeof(float);
   if (weights_of(s.input(slots.input_weight)) == Weights::dynamic_int8) {
-    scratch = scratch + kernels::linear_dynamic_i8_scratch_bytes(longest_row(features, width, hidden));
+    scratch = scratch + kernels::linear_qd8_qc8w_scratch_bytes(longest_row(features, width, hidden));
   }
   ALCOVE_TRY(check_scratch(s, slots.scratch, scratch));
   // The weights once a row, and 32 for each gate's exponential and division.
@@ -110,7 +110,7 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
   const Tensor& in = c.input(0);
   kernels::RecurrentF32 args{};
   const Weights weights = weights_of(c.input(slots.input_weight));
-  args.linear = weights == Weights::int8 ? c.kernels.linear_weight_i8_panels : c.kernels.linear_f32;
+  args.linear = weights == Weights::int8 ? c.kernels.linear_f32_qc8w_panels : c.kernels.linear_f32;
   args.input = c.in<float>(0);
   args.state = c.in<float>(slots.state);
   args.input_panels = c.in<float>(slots.input_weight);
@@ -131,7 +131,7 @@ kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
     if (c.op.input_count > slots.projection) args.projection_panels = c.in<float>(slots.projection);
   }
   if (weights == Weights::dynamic_int8) {
-    args.dynamic = c.kernels.linear_dynamic_i8_f32;
+    args.dynamic = c.kernels.linear_qd8_qc8w_f32;
     args.integers = c.kernels.linear_i8_i8;
     const bool is_projected = args.projection_panels != nullptr;
     args.quantized =

@@ -212,11 +212,11 @@ def _float_linear(random: np.random.Generator) -> Named:
             for name in ("bias", "plain"):
                 biases: list[tuple[Array, bool]] = [(bias, True)] if name == "bias" else []
                 inputs: list[tuple[Array, bool]] = [(x, False), (packed, True), *biases]
-                scratch = (DType.U8, (_native.scratch_bytes("linear_dynamic_i8", inputs=k),))
+                scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qc8w", inputs=k),))
                 case = f"{m}x{n}x{k} {special} {name}"
-                yield f"linear_dynamic_i8 {case}", one_op("linear_dynamic_i8", inputs, [*out, scratch])
-                yield f"linear_weight_i8 {case}", one_op("linear_weight_i8", inputs, out)
+                yield f"linear_qd8_qc8w {case}", one_op("linear_qd8_qc8w", inputs, [*out, scratch])
+                yield f"linear_f32_qc8w {case}", one_op("linear_f32_qc8w", inputs, out)
                 for group in packing.GROUPS:
                     narrow = packing.panels_i4(*packing.quantize_i4(weight, group), group)
                     inputs = [(x, False), (narrow, True), *biases]
-                    yield f"linear_weight_i4 {case} {group}", one_op("linear_weight_i4", inputs, out, (group,))
+                    yield f"linear_f32_qb4w {case} {group}", one_op("linear_f32_qb4w", inputs, out, (group,))

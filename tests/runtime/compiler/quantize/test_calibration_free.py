@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tests.runtime.compiler.quantize.nets import SmallMlp, accuracy, bars, train_net
 
-OPS = {"int8_dynamic": "linear_dynamic_i8", "int8_weights": "linear_weight_i8", "int4_weights": "linear_weight_i4"}
+OPS = {"int8_dynamic": "linear_qd8_qc8w", "int8_weights": "linear_f32_qc8w", "int4_weights": "linear_f32_qb4w"}
 
 
 @pytest.fixture(scope="module")

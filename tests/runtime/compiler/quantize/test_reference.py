@@ -85,7 +85,7 @@ def test_a_gru_with_quantized_rows_gives_the_bits_of_the_reference() -> None:
     x = torch.randn(6, 3, 11)
     program = export(nn.GRU(11, 19).eval(), (x,), quantize="int8_dynamic")
     (gru,) = [op for op in program.spec.ops if op.name == "gru"]
-    product = reference.OPERATORS["linear_dynamic_i8"]
+    product = reference.OPERATORS["linear_qd8_qc8w"]
     constants = [np.frombuffer(program.spec.tensors[index].data, np.int8) for index in gru.inputs[2:]]
     weights = [panels_and_biases(flat, 57, k) for flat, k in zip(constants, (11, 19), strict=True)]
     sigmoid, tanh = (load(bytes(export(make(), (torch.zeros(3, 19),)))) for make in (nn.Sigmoid, nn.Tanh))

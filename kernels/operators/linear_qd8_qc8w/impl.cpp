@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "kernels/canonical.h"
-#include "kernels/operators/linear_dynamic_i8/linear_dynamic_i8.h"
+#include "kernels/operators/linear_qd8_qc8w/linear_qd8_qc8w.h"
 #include "kernels/requantize.h"
 #include "kernels/simd/per_isa.h"
 
@@ -38,7 +38,7 @@ QuantizedRow quantize_row(const float* x, size_t k, int8_t* q) noexcept {
   return {scale, static_cast<uint32_t>(static_cast<int32_t>(zero))};
 }
 
-void finish(const LinearDynamicI8& a, const QuantizedRow& row, const int32_t* sums, size_t column,
+void finish(const LinearQd8Qc8w& a, const QuantizedRow& row, const int32_t* sums, size_t column,
             float* output) noexcept {
   const int8_t* head = a.panels + column / 16 * panel_bytes_i8(a.k);
   uint32_t weight_sums[16];
@@ -54,7 +54,7 @@ void finish(const LinearDynamicI8& a, const QuantizedRow& row, const int32_t* su
   for (size_t c = 0; c < lanes; ++c) output[c] = canonical(a.bias != nullptr ? y[c] + a.bias[column + c] : y[c]);
 }
 
-void multiply(const LinearDynamicI8& a) noexcept {
+void multiply(const LinearQd8Qc8w& a) noexcept {
   auto* sums = static_cast<int32_t*>(a.scratch);
   auto* quantized = reinterpret_cast<int8_t*>(sums + kDynamicRows * kDynamicOutputs);
   for (size_t first = 0; first < a.m; first += kDynamicRows) {
@@ -76,6 +76,6 @@ void multiply(const LinearDynamicI8& a) noexcept {
 
 }  // namespace
 
-void ALCOVE_PER_ISA(linear_dynamic_i8)(const LinearDynamicI8& a) noexcept { multiply(a); }
+void ALCOVE_PER_ISA(linear_qd8_qc8w)(const LinearQd8Qc8w& a) noexcept { multiply(a); }
 
 }  // namespace alcove::kernels

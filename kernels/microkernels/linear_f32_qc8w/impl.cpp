@@ -1,5 +1,5 @@
-// The loops of linear_weight_i8, compiled once for each instruction set.
-#include "kernels/microkernels/linear_weight_i8/linear_weight_i8.h"
+// The loops of linear_f32_qc8w, compiled once for each instruction set.
+#include "kernels/microkernels/linear_f32_qc8w/linear_f32_qc8w.h"
 #include "kernels/long_sum.h"
 #include "kernels/requantize.h"
 #include "kernels/simd/lanes16.h"
@@ -18,7 +18,7 @@ void step(const float* x, size_t k, const Lanes16::Words& fours, Lanes16::Floats
 
 // Weights are widened once for kRows rows.
 template <int kRows>
-void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
+void tile(const LinearF32Qc8w& a, size_t row, size_t panel) noexcept {
   const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
   const int8_t* weights = head + kPanelHeadBytes;
   const float* x = a.input + row * a.k;
@@ -67,7 +67,7 @@ void tile(const LinearWeightI8& a, size_t row, size_t panel) noexcept {
   }
 }
 
-void multiply(const LinearWeightI8& a) noexcept {
+void multiply(const LinearF32Qc8w& a) noexcept {
   size_t row = 0;
   for (; row + 4 <= a.m; row += 4) {
     for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<4>(a, row, panel);
@@ -83,7 +83,7 @@ void multiply_panels(const LinearF32& a) noexcept {
 
 }  // namespace
 
-void ALCOVE_PER_ISA(linear_weight_i8)(const LinearWeightI8& a) noexcept { multiply(a); }
-void ALCOVE_PER_ISA(linear_weight_i8_panels)(const LinearF32& a) noexcept { multiply_panels(a); }
+void ALCOVE_PER_ISA(linear_f32_qc8w)(const LinearF32Qc8w& a) noexcept { multiply(a); }
+void ALCOVE_PER_ISA(linear_f32_qc8w_panels)(const LinearF32& a) noexcept { multiply_panels(a); }
 
 }  // namespace alcove::kernels

@@ -15,7 +15,7 @@
 
 namespace alcove::kernels {
 
-struct LinearWeightI4 {
+struct LinearF32Qb4w {
   const float* input;  // [m][k]
   const int8_t* panels;
   const float* bias;  // [n], or null
@@ -23,9 +23,9 @@ struct LinearWeightI4 {
   size_t m, n, k, group;
 };
 
-using LinearWeightI4Kernel = void(const LinearWeightI4&) noexcept;
+using LinearF32Qb4wKernel = void(const LinearF32Qb4w&) noexcept;
 
-LinearWeightI4Kernel linear_weight_i4_scalar, linear_weight_i4_avx2, linear_weight_i4_avx512, linear_weight_i4_neon;
+LinearF32Qb4wKernel linear_f32_qb4w_scalar, linear_f32_qb4w_avx2, linear_f32_qb4w_avx512, linear_f32_qb4w_neon;
 
 [[nodiscard]] constexpr size_t panel_bytes_i4(size_t k, size_t group) noexcept {
   return (k + group - 1) / group * (64 + 8 * group);

@@ -1,5 +1,5 @@
-// The loops of linear_weight_i4, compiled once for each instruction set.
-#include "kernels/microkernels/linear_weight_i4/linear_weight_i4.h"
+// The loops of linear_f32_qb4w, compiled once for each instruction set.
+#include "kernels/microkernels/linear_f32_qb4w/linear_f32_qb4w.h"
 #include "kernels/long_sum.h"
 #include "kernels/simd/lanes16.h"
 #include "kernels/simd/per_isa.h"
@@ -31,7 +31,7 @@ void steps(const float* x, size_t k, size_t count, const Lanes16::Words& words,
 
 // Weights are unpacked once for kRows rows.
 template <int kRows>
-void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
+void tile(const LinearF32Qb4w& a, size_t row, size_t panel) noexcept {
   const int8_t* block = a.panels + panel * panel_bytes_i4(a.k, a.group);
   const float* x = a.input + row * a.k;
   const size_t k = a.k;
@@ -73,7 +73,7 @@ void tile(const LinearWeightI4& a, size_t row, size_t panel) noexcept {
     Lanes16::store(a.output + (row + static_cast<size_t>(r)) * a.n + panel * 16, lanes, y[r]);
 }
 
-void multiply(const LinearWeightI4& a) noexcept {
+void multiply(const LinearF32Qb4w& a) noexcept {
   size_t row = 0;
   for (; row + 4 <= a.m; row += 4) {
     for (size_t panel = 0; panel * 16 < a.n; ++panel) tile<4>(a, row, panel);
@@ -85,6 +85,6 @@ void multiply(const LinearWeightI4& a) noexcept {
 
 }  // namespace
 
-void ALCOVE_PER_ISA(linear_weight_i4)(const LinearWeightI4& a) noexcept { multiply(a); }
+void ALCOVE_PER_ISA(linear_f32_qb4w)(const LinearF32Qb4w& a) noexcept { multiply(a); }
 
 }  // namespace alcove::kernels

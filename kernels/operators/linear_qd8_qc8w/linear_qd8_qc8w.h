@@ -7,7 +7,7 @@
 // (kernels/requantize.h has the rule and the panels; the panels' int32 is the sum of weights.)
 //
 // The caller has checked: sizes are at least 1, k <= 65,536; the output overlaps no input; scratch is aligned to an int32 and
-// has linear_dynamic_i8_scratch_bytes.  Any number of threads, each with its own scratch.
+// has linear_qd8_qc8w_scratch_bytes.  Any number of threads, each with its own scratch.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace alcove::kernels {
 
-struct LinearDynamicI8 {
+struct LinearQd8Qc8w {
   const float* input;  // [m][k]
   const int8_t* panels;
   const float* bias;  // [n], or null
@@ -27,17 +27,16 @@ struct LinearDynamicI8 {
   size_t m, n, k;
 };
 
-using LinearDynamicI8Kernel = void(const LinearDynamicI8&) noexcept;
+using LinearQd8Qc8wKernel = void(const LinearQd8Qc8w&) noexcept;
 
-LinearDynamicI8Kernel linear_dynamic_i8_scalar, linear_dynamic_i8_avx2, linear_dynamic_i8_avx512,
-    linear_dynamic_i8_neon;
+LinearQd8Qc8wKernel linear_qd8_qc8w_scalar, linear_qd8_qc8w_avx2, linear_qd8_qc8w_avx512, linear_qd8_qc8w_neon;
 
 // Rows and outputs that are multiplied at a time.
 inline constexpr size_t kDynamicRows = 8;
 inline constexpr size_t kDynamicOutputs = 256;
 
 // Sums of a block, then its quantized rows.
-constexpr size_t linear_dynamic_i8_scratch_bytes(size_t k) noexcept {
+constexpr size_t linear_qd8_qc8w_scratch_bytes(size_t k) noexcept {
   return kDynamicRows * (kDynamicOutputs * sizeof(int32_t) + k);
 }
 
