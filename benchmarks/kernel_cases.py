@@ -64,13 +64,13 @@ def _bag(dtype: DType) -> bytes:
     else:
         table = [case.floats(4096, 64)]
     ids = case.input("ids", I32, (256,), is_ragged=True)
-    return case.result("embedding_bag", [ids, *table], (F32, (1, 64)), attributes=(1,))
+    return case.result("text_embedding_bag", [ids, *table], (F32, (1, 64)), attributes=(1,))
 
 
 def _bags() -> bytes:
     case = _Case()
     ids = case.input("ids", I64, (32, 16))
-    return case.result("embedding_bags", [ids, case.floats(4096, 64)], (F32, (32, 64)), attributes=(1, -1, 0, 0))
+    return case.result("embedding_bag_offsets", [ids, case.floats(4096, 64)], (F32, (32, 64)), attributes=(1, -1, 0, 0))
 
 
 def _rows(name: str, shape: tuple[int, ...], *attributes: float, weights: int = 0) -> bytes:
@@ -209,9 +209,9 @@ def _embedding_i8() -> bytes:
 
 
 CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
-    ("embedding_bag", "f32"): partial(_bag, F32),
-    ("embedding_bag", "i8"): partial(_bag, I8),
-    ("embedding_bags", "f32"): _bags,
+    ("text_embedding_bag", "f32"): partial(_bag, F32),
+    ("text_embedding_bag", "i8"): partial(_bag, I8),
+    ("embedding_bag_offsets", "f32"): _bags,
     ("embedding_i8", "f32"): _embedding_i8,
     ("unary", "f32"): partial(_rows, "unary", (1, 28, 28, 64), *RELU.numbers()),
     ("binary", "f32"): _binary,

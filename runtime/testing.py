@@ -19,8 +19,7 @@ from alcove.runtime.format.attributes import (
     AsStridedScatterAttributes,
     BinaryAttributes,
     ConcatAttributes,
-    EmbeddingBagAttributes,
-    EmbeddingBagsAttributes,
+    EmbeddingBagOffsetsAttributes,
     FillAttributes,
     GatherAttributes,
     IndexPutAttributes,
@@ -32,6 +31,7 @@ from alcove.runtime.format.attributes import (
     SearchsortedAttributes,
     SoftmaxAttributes,
     TakeAttributes,
+    TextEmbeddingBagAttributes,
     TopkAttributes,
     TrilTriuAttributes,
     UnaryAttributes,
@@ -211,7 +211,9 @@ def classifier(
         (DType.I32, (capacity,)),
         attributes=NgramHashAttributes(min_order=1, max_order=3, buckets=buckets, seed=2**63 + 5),
     )
-    (bag,) = build.op("embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=EmbeddingBagAttributes(mode=1))
+    (bag,) = build.op(
+        "text_embedding_bag", [ids, *table], (DType.F32, (1, dim)), attributes=TextEmbeddingBagAttributes(mode=1)
+    )
     (middle,) = build.op("linear", [bag, first], (DType.F32, (1, hidden)), attributes=PLAIN_LINEAR)
     (positive,) = build.op("unary", [middle], (DType.F32, (1, hidden)), attributes=RELU)
     (logits,) = build.op("linear", [positive, second], (DType.F32, (1, classes)), attributes=PLAIN_LINEAR)
@@ -352,12 +354,17 @@ def _caller_ids() -> bytes:
     fixed = build.input("fixed", DType.I32, (2,))
     build.output(
         "sum",
-        build.op("embedding_bag", [ragged, table], (DType.F32, (1, 3)), attributes=EmbeddingBagAttributes(mode=0))[0],
+        build.op(
+            "text_embedding_bag", [ragged, table], (DType.F32, (1, 3)), attributes=TextEmbeddingBagAttributes(mode=0)
+        )[0],
     )
     build.output(
         "mean",
         build.op(
-            "embedding_bag", [fixed, small, scale], (DType.F32, (1, 3)), attributes=EmbeddingBagAttributes(mode=1)
+            "text_embedding_bag",
+            [fixed, small, scale],
+            (DType.F32, (1, 3)),
+            attributes=TextEmbeddingBagAttributes(mode=1),
         )[0],
     )
     return build.program()
@@ -440,10 +447,10 @@ def _places() -> bytes:
     build.output(
         "bags",
         build.op(
-            "embedding_bags",
+            "embedding_bag_offsets",
             [ids, x],
             (DType.F32, (2, 3)),
-            attributes=EmbeddingBagsAttributes(mode=1, padding=0, has_offsets=0, has_weights=0),
+            attributes=EmbeddingBagOffsetsAttributes(mode=1, padding=0, has_offsets=0, has_weights=0),
         )[0],
     )
     return build.program()

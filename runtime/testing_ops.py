@@ -116,8 +116,8 @@ def indices() -> bytes:
         build.show("index_put", [x, rows, many], (F32, (4, 3)), attributes=(0, mode, int(mode > 1), 1))
     build.show("ravel_multi_index", [at, at], (I64, (2, 2)), attributes=(4, 3, *(0,) * 6))
     build.show("searchsorted", [build.floats("boundaries", 9), x], (I64, (4, 3)), attributes=(1,))
-    build.show("embedding_bags", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
-    build.show("embedding_bags", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))
+    build.show("embedding_bag_offsets", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
+    build.show("embedding_bag_offsets", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))
     build.show("embedding_i8", [at, build.bytes_of("int8", 8, 3), build.floats("scale", 3)], (F32, (2, 2, 3)))
     return build.program()
 

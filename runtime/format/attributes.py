@@ -10,7 +10,7 @@ from typing import ClassVar
 from alcove.runtime.format.named_attributes import Attributes
 
 class NgramHashAttributes(Attributes): min_order: int; max_order: int; buckets: int; seed: int
-class EmbeddingBagAttributes(Attributes): mode: int
+class TextEmbeddingBagAttributes(Attributes): mode: int
 class LinearAttributes(Attributes): has_residual: int; activation: int; low: float; high: float
 class SoftmaxAttributes(Attributes): is_log: int
 class TopkAttributes(Attributes): k: int; is_largest: int
@@ -29,7 +29,7 @@ class IndexPutAttributes(Attributes): axis: int; mode: int; includes_self: int; 
 class RavelMultiIndexAttributes(Attributes): LENGTHS: ClassVar = {"bounds": 8}; bounds: tuple[int, ...]
 class TrilTriuAttributes(Attributes): diagonal: int; is_upper: int
 class SearchsortedAttributes(Attributes): is_right: int
-class EmbeddingBagsAttributes(Attributes): mode: int; padding: int; has_offsets: int; has_weights: int
+class EmbeddingBagOffsetsAttributes(Attributes): mode: int; padding: int; has_offsets: int; has_weights: int
 class ReduceAttributes(Attributes): function: int; first_axis: int; axis_count: int
 class ScanAttributes(Attributes): function: int; axis: int
 class ScanExtremeAttributes(Attributes): is_greatest: int; axis: int

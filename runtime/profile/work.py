@@ -222,7 +222,7 @@ def _read_bytes(seen: _Seen, at: int, output: TensorSpec) -> int:
     tensor, name = seen.inputs[at], seen.op.name
     if _PICKS.get(name) == at:
         return min(tensor.size_bytes, _elements(output) * DTYPE_BYTES[tensor.dtype])
-    if name in {"embedding_bag", "embedding_bags"} and at == 1:
+    if name in {"text_embedding_bag", "embedding_bag_offsets"} and at == 1:
         return _elements(seen.inputs[0]) * tensor.shape[-1] * DTYPE_BYTES[tensor.dtype]
     return tensor.size_bytes
 

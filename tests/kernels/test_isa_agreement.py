@@ -41,7 +41,7 @@ def embedding_bag_cases(random: np.random.Generator) -> "dict[str, Any]":
                 build = Assembly()
                 table = build.constant("table", floats(random, 11, dim, special=special))
                 ids = build.input("ids", DType.I32, (1000,), is_ragged=True)
-                outputs = build.op("embedding_bag", [ids, table], (DType.F32, (1, dim)), attributes=(mode,))
+                outputs = build.op("text_embedding_bag", [ids, table], (DType.F32, (1, dim)), attributes=(mode,))
                 build.output("bag", outputs[0])
                 picks = random.integers(0, 11, count).astype(np.int32)
                 cases[f"bag f32 dim {dim} count {count} mode {mode} special {special}"] = (build.program(), [picks])
@@ -51,7 +51,7 @@ def embedding_bag_cases(random: np.random.Generator) -> "dict[str, Any]":
             table = build.constant("table", rows)
             scale = build.constant("scale", floats(random, dim, special=0.1))
             ids = build.input("ids", DType.I32, (1000,), is_ragged=True)
-            outputs = build.op("embedding_bag", [ids, table, scale], (DType.F32, (1, dim)), attributes=(mode,))
+            outputs = build.op("text_embedding_bag", [ids, table, scale], (DType.F32, (1, dim)), attributes=(mode,))
             build.output("bag", outputs[0])
             for kind, picks in {
                 "mixed": random.integers(0, 11, count).astype(np.int32),

@@ -121,13 +121,14 @@ def cases() -> dict[str, tuple[bytes, list[Any]]]:
             build = Assembly()
             table = build.constant("table", floats(random, 11, dim))
             ids = build.input("ids", DType.I32, (k,), is_ragged=True)
-            build.output("bag", build.op("embedding_bag", [ids, table], (DType.F32, (1, dim)), attributes=(1,))[0])
+            build.output("bag", build.op("text_embedding_bag", [ids, table], (DType.F32, (1, dim)), attributes=(1,))[0])
             results[f"bag {k}x{dim}"] = (build.program(), [random.integers(0, 11, k).astype(np.int32)])
             build = Assembly()
             table = build.constant("table", floats(random, 11, dim))
             ids = build.input("ids", DType.I32, (2, k))
             build.output(
-                "bags", build.op("embedding_bags", [ids, table], (DType.F32, (2, dim)), attributes=(0, 3, 0, 0))[0]
+                "bags",
+                build.op("embedding_bag_offsets", [ids, table], (DType.F32, (2, dim)), attributes=(0, 3, 0, 0))[0],
             )
             results[f"bags {k}x{dim}"] = (build.program(), [random.integers(0, 11, (2, k)).astype(np.int32)])
     results["far linear"] = (

@@ -96,13 +96,13 @@ def test_linear_is_bias_then_fma_in_order() -> None:
 
 
 def bag(table: "NDArray[np.generic]", scale: Floats | None, mode: int, ids: Sequence[int]) -> Floats:
-    """What an embedding_bag of this table answers."""
+    """What an text_embedding_bag of this table answers."""
     build = Assembly()
     inputs = [build.constant("table", table)]
     if scale is not None:
         inputs.append(build.constant("scale", scale))
     argument = build.input("ids", DType.I32, (1 << 20,), is_ragged=True)
-    outputs = build.op("embedding_bag", [argument, *inputs], (DType.F32, (1, table.shape[1])), attributes=(mode,))
+    outputs = build.op("text_embedding_bag", [argument, *inputs], (DType.F32, (1, table.shape[1])), attributes=(mode,))
     build.output("bag", outputs[0])
     answer: Floats = load(build.program())(np.array(ids, np.int32))[0]
     return answer

@@ -99,7 +99,7 @@ def many_ids() -> bytes:
     build = Assembly()
     weights = build.constant("table", np.zeros((1, 1), np.float32))
     ids = build.input("ids", DType.I32, ((1 << 20) + 1,), is_ragged=True)
-    build.output("y", build.op("embedding_bag", [ids, weights], (DType.F32, (1, 1)), attributes=(0,))[0])
+    build.output("y", build.op("text_embedding_bag", [ids, weights], (DType.F32, (1, 1)), attributes=(0,))[0])
     return build.program()
 
 

@@ -16,7 +16,7 @@ _LARGEST: Final = INT8_MAX * LARGEST_SCALE
 
 
 def quantize_embeddings(graph: Graph) -> Graph:
-    """Return the graph with the tables that embedding_bag and take pick rows from in int8.
+    """Return the graph with the tables that text_embedding_bag and take pick rows from in int8.
 
     A table that something else reads too, such as the linear that shares its weight, stays as it is: it would be stored
     twice.
@@ -40,13 +40,13 @@ def table_reports(graph: Graph) -> tuple[LayerReport, ...]:
             stored_bytes=table.nbytes + 4 * table.shape[1],
         )
         for node in graph.nodes
-        if node.op == "embedding_i8" or (node.op == "embedding_bag" and len(node.inputs) == 3)
+        if node.op == "embedding_i8" or (node.op == "text_embedding_bag" and len(node.inputs) == 3)
         for table in [graph.values[node.inputs[1]].array]
     )
 
 
 def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:
-    if node.op == "embedding_bag":
+    if node.op == "text_embedding_bag":
         return _with_int8_table(values, node)
     if node.op == "take" and _is_table(graph, node):
         table, ids = node.inputs

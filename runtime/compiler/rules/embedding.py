@@ -5,7 +5,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import TEXT_ONLY, Call, Refused, rule, usable
 from alcove.runtime.compiler.rules.text import MAX_BAG_IDS
-from alcove.runtime.format.attributes import EmbeddingBagAttributes, EmbeddingBagsAttributes
+from alcove.runtime.format.attributes import EmbeddingBagOffsetsAttributes, TextEmbeddingBagAttributes
 from alcove.runtime.format.spec import DType
 
 SUM, MEAN, MAX = range(3)
@@ -27,7 +27,7 @@ def embedding_bag(call: Call, b: Builder) -> Value:
     if is_one_bag and is_plain and _is_hashed_form(b, ids) and table.constant is not None:
         if not np.isfinite(table.constant).all():
             raise Refused(f"the table {table.name!r} holds a value that is not finite")
-        return b.op("embedding_bag", [ids, table], DType.F32, call.shape, EmbeddingBagAttributes(mode=mode))
+        return b.op("text_embedding_bag", [ids, table], DType.F32, call.shape, TextEmbeddingBagAttributes(mode=mode))
     return _bags(call, b, usable(ids), offsets)
 
 
@@ -50,13 +50,13 @@ def _bags(call: Call, b: Builder, ids: Value, offsets: Value) -> Value:
         inputs[0] = b.reshape(ids, (bags, length))
     if weights is not None:
         inputs.append(b.reshape(weights, inputs[0].shape))
-    attributes = EmbeddingBagsAttributes(
+    attributes = EmbeddingBagOffsetsAttributes(
         mode=int(call["mode"]),
         padding=int(call["padding_idx"]),
         has_offsets=int(length is None),
         has_weights=int(weights is not None),
     )
-    return b.op("embedding_bags", inputs, DType.F32, call.shape, attributes)
+    return b.op("embedding_bag_offsets", inputs, DType.F32, call.shape, attributes)
 
 
 def _length(offsets: Value, count: int, bags: int) -> int | None:

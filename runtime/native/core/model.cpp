@@ -54,7 +54,7 @@ Model::Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels
     : bytes_(std::move(bytes)), verified_(std::move(verified)), kernels_(&kernels), writers_(producers(program())) {
   checks_indices_.reserve(program().ops.size());
   for (const Op& op : program().ops) {
-    const int32_t writer = op.code == OpCode::embedding_bag ? writers_[op.inputs[0]] : -1;
+    const int32_t writer = op.code == OpCode::text_embedding_bag ? writers_[op.inputs[0]] : -1;
     checks_indices_.push_back(writer < 0 || program().ops[static_cast<size_t>(writer)].code != OpCode::ngram_hash);
   }
 }

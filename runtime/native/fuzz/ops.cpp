@@ -51,10 +51,10 @@ void text(Builder& build, Choices& choices) {
   if (is_i8) {
     const uint32_t scale = build.tensor(DType::f32, Storage::constant, {columns});
     sum = build.tensor(DType::f32, Storage::arena, {1, columns});
-    build.op(OpCode::embedding_bag, {hashed, table, scale}, sum, {mode});
+    build.op(OpCode::text_embedding_bag, {hashed, table, scale}, sum, {mode});
   } else {
     sum = build.tensor(DType::f32, Storage::arena, {1, columns});
-    build.op(OpCode::embedding_bag, {hashed, table}, sum, {mode});
+    build.op(OpCode::text_embedding_bag, {hashed, table}, sum, {mode});
   }
   build.port(build.parts.inputs, given);
   build.port(build.parts.outputs, sum);

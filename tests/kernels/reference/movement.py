@@ -120,13 +120,13 @@ def embed(a: Any, table: Array, bag: Array) -> Array:
     return np.asarray((rows.sum(0), rows.mean(0), rows.max(0))[a.mode])
 
 
-def embedding_bag(a: Any, ids: Array, table: Array, *scale: Array) -> list[Array]:
+def text_embedding_bag(a: Any, ids: Array, table: Array, *scale: Array) -> list[Array]:
     """One bag of all ids."""
     y = embed(a, table, ids)[None]
     return [y * scale[0].astype(np.float64) if scale else y]
 
 
-def embedding_bags(a: Any, ids: Array, table: Array, *offsets: Array) -> list[Array]:
+def embedding_bag_offsets(a: Any, ids: Array, table: Array, *offsets: Array) -> list[Array]:
     """A bag for each row of ids, or between offsets."""
     bags = np.split(ids, offsets[0][1:]) if offsets else list(ids)
     return [np.stack([embed(a, table, bag) for bag in bags])]

@@ -27,7 +27,7 @@ def ops(spec: ProgramSpec) -> list[str]:
 def test_text_model_becomes_six_operators(text_model: nn.Module) -> None:
     """Ports, types, labels, attributes and sources are those of the module."""
     spec = export(text_model, ("any text",)).spec
-    assert ops(spec) == ["ngram_hash", "embedding_bag", "linear", "linear", "softmax", "topk"]
+    assert ops(spec) == ["ngram_hash", "text_embedding_bag", "linear", "linear", "softmax", "topk"]
     (text,) = spec.inputs
     assert text.name == "utf8"
     assert spec.tensors[text.tensor].dtype is DType.TEXT

@@ -125,7 +125,7 @@ def test_scratch_is_not_moved_and_tables_count_the_rows_that_are_picked() -> Non
 def test_ids_of_a_text_count_as_many_as_there_are() -> None:
     """A bag of 10 ids reads 10 rows, not as many as there may be."""
     spec = read_fixed_spec(samples()["classifier_int8"])
-    op = next(op for op in spec.ops if op.name == "embedding_bag")
+    op = next(op for op in spec.ops if op.name == "text_embedding_bag")
     most, ten = work_of(spec, op), work_of(spec, op, {op.inputs[0]: 10})
     table = spec.tensors[op.inputs[1]]
     capacity = spec.tensors[op.inputs[0]].shape[0]

@@ -1,4 +1,4 @@
-// Tables of vectors: embedding_bag for the hashed ids of one text, embedding_bags for bags of any ids.
+// Tables of vectors: text_embedding_bag for the hashed ids of one text, embedding_bag_offsets for bags of any ids.
 #include <algorithm>
 
 #include "core/ops/movement.h"
@@ -7,7 +7,7 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kBagMode = 0, kBagPadding = 1, kHasOffsets = 2, kHasWeights = 3;  // of embedding_bags
+constexpr uint8_t kBagMode = 0, kBagPadding = 1, kHasOffsets = 2, kHasWeights = 3;  // of embedding_bag_offsets
 
 // Ids of a program's own hash must fit the table; all others are checked in the run.
 Status check_bag_ids(const Subject& s, uint32_t rows) {
@@ -16,7 +16,8 @@ Status check_bag_ids(const Subject& s, uint32_t rows) {
   const Op& op = s.program.ops[static_cast<size_t>(writer)];
   if (op.code != OpCode::ngram_hash || op.attributes[2] > rows) {
     return failure(Code::index_bound, Section::program,
-                   "embedding_bag: ids must come from the caller or from an ngram_hash of at most %" PRIu32 " buckets",
+                   "text_embedding_bag: ids must come from the caller or from an ngram_hash of at most %" PRIu32
+                   " buckets",
                    rows)
         .in_tensor(s.op.inputs[0]);
   }
@@ -25,7 +26,7 @@ Status check_bag_ids(const Subject& s, uint32_t rows) {
 
 }  // namespace
 
-Status check_embedding_bag(const Subject& s, Checked& steps) {
+Status check_text_embedding_bag(const Subject& s, Checked& steps) {
   const bool is_i8 = s.op.input_count == 3;
   const uint32_t dtypes = set_of({is_i8 ? DType::i8 : DType::f32});
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "ids", {.dtypes = set_of({DType::i32}), .rank = 1, .may_be_ragged = true}));
@@ -41,7 +42,7 @@ Status check_embedding_bag(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 1, dim));
   ALCOVE_TRY(check_integer(s, 0, "mode", 0, 1));
   if (s.input(0).dims[0] > kMaxBagIds) {
-    return failure(Code::op_shape, Section::program, "embedding_bag: %" PRIu32 " ids, the cap is %" PRIu32,
+    return failure(Code::op_shape, Section::program, "text_embedding_bag: %" PRIu32 " ids, the cap is %" PRIu32,
                    s.input(0).dims[0], kMaxBagIds)
         .in_tensor(s.op.inputs[0]);
   }
@@ -51,7 +52,7 @@ Status check_embedding_bag(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_embedding_bag(const Call& c) noexcept {
+Status run_text_embedding_bag(const Call& c) noexcept {
   const Tensor& table = c.input(1);
   const auto* ids = c.in<int32_t>(0);
   if (c.checks_indices) {
@@ -62,15 +63,15 @@ Status run_embedding_bag(const Call& c) noexcept {
   }
   const bool is_mean = c.integer(0) == 1;
   if (table.dtype == DType::i8) {
-    c.kernels.embedding_bag_i8(
+    c.kernels.text_embedding_bag_i8(
         {ids, c.extent(0), c.in<int8_t>(1), c.in<float>(2), table.dims[1], is_mean, c.out<float>(0)});
   } else {
-    c.kernels.embedding_bag_f32({ids, c.extent(0), c.in<float>(1), table.dims[1], is_mean, c.out<float>(0)});
+    c.kernels.text_embedding_bag_f32({ids, c.extent(0), c.in<float>(1), table.dims[1], is_mean, c.out<float>(0)});
   }
   return {};
 }
 
-Status check_embedding_bags(const Subject& s, Checked& steps) {
+Status check_embedding_bag_offsets(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_integer(s, kBagMode, "mode", 0, kernels::kBagModes - 1));
   ALCOVE_TRY(check_integer(s, kBagPadding, "padding", -1, INT64_MAX));
   ALCOVE_TRY(check_integer(s, kHasOffsets, "has_offsets", 0, 1));
@@ -101,9 +102,9 @@ Status check_embedding_bags(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_embedding_bags(const Call& c) noexcept {
+Status run_embedding_bag_offsets(const Call& c) noexcept {
   const bool has_offsets = c.integer(kHasOffsets) == 1;
-  kernels::EmbeddingBagsF32 args{};
+  kernels::EmbeddingBagOffsetsF32 args{};
   args.ids = indices_of(c, 0);
   args.table = c.in<float>(1);
   args.rows = c.input(1).dims[0];
@@ -118,7 +119,7 @@ Status run_embedding_bags(const Call& c) noexcept {
   args.padding = c.integer(kBagPadding);
   args.mode = static_cast<kernels::BagMode>(c.integer(kBagMode));
   args.output = c.out<float>(0);
-  const kernels::EmbeddingBagsResult result = c.kernels.embedding_bags_f32(args);
+  const kernels::EmbeddingBagOffsetsResult result = c.kernels.embedding_bag_offsets_f32(args);
   if (result.fault == kernels::BagFault::none) return {};
   if (result.fault == kernels::BagFault::id) return bad_index_at(c, 0, result.position, args.rows, false);
   // The first offset is 0; each other lies between the one before and the number of ids.

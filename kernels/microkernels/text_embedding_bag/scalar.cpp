@@ -1,11 +1,11 @@
 // Embedding bags without an instruction set: one column after the other, in the order of the ids.
 #include "kernels/canonical.h"
-#include "kernels/microkernels/embedding_bag/embedding_bag.h"
-#include "kernels/microkernels/embedding_bag/column.h"
+#include "kernels/microkernels/text_embedding_bag/text_embedding_bag.h"
+#include "kernels/microkernels/text_embedding_bag/column.h"
 
 namespace alcove::kernels {
 
-void embedding_bag_f32_scalar(const EmbeddingBagF32& a) noexcept {
+void text_embedding_bag_f32_scalar(const TextEmbeddingBagF32& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   for (size_t d = 0; d < a.dim; ++d) {
     float sum = column_sum(a, d);
@@ -14,7 +14,7 @@ void embedding_bag_f32_scalar(const EmbeddingBagF32& a) noexcept {
   }
 }
 
-void embedding_bag_i8_scalar(const EmbeddingBagI8& a) noexcept {
+void text_embedding_bag_i8_scalar(const TextEmbeddingBagI8& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   for (size_t d = 0; d < a.dim; ++d) {
     int32_t sum = 0;

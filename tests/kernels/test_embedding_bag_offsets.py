@@ -49,7 +49,7 @@ def cases() -> dict[str, tuple[Case, Any]]:
                 values.append(weights.reshape(shape))
             output = (DType.F32, (len(offsets), dim))
             attributes = (mode, 2, has_offsets, has_weights)
-            build.output("bags", build.op("embedding_bags", inputs, output, attributes=attributes)[0])
+            build.output("bags", build.op("embedding_bag_offsets", inputs, output, attributes=attributes)[0])
             expected = reference(table, ids, offsets, weights if has_weights else None, mode)
             found[f"dim {dim} mode {mode} weights {has_weights} offsets {has_offsets}"] = (
                 (build.program(), values),

@@ -3,8 +3,8 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
-#include "kernels/microkernels/embedding_bag/column.h"
-#include "kernels/microkernels/embedding_bag/embedding_bag.h"
+#include "kernels/microkernels/text_embedding_bag/column.h"
+#include "kernels/microkernels/text_embedding_bag/text_embedding_bag.h"
 #include "kernels/long_sum.h"
 
 namespace alcove::kernels {
@@ -19,7 +19,7 @@ inline __m256 canonical8(__m256 v) {
 }
 
 template <int kVectors>
-void sum_f32(const EmbeddingBagF32& a, size_t d, float factor) {
+void sum_f32(const TextEmbeddingBagF32& a, size_t d, float factor) {
   __m256 acc[kVectors];
   for (int v = 0; v < kVectors; ++v) acc[v] = _mm256_setzero_ps();
   const bool is_long = a.count > kLongestChain;
@@ -46,7 +46,7 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, float factor) {
 
 // sums[0, 16 * kVectors) += the rows' columns from d on.
 template <int kVectors>
-void sum_i8(const EmbeddingBagI8& a, size_t d, int32_t* sums) {
+void sum_i8(const TextEmbeddingBagI8& a, size_t d, int32_t* sums) {
   for (int c = 0; c < 16 * kVectors; ++c) sums[c] = 0;
   for (size_t start = 0; start < a.count; start += kRowsPerFlush) {
     const size_t end = a.count - start < kRowsPerFlush ? a.count : start + kRowsPerFlush;
@@ -70,7 +70,7 @@ void sum_i8(const EmbeddingBagI8& a, size_t d, int32_t* sums) {
   }
 }
 
-inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) {
+inline float scale_sum(const TextEmbeddingBagI8& a, size_t d, int32_t sum, float factor) {
   if (a.count == 0) return 0.0f;
   float value = static_cast<float>(sum) * a.scale[d];
   if (a.is_mean) value *= factor;
@@ -78,7 +78,7 @@ inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float fac
 }
 
 template <int kVectors>
-void block_i8(const EmbeddingBagI8& a, size_t d, float factor) {
+void block_i8(const TextEmbeddingBagI8& a, size_t d, float factor) {
   alignas(32) int32_t sums[16 * kVectors];
   sum_i8<kVectors>(a, d, sums);
   for (int c = 0; c < 16 * kVectors; ++c) a.output[d + c] = scale_sum(a, d + c, sums[c], factor);
@@ -86,7 +86,7 @@ void block_i8(const EmbeddingBagI8& a, size_t d, float factor) {
 
 }  // namespace
 
-void embedding_bag_f32_avx2_32(const EmbeddingBagF32& a) noexcept {
+void text_embedding_bag_f32_avx2_32(const TextEmbeddingBagF32& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   size_t d = 0;
   for (; d + 32 <= a.dim; d += 32) sum_f32<4>(a, d, factor);
@@ -98,7 +98,7 @@ void embedding_bag_f32_avx2_32(const EmbeddingBagF32& a) noexcept {
   }
 }
 
-void embedding_bag_i8_avx2_64(const EmbeddingBagI8& a) noexcept {
+void text_embedding_bag_i8_avx2_64(const TextEmbeddingBagI8& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   size_t d = 0;
   for (; d + 64 <= a.dim; d += 64) block_i8<4>(a, d, factor);

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/canonical.h"
-#include "kernels/microkernels/embedding_bag/embedding_bag.h"
+#include "kernels/microkernels/text_embedding_bag/text_embedding_bag.h"
 #include "kernels/long_sum.h"
 
 namespace alcove::kernels {
@@ -20,7 +20,7 @@ inline __m512 canonical16(__m512 v) {
 inline __mmask16 mask16(size_t count) { return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << count) - 1u); }
 
 template <int kVectors>
-void sum_f32(const EmbeddingBagF32& a, size_t d, size_t columns, float factor) {
+void sum_f32(const TextEmbeddingBagF32& a, size_t d, size_t columns, float factor) {
   __m512 acc[kVectors];
   __mmask16 mask[kVectors];
   for (int v = 0; v < kVectors; ++v) {
@@ -51,7 +51,7 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, size_t columns, float factor) {
 }
 
 // One block of up to 64 columns.
-void block_i8(const EmbeddingBagI8& a, size_t d, size_t columns, float factor) {
+void block_i8(const TextEmbeddingBagI8& a, size_t d, size_t columns, float factor) {
   const __mmask64 mask = columns >= 64 ? ~0ull : (1ull << columns) - 1ull;
   __m512i sums[4];
   for (__m512i& sum : sums) sum = _mm512_setzero_si512();
@@ -83,14 +83,14 @@ void block_i8(const EmbeddingBagI8& a, size_t d, size_t columns, float factor) {
 
 }  // namespace
 
-void embedding_bag_f32_avx512_64(const EmbeddingBagF32& a) noexcept {
+void text_embedding_bag_f32_avx512_64(const TextEmbeddingBagF32& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   size_t d = 0;
   for (; d + 64 <= a.dim; d += 64) sum_f32<4>(a, d, 64, factor);
   for (; d < a.dim; d += 16) sum_f32<1>(a, d, a.dim - d, factor);
 }
 
-void embedding_bag_i8_avx512_64(const EmbeddingBagI8& a) noexcept {
+void text_embedding_bag_i8_avx512_64(const TextEmbeddingBagI8& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   for (size_t d = 0; d < a.dim; d += 64) block_i8(a, d, a.dim - d, factor);
 }

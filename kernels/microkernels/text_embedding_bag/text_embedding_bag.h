@@ -13,7 +13,7 @@
 
 namespace alcove::kernels {
 
-struct EmbeddingBagF32 {
+struct TextEmbeddingBagF32 {
   const int32_t* ids;
   size_t count;
   const float* table;  // [rows][dim]
@@ -22,7 +22,7 @@ struct EmbeddingBagF32 {
   float* output;  // [dim]
 };
 
-struct EmbeddingBagI8 {
+struct TextEmbeddingBagI8 {
   const int32_t* ids;
   size_t count;
   const int8_t* table;  // [rows][dim]
@@ -32,12 +32,12 @@ struct EmbeddingBagI8 {
   float* output;  // [dim]
 };
 
-using EmbeddingBagF32Kernel = void(const EmbeddingBagF32&) noexcept;
-using EmbeddingBagI8Kernel = void(const EmbeddingBagI8&) noexcept;
+using TextEmbeddingBagF32Kernel = void(const TextEmbeddingBagF32&) noexcept;
+using TextEmbeddingBagI8Kernel = void(const TextEmbeddingBagI8&) noexcept;
 
-EmbeddingBagF32Kernel embedding_bag_f32_scalar, embedding_bag_f32_avx2_32, embedding_bag_f32_avx512_64,
-    embedding_bag_f32_neon_32;
-EmbeddingBagI8Kernel embedding_bag_i8_scalar, embedding_bag_i8_avx2_64, embedding_bag_i8_avx512_64,
-    embedding_bag_i8_neon_64;
+TextEmbeddingBagF32Kernel text_embedding_bag_f32_scalar, text_embedding_bag_f32_avx2_32,
+    text_embedding_bag_f32_avx512_64, text_embedding_bag_f32_neon_32;
+TextEmbeddingBagI8Kernel text_embedding_bag_i8_scalar, text_embedding_bag_i8_avx2_64, text_embedding_bag_i8_avx512_64,
+    text_embedding_bag_i8_neon_64;
 
 }  // namespace alcove::kernels

@@ -1,8 +1,8 @@
-// The loops of embedding_bags; compiled once for each instruction set.
+// The loops of embedding_bag_offsets; compiled once for each instruction set.
 #include <cstring>
 
 #include "kernels/canonical.h"
-#include "kernels/microkernels/embedding_bags/embedding_bags.h"
+#include "kernels/microkernels/embedding_bag_offsets/embedding_bag_offsets.h"
 #include "kernels/long_sum.h"
 #include "kernels/simd/per_isa.h"
 
@@ -10,7 +10,7 @@ namespace alcove::kernels {
 
 namespace {
 
-size_t first_bad_offset(const EmbeddingBagsF32& a) noexcept {
+size_t first_bad_offset(const EmbeddingBagOffsetsF32& a) noexcept {
   int64_t least = 0;
   auto most = int64_t{0};  // the first is 0
   for (size_t b = 0; b < a.offsets.count; ++b) {
@@ -30,7 +30,7 @@ typedef float Block __attribute__((vector_size(kBlock * sizeof(float))));
 
 // Sums elements [d, d + lanes) of the rows of a bag, in order, for kBlock lanes or fewer; returns how many rows there are.
 template <typename Id, bool kIsWhole>
-size_t sum_rows(const EmbeddingBagsF32& a, size_t start, size_t end, size_t d, size_t lanes, float* to) noexcept {
+size_t sum_rows(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, size_t d, size_t lanes, float* to) noexcept {
   const Id* ids = static_cast<const Id*>(a.ids.data);
   const float* table = a.table + d;
   Block sum = {};
@@ -63,7 +63,7 @@ size_t sum_rows(const EmbeddingBagsF32& a, size_t start, size_t end, size_t d, s
 }
 
 template <typename Id>
-size_t sum_bag(const EmbeddingBagsF32& a, size_t start, size_t end, float* to) noexcept {
+size_t sum_bag(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float* to) noexcept {
   size_t count = 0;
   size_t d = 0;
   for (; d + kBlock <= a.dim; d += kBlock) count = sum_rows<Id, true>(a, start, end, d, kBlock, to + d);
@@ -72,7 +72,7 @@ size_t sum_bag(const EmbeddingBagsF32& a, size_t start, size_t end, float* to) n
 }
 
 // The greatest of each element, a NaN if there is one, 0 of no rows.
-void greatest(const EmbeddingBagsF32& a, size_t start, size_t end, float* __restrict to) noexcept {
+void greatest(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float* __restrict to) noexcept {
   for (size_t d = 0; d < a.dim; ++d) to[d] = 0.0f;
   size_t count = 0;
   for (size_t i = start; i < end; ++i) {
@@ -87,7 +87,7 @@ void greatest(const EmbeddingBagsF32& a, size_t start, size_t end, float* __rest
   }
 }
 
-EmbeddingBagsResult embedding_bags(const EmbeddingBagsF32& a) noexcept {
+EmbeddingBagOffsetsResult embedding_bag_offsets(const EmbeddingBagOffsetsF32& a) noexcept {
   const bool has_offsets = a.offsets.data != nullptr;
   if (has_offsets) {
     const size_t bad = first_bad_offset(a);
@@ -116,6 +116,8 @@ EmbeddingBagsResult embedding_bags(const EmbeddingBagsF32& a) noexcept {
 
 }  // namespace
 
-EmbeddingBagsResult ALCOVE_PER_ISA(embedding_bags_f32)(const EmbeddingBagsF32& a) noexcept { return embedding_bags(a); }
+EmbeddingBagOffsetsResult ALCOVE_PER_ISA(embedding_bag_offsets_f32)(const EmbeddingBagOffsetsF32& a) noexcept {
+  return embedding_bag_offsets(a);
+}
 
 }  // namespace alcove::kernels

@@ -3,7 +3,7 @@
 #include <arm_neon.h>
 
 #include "kernels/canonical.h"
-#include "kernels/microkernels/embedding_bag/embedding_bag.h"
+#include "kernels/microkernels/text_embedding_bag/text_embedding_bag.h"
 #include "kernels/long_sum.h"
 #include "kernels/simd/vector_neon.h"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kRowsPerFlush = 256;
 
 template <int kVectors>
-void sum_f32(const EmbeddingBagF32& a, size_t d, size_t lanes, float factor) noexcept {
+void sum_f32(const TextEmbeddingBagF32& a, size_t d, size_t lanes, float factor) noexcept {
   float32x4_t acc[kVectors];
   for (int v = 0; v < kVectors; ++v) acc[v] = vdupq_n_f32(0.0f);
   const bool is_long = a.count > kLongestChain;
@@ -39,7 +39,7 @@ void sum_f32(const EmbeddingBagF32& a, size_t d, size_t lanes, float factor) noe
   }
 }
 
-inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float factor) noexcept {
+inline float scale_sum(const TextEmbeddingBagI8& a, size_t d, int32_t sum, float factor) noexcept {
   if (a.count == 0) return 0.0f;
   float value = static_cast<float>(sum) * a.scale[d];
   if (a.is_mean) value *= factor;
@@ -48,7 +48,7 @@ inline float scale_sum(const EmbeddingBagI8& a, size_t d, int32_t sum, float fac
 
 // Columns [d, d + 16 * kVectors).
 template <int kVectors>
-void block_i8(const EmbeddingBagI8& a, size_t d, float factor) noexcept {
+void block_i8(const TextEmbeddingBagI8& a, size_t d, float factor) noexcept {
   int32_t sums[16 * kVectors] = {};
   for (size_t start = 0; start < a.count; start += kRowsPerFlush) {
     const size_t end = a.count - start < kRowsPerFlush ? a.count : start + kRowsPerFlush;
@@ -73,14 +73,14 @@ void block_i8(const EmbeddingBagI8& a, size_t d, float factor) noexcept {
 
 }  // namespace
 
-void embedding_bag_f32_neon_32(const EmbeddingBagF32& a) noexcept {
+void text_embedding_bag_f32_neon_32(const TextEmbeddingBagF32& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   size_t d = 0;
   for (; d + 32 <= a.dim; d += 32) sum_f32<8>(a, d, 4, factor);
   for (; d < a.dim; d += 4) sum_f32<1>(a, d, a.dim - d < 4 ? a.dim - d : 4, factor);
 }
 
-void embedding_bag_i8_neon_64(const EmbeddingBagI8& a) noexcept {
+void text_embedding_bag_i8_neon_64(const TextEmbeddingBagI8& a) noexcept {
   const float factor = 1.0f / static_cast<float>(a.count);
   size_t d = 0;
   for (; d + 64 <= a.dim; d += 64) block_i8<4>(a, d, factor);

@@ -1,14 +1,14 @@
 // The sum of one column of a bag.  Internal linkage: several instruction sets include this.
 #pragma once
 
-#include "kernels/microkernels/embedding_bag/embedding_bag.h"
+#include "kernels/microkernels/text_embedding_bag/text_embedding_bag.h"
 #include "kernels/long_sum.h"
 
 namespace alcove::kernels {
 
 namespace {
 
-[[maybe_unused]] float column_sum(const EmbeddingBagF32& a, size_t d) noexcept {
+[[maybe_unused]] float column_sum(const TextEmbeddingBagF32& a, size_t d) noexcept {
   const size_t block = sum_block(a.count);
   LongSums<1> sums;
   sums.clear();

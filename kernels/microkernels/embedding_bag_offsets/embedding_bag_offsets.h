@@ -1,4 +1,4 @@
-// torch's embedding_bag: one row for each bag of ids, the sum, mean or maximum of the rows of a table that its ids pick.
+// torch's text_embedding_bag: one row for each bag of ids, the sum, mean or maximum of the rows of a table that its ids pick.
 //
 // Bag b is ids[offsets[b], offsets[b + 1]), the last one up to the end or to the one offset more than bags; without
 // offsets it is ids[b * bag_size, (b + 1) * bag_size).  Ids equal to `padding` count for nothing.
@@ -26,7 +26,7 @@ namespace alcove::kernels {
 enum class BagMode : uint8_t { sum, mean, max };
 inline constexpr size_t kBagModes = 3;
 
-struct EmbeddingBagsF32 {
+struct EmbeddingBagOffsetsF32 {
   Indices ids;
   Indices offsets;  // data null: none
   size_t bag_size;
@@ -42,14 +42,14 @@ struct EmbeddingBagsF32 {
 
 enum class BagFault : uint8_t { none, id, offset };
 
-struct EmbeddingBagsResult {
+struct EmbeddingBagOffsetsResult {
   BagFault fault;
   size_t position;
 };
 
-using EmbeddingBagsF32Kernel = EmbeddingBagsResult(const EmbeddingBagsF32&) noexcept;
+using EmbeddingBagOffsetsF32Kernel = EmbeddingBagOffsetsResult(const EmbeddingBagOffsetsF32&) noexcept;
 
-EmbeddingBagsF32Kernel embedding_bags_f32_scalar, embedding_bags_f32_avx2, embedding_bags_f32_avx512,
-    embedding_bags_f32_neon;
+EmbeddingBagOffsetsF32Kernel embedding_bag_offsets_f32_scalar, embedding_bag_offsets_f32_avx2,
+    embedding_bag_offsets_f32_avx512, embedding_bag_offsets_f32_neon;
 
 }  // namespace alcove::kernels
