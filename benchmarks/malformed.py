@@ -124,7 +124,12 @@ def _index() -> Iterator[Case]:
                 f"state field {field} is {value}",
                 counter.at(counter.inputs_at + outputs + labels + field, "I", value),
             )
-    for op, sample in (("concat", "movement"), ("take", "indices"), ("gather", "indices"), ("sort", "reductions")):
+    for op, sample in (
+        ("concat", "movement"),
+        ("index_select", "indices"),
+        ("gather", "indices"),
+        ("sort", "reductions"),
+    ):
         for value in (-1, 8, 2**31, 2**63 - 1):
             if op != "sort":
                 yield f"axis of {op} is {value}", _Sample(sample).attribute(op, "axis", value)

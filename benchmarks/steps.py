@@ -158,7 +158,7 @@ CASES: Final[dict[str, Callable[[], bytes]]] = {
         "resize2d", [(F32, (1, 512, 512, 1))], (F32, (1, 1024, 1024, 1)), attributes=(3, 0, 0.0, 0.0)
     ),
     "quantize": _one("quantize", [(F32, (1 << 22,))], (I8, (1 << 22,)), attributes=(0.03125, 3)),
-    "take, random rows of one": _gather("take", 1 << 24, 1, 1 << 20),
+    "index_select, random rows of one": _gather("index_select", 1 << 24, 1, 1 << 20),
     **{f"unary, {name}": _unary(number) for name, number in _native.functions("unary").items() if name not in OTHERS},
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from alcove.runtime.format.attributes import (
     FillAttributes,
     GatherAttributes,
     IndexPutAttributes,
+    IndexSelectAttributes,
     LinearAttributes,
     NgramHashAttributes,
     PadAttributes,
@@ -30,7 +31,6 @@ from alcove.runtime.format.attributes import (
     ScatterAttributes,
     SearchsortedAttributes,
     SoftmaxAttributes,
-    TakeAttributes,
     TextEmbeddingBagAttributes,
     TopkAttributes,
     TrilTriuAttributes,
@@ -419,7 +419,7 @@ def _places() -> bytes:
     (lower,) = build.op(
         "tril_triu", [written], (DType.F32, (4, 3)), attributes=TrilTriuAttributes(diagonal=0, is_upper=0)
     )
-    (rows,) = build.op("take", [lower, ids], pairs, attributes=TakeAttributes(axis=0, wraps=1))
+    (rows,) = build.op("index_select", [lower, ids], pairs, attributes=IndexSelectAttributes(axis=0, wraps=1))
     (summed,) = build.op(
         "index_put",
         [x, narrow, rows],

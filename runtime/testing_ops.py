@@ -109,7 +109,7 @@ def indices() -> bytes:
     table = build.floats("table", 8, 3)
     update = build.input("update", F32, (2, 2))
     many = build.input("many", F32, (5, 3))
-    build.show("take", [x, at], (F32, (2, 2, 3)), attributes=(0, 1))
+    build.show("index_select", [x, at], (F32, (2, 2, 3)), attributes=(0, 1))
     build.show("gather", [x, at], (F32, (2, 2)), attributes=(0,))
     for mode in range(5):
         build.show("scatter", [x, at, update], (F32, (4, 3)), attributes=(1, mode, 1))

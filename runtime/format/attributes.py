@@ -22,7 +22,7 @@ class ConcatAttributes(Attributes): axis: int
 class PadAttributes(Attributes): LENGTHS: ClassVar = {"before": 8, "after": 8}; before: tuple[int, ...]; after: tuple[int, ...]; mode: int; bits: int
 class ArangeAttributes(Attributes): start: float; step: float
 class FillAttributes(Attributes): bits: int
-class TakeAttributes(Attributes): axis: int; wraps: int
+class IndexSelectAttributes(Attributes): axis: int; wraps: int
 class GatherAttributes(Attributes): axis: int
 class ScatterAttributes(Attributes): axis: int; mode: int; includes_self: int
 class IndexPutAttributes(Attributes): axis: int; mode: int; includes_self: int; wraps: int

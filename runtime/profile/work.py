@@ -203,7 +203,7 @@ _SCRATCH: Final = frozenset({
     "matmul", "attention", "conv2d", "conv_transpose2d", "winograd_conv2d", "separable_conv2d", "squeeze_excite_conv2d",
     "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "sort",
 })  # fmt: skip
-_PICKS: Final = {"take": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
+_PICKS: Final = {"index_select": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
 """Operators that read as much of an input as they write, and which input that is."""
 
 

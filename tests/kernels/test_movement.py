@@ -221,10 +221,10 @@ REFUSALS: list[Refusal] = [  # op, inputs, output, attributes, code
     ("arange", [], (DType.I64, (4,)), (0.0, 0.5), "op_attribute"),
     ("arange", [], (DType.I64, (4,)), (0.0, 2.0**52), "op_attribute"),
     ("arange", [], (DType.BOOL, (4,)), (0.0, 1.0), "op_type"),
-    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 2)), (0, 0), "op_shape"),
-    ("take", [(DType.F32, (4, 2)), (DType.F32, (3, 1))], (DType.F32, (3, 1, 2)), (0, 0), "op_type"),
-    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (2, 0), "op_attribute"),
-    ("take", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (0, 2), "op_attribute"),
+    ("index_select", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 2)), (0, 0), "op_shape"),
+    ("index_select", [(DType.F32, (4, 2)), (DType.F32, (3, 1))], (DType.F32, (3, 1, 2)), (0, 0), "op_type"),
+    ("index_select", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (2, 0), "op_attribute"),
+    ("index_select", [(DType.F32, (4, 2)), (DType.I64, (3, 1))], (DType.F32, (3, 1, 2)), (0, 2), "op_attribute"),
     ("gather", [(DType.F32, (4, 2)), (DType.I64, (3, 3))], (DType.F32, (3, 3)), (0,), "op_shape"),
     ("gather", [(DType.F32, (4, 2)), (DType.I64, (3,))], (DType.F32, (3,)), (0,), "op_shape"),
     ("ravel_multi_index", [(DType.I64, (2, 1))], (DType.I64, (2, 1)), pad_strides((0,)), "op_attribute"),
@@ -318,7 +318,7 @@ def test_constant_indices_are_checked_in_the_run() -> None:
     build = Assembly()
     x = build.input("x", DType.F32, (4, 2))
     indices = build.constant("indices", np.array([[0], [4]], np.int32))
-    build.output("y", build.op("take", [x, indices], (DType.F32, (2, 1, 2)), attributes=(0, 0))[0])
+    build.output("y", build.op("index_select", [x, indices], (DType.F32, (2, 1, 2)), attributes=(0, 0))[0])
     model = load(build.program())
     with pytest.raises(InputError, match="index 1 is 4, allowed are 0 to 3"):
         model(np.zeros((4, 2), np.float32))

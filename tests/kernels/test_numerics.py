@@ -96,7 +96,7 @@ def test_linear_is_bias_then_fma_in_order() -> None:
 
 
 def bag(table: "NDArray[np.generic]", scale: Floats | None, mode: int, ids: Sequence[int]) -> Floats:
-    """What an text_embedding_bag of this table answers."""
+    """What a text_embedding_bag of this table answers."""
     build = Assembly()
     inputs = [build.constant("table", table)]
     if scale is not None:

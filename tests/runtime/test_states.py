@@ -19,7 +19,7 @@ def picky() -> bytes:
     last = build.state("last", np.full((1, 3), -1, np.float32))
     index = build.input("index", DType.I64, (1,))
     (before,) = build.op("concat", [last], (DType.F32, (1, 3)), attributes=(0,))
-    (row,) = build.op("take", [table, index], (DType.F32, (1, 3)), attributes=(0, 0))
+    (row,) = build.op("index_select", [table, index], (DType.F32, (1, 3)), attributes=(0, 0))
     build.update(last, row)
     build.output("before", before)
     return build.program()

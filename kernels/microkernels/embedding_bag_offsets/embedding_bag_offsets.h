@@ -1,4 +1,4 @@
-// torch's text_embedding_bag: one row for each bag of ids, the sum, mean or maximum of the rows of a table that its ids pick.
+// torch's embedding_bag: one row for each bag of ids, the sum, mean or maximum of the rows of a table that its ids pick.
 //
 // Bag b is ids[offsets[b], offsets[b + 1]), the last one up to the end or to the one offset more than bags; without
 // offsets it is ids[b * bag_size, (b + 1) * bag_size).  Ids equal to `padding` count for nothing.

@@ -9,14 +9,14 @@ from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
 from alcove.runtime.compiler.quantize.report import LayerReport, layer_name
 from alcove.runtime.compiler.weights import INT8_MAX, LARGEST_SCALE, SCALE, quantize_columns
 from alcove.runtime.errors import ExportError, Finding
-from alcove.runtime.format.attributes import TakeAttributes
+from alcove.runtime.format.attributes import IndexSelectAttributes
 from alcove.runtime.format.spec import DType
 
 _LARGEST: Final = INT8_MAX * LARGEST_SCALE
 
 
 def quantize_embeddings(graph: Graph) -> Graph:
-    """Return the graph with the tables that text_embedding_bag and take pick rows from in int8.
+    """Return the graph with the tables that text_embedding_bag and index_select pick rows from in int8.
 
     A table that something else reads too, such as the linear that shares its weight, stays as it is: it would be stored
     twice.
@@ -48,15 +48,15 @@ def table_reports(graph: Graph) -> tuple[LayerReport, ...]:
 def _smaller(graph: Graph, values: dict[str, Value], node: Node) -> Node:
     if node.op == "text_embedding_bag":
         return _with_int8_table(values, node)
-    if node.op == "take" and _is_table(graph, node):
+    if node.op == "index_select" and _is_table(graph, node):
         table, ids = node.inputs
         return replace(_with_int8_table(values, replace(node, inputs=(ids, table))), op="embedding_i8", attributes=NONE)
     return node
 
 
 def _is_table(graph: Graph, node: Node) -> bool:
-    """Return whether a take picks rows, by indices that are computed, from a table that nothing else reads."""
-    attributes = node.read(TakeAttributes)
+    """Return whether an index_select picks rows, by indices that are computed, from a table that nothing else reads."""
+    attributes = node.read(IndexSelectAttributes)
     table, ids = (graph.values[key] for key in node.inputs)
     if (
         attributes.axis != 0
@@ -68,7 +68,7 @@ def _is_table(graph: Graph, node: Node) -> bool:
         return False
     is_usable = ids.constant is None and ids.dtype in (DType.I32, DType.I64) and not ids.is_ragged
     is_sane = bool((np.abs(table.constant) < _LARGEST).all())
-    return is_usable and is_sane and all(reader.op == "take" for reader in graph.consumers(table.key))
+    return is_usable and is_sane and all(reader.op == "index_select" for reader in graph.consumers(table.key))
 
 
 def _with_int8_table(values: dict[str, Value], node: Node) -> Node:

@@ -16,11 +16,11 @@ from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
 from alcove.runtime.format.attributes import (
     GatherAttributes,
     IndexPutAttributes,
+    IndexSelectAttributes,
     RavelMultiIndexAttributes,
     ScanAttributes,
     ScatterAttributes,
     SearchsortedAttributes,
-    TakeAttributes,
 )
 from alcove.runtime.format.spec import DType
 
@@ -36,13 +36,13 @@ _COMBINED = (DType.F32, DType.I32, DType.I64)
 # -- what the rules are made of ---------------------------------------------------------------------------------------
 
 
-def take(b: Builder, x: Value, indices: Value, axis: int, *, wraps: bool) -> Value:
+def select_rows(b: Builder, x: Value, indices: Value, axis: int, *, wraps: bool) -> Value:
     """Return `x` with dimension `axis` replaced by the rows that `indices` name, and by their shape."""
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     if len(shape) > MAX_RANK:
         flat = b.reshape(indices, (math.prod(indices.shape),))
-        return b.reshape(take(b, x, flat, axis, wraps=wraps), shape)
-    return b.op("take", [x, indices], x.dtype, shape, TakeAttributes(axis=axis, wraps=int(wraps)))
+        return b.reshape(select_rows(b, x, flat, axis, wraps=wraps), shape)
+    return b.op("index_select", [x, indices], x.dtype, shape, IndexSelectAttributes(axis=axis, wraps=int(wraps)))
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ def index_select(call: Call, b: Builder) -> Value:
     """Rows by number."""
     x = _with_rank(b, call.tensor("self"))
     axis = call.axis("dim", len(x.shape))
-    return b.reshape(take(b, x, _with_rank(b, call.tensor("index")), axis, wraps=False), call.shape)
+    return b.reshape(select_rows(b, x, _with_rank(b, call.tensor("index")), axis, wraps=False), call.shape)
 
 
 @rule("aten.embedding.default")
 def embedding(call: Call, b: Builder) -> Value:
     """Rows of a table; `padding_idx` is for training."""
-    return take(b, call.tensor("weight"), call.tensor("indices"), 0, wraps=False)
+    return select_rows(b, call.tensor("weight"), call.tensor("indices"), 0, wraps=False)
 
 
 @rule("aten.gather.default")
@@ -118,7 +118,7 @@ def gather(call: Call, b: Builder) -> Value:
 def take_flat(call: Call, b: Builder) -> Value:
     """Elements by their number in row-major order."""
     x = call.tensor("self")
-    return take(b, b.reshape(x, (math.prod(x.shape),)), call.tensor("index"), 0, wraps=True)
+    return select_rows(b, b.reshape(x, (math.prod(x.shape),)), call.tensor("index"), 0, wraps=True)
 
 
 @rule(
@@ -249,7 +249,7 @@ def _linear(b: Builder, indices: Sequence[Value], bounds: Sequence[int]) -> Valu
 def index(call: Call, b: Builder) -> Value:
     """What `x[i, j, ...]` gives, indices broadcast against each other."""
     places = _Places(b, call.tensor("self"), call["indices"])
-    return b.reshape(take(b, places.rows, places.indices, places.axis, wraps=True), call.shape)
+    return b.reshape(select_rows(b, places.rows, places.indices, places.axis, wraps=True), call.shape)
 
 
 @rule("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -303,7 +303,7 @@ def masked_scatter(call: Call, b: Builder) -> Value:
     which = b.binary(
         "maximum", b.binary("sub", held, fill_tensor(b, (), 1, DType.I64)), fill_tensor(b, (), 0, DType.I64)
     )
-    elements = take(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)
+    elements = select_rows(b, b.reshape(source, (math.prod(source.shape),)), which, 0, wraps=False)
     return b.where(mask, b.reshape(b.cast(elements, x.dtype), x.shape), x)
 
 

@@ -15,8 +15,8 @@ from alcove.runtime.format.attributes import (
     AsStridedScatterAttributes,
     FillAttributes,
     IndexPutAttributes,
+    IndexSelectAttributes,
     PadAttributes,
-    TakeAttributes,
     TrilTriuAttributes,
 )
 from alcove.runtime.format.spec import DType
@@ -198,7 +198,7 @@ def select(call: Call, b: Builder) -> Value:
         place = b.reshape(call.tensor("index"), (1,))
         place = place if place.dtype in (DType.I32, DType.I64) else b.cast(place, DType.I64)
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        row = b.op("take", [x, place], x.dtype, shape, TakeAttributes(axis=axis, wraps=1))
+        row = b.op("index_select", [x, place], x.dtype, shape, IndexSelectAttributes(axis=axis, wraps=1))
         return b.reshape(row, call.shape)
     index = int(call["index"]) % x.shape[axis]
     return b.reshape(b.slice(x, axis, index, index + 1), call.shape)

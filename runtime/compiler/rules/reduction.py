@@ -14,11 +14,11 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import (
+    IndexSelectAttributes,
     RavelMultiIndexAttributes,
     ReduceAttributes,
     ScanAttributes,
     ScanExtremeAttributes,
-    TakeAttributes,
 )
 from alcove.runtime.format.spec import DType
 
@@ -232,9 +232,10 @@ def pair_distances(call: Call, b: Builder) -> Value:
     """From each row to each later row."""
     x = call.tensor("self")
     pairs = np.array(list(combinations(range(x.shape[0]), 2)), np.int64).reshape(-1, 2)
-    rows, shape = TakeAttributes(axis=0, wraps=0), (len(pairs), x.shape[1])
+    rows, shape = IndexSelectAttributes(axis=0, wraps=0), (len(pairs), x.shape[1])
     first, second = (
-        b.op("take", [x, b.constant(np.ascontiguousarray(pairs[:, end]))], x.dtype, shape, rows) for end in (0, 1)
+        b.op("index_select", [x, b.constant(np.ascontiguousarray(pairs[:, end]))], x.dtype, shape, rows)
+        for end in (0, 1)
     )
     return norm(b, b.binary("sub", first, second), float(call["p"]), [1], keeps=False)
 

@@ -11,7 +11,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
-from alcove.runtime.format.attributes import GatherAttributes, SortAttributes, TakeAttributes, TopkAttributes
+from alcove.runtime.format.attributes import GatherAttributes, IndexSelectAttributes, SortAttributes, TopkAttributes
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 Ranking = Callable[[Value], tuple[Value, Value]]
@@ -126,8 +126,8 @@ def _median(b: Builder, x: Value) -> tuple[Value, Value]:
     shape = (*x.shape[:-1], 1)
     axis = len(x.shape) - 1
     place = b.reshape(middle, (1,))
-    row = TakeAttributes(axis=axis, wraps=0)
-    value, index = (b.op("take", [part, place], part.dtype, shape, row) for part in rank)
+    row = IndexSelectAttributes(axis=axis, wraps=0)
+    value, index = (b.op("index_select", [part, place], part.dtype, shape, row) for part in rank)
     if x.dtype is not DType.F32:
         return value, index
     greatest, _ = _pick(b, rank, count - 1)

@@ -58,7 +58,7 @@ def fill(a: Any, *, shape: tuple[int, ...]) -> list[Array]:
     return [np.full(shape, np.array([a.bits], np.uint64).view(np.float32)[0])]
 
 
-def take(a: Any, x: Array, indices: Array) -> list[Array]:
+def index_select(a: Any, x: Array, indices: Array) -> list[Array]:
     """Rows by index."""
     return [np.take(x, indices, a.axis)]
 

@@ -118,7 +118,7 @@ def test_scratch_is_not_moved_and_tables_count_the_rows_that_are_picked() -> Non
     """A convolution moves its image in and out; a lookup of 3 rows of 4 reads 3 rows."""
     image = op_of("conv2d", [(1, 8, 8, 4), (1, 1, 37, 16), (1, 8, 8, 10), (9999,)], IMAGE, 2)
     assert image.activation_bytes == 4 * (8 * 8 * 4 + 37 * 16 + 8 * 8 * 10)
-    rows = op_of("take", [(1000, 4), (3,), (3, 4)], {"axis": 0})
+    rows = op_of("index_select", [(1000, 4), (3,), (3, 4)], {"axis": 0})
     assert rows.activation_bytes == 4 * (3 * 4 + 3 + 3 * 4)
 
 

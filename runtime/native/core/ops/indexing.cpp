@@ -75,7 +75,7 @@ void copy_dims(const Tensor& tensor, size_t* dims) noexcept {
 
 }  // namespace
 
-Status check_take(const Subject& s, Checked& steps) {
+Status check_index_select(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
@@ -86,10 +86,10 @@ Status check_take(const Subject& s, Checked& steps) {
   return {};
 }
 
-Status run_take(const Call& c) noexcept {
+Status run_index_select(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const auto axis = static_cast<uint8_t>(c.integer(kAxis));
-  kernels::Take args{};
+  kernels::IndexSelect args{};
   args.input = c.in<uint8_t>(0);
   args.indices = indices_of(c, 1);
   args.output = c.out<uint8_t>(0);
@@ -97,7 +97,7 @@ Status run_take(const Call& c) noexcept {
   args.bound = in.dims[axis];
   args.row_bytes = product(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
   args.wraps = c.integer(1) == 1;
-  const size_t bad = c.kernels.take_any(args);
+  const size_t bad = c.kernels.index_select_any(args);
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
 

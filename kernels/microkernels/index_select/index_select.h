@@ -14,7 +14,7 @@
 
 namespace alcove::kernels {
 
-struct Take {
+struct IndexSelect {
   const uint8_t* input;
   Indices indices;
   uint8_t* output;
@@ -24,8 +24,8 @@ struct Take {
   bool wraps;
 };
 
-using TakeKernel = size_t(const Take&) noexcept;
+using IndexSelectKernel = size_t(const IndexSelect&) noexcept;
 
-TakeKernel take_scalar;
+IndexSelectKernel index_select_scalar;
 
 }  // namespace alcove::kernels

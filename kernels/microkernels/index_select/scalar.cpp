@@ -1,5 +1,5 @@
 // All indices are checked first; then rows are copied, short ones as one element.
-#include "kernels/microkernels/take/take.h"
+#include "kernels/microkernels/index_select/index_select.h"
 
 #include <cstring>
 
@@ -8,7 +8,7 @@ namespace alcove::kernels {
 namespace {
 
 template <typename Copy>
-void rows(const Take& a, const Copy& copy) noexcept {
+void rows(const IndexSelect& a, const Copy& copy) noexcept {
   uint8_t* to = a.output;
   for (size_t o = 0; o < a.outer; ++o) {
     const uint8_t* from = a.input + o * a.bound * a.row_bytes;
@@ -21,7 +21,7 @@ void rows(const Take& a, const Copy& copy) noexcept {
 
 }  // namespace
 
-size_t take_scalar(const Take& a) noexcept {
+size_t index_select_scalar(const IndexSelect& a) noexcept {
   const size_t bad = first_bad_index(a.indices, a.bound, a.wraps);
   if (bad < a.indices.count) return bad;
   switch (a.row_bytes) {
