@@ -28,7 +28,7 @@ using alcove::Status;
 thread_local Status last_error;
 thread_local const char* last_code = "ok";
 
-alcove_status status_of(alcove::Kind kind) {
+alcove_status convert_status(alcove::Kind kind) {
   switch (kind) {
     case alcove::Kind::ok: return ALCOVE_OK;
     case alcove::Kind::program: return ALCOVE_BAD_PROGRAM;
@@ -45,7 +45,7 @@ alcove_status status_of(alcove::Kind kind) {
 alcove_status report(const Status& status) {
   last_error = status;
   last_code = alcove::code_name(status.code);
-  return status_of(alcove::code_kind(status.code));
+  return convert_status(alcove::code_kind(status.code));
 }
 
 alcove_status bad_call(const char* what) {
@@ -85,7 +85,7 @@ alcove_status open_model(alcove::Bytes bytes, const alcove::Allocator& allocator
 
 // The core lets the standard library throw for memory only; whatever it is, it ends here.
 template <typename Call>
-alcove_status guarded(Call call) noexcept {
+alcove_status guard(Call call) noexcept {
   try {
     return call();
   } catch (...) {
@@ -130,7 +130,7 @@ alcove_status create_session(const alcove_model* model, const alcove::SessionOpt
                              const alcove::Allocator& allocator, alcove_session** session) {
   if (model == nullptr || session == nullptr) return bad_call("model or session is null");
   *session = nullptr;
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(allocator);
     auto created = alcove::Session::create(model->model, options);
     if (!created.is_ok()) return report(created.status());
@@ -159,7 +159,7 @@ alcove_status alcove_model_open_file_with(const char* path, const alcove_model_o
   alcove_model_options read{};
   alcove::Allocator allocator;
   if (!read_options(options, read) || !read_allocator(read.allocator, allocator)) return bad_call(kBadOptions);
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(allocator);
     auto bytes = alcove::Bytes::of_file(path);
     return bytes.is_ok() ? open_model(std::move(bytes.value()), allocator, model) : report(bytes.status());
@@ -182,7 +182,7 @@ alcove_status alcove_model_open_bytes_with(const void* data, size_t size, const 
                                   "the program has %zu bytes, the cap is %llu", size,
                                   static_cast<unsigned long long>(alcove::kMaxFileBytes)));
   }
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(allocator);
     return open_model(alcove::Bytes::copy_of(static_cast<const uint8_t*>(data), size), allocator, model);
   });
@@ -190,7 +190,7 @@ alcove_status alcove_model_open_bytes_with(const void* data, size_t size, const 
 
 alcove_status alcove_model_verify_weights(const alcove_model* model) {
   if (model == nullptr) return bad_call("the model is null");
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(model->allocator);
     const Status status = model->model->check_weights();
     return status.is_ok() ? ALCOVE_OK : report(status);
@@ -210,7 +210,7 @@ size_t alcove_model_output_count(const alcove_model* model) {
 alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(model->allocator);
     return describe(program, program.inputs, index, port);
   });
@@ -219,7 +219,7 @@ alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove
 alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
   const alcove::Program& program = model->model->program();
-  return guarded([&] {
+  return guard([&] {
     const alcove::AllocatorScope scope(model->allocator);
     return describe(program, program.outputs, index, port);
   });

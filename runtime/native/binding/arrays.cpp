@@ -37,7 +37,7 @@ const Numpy& numpy() {
 }
 
 // 0: no type that a program knows.
-DType dtype_of(nb::dlpack::dtype type) {
+DType convert_dtype(nb::dlpack::dtype type) {
   const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
   if (code == nb::dlpack::dtype_code::Float && type.bits == 32) return DType::f32;
   if (code == nb::dlpack::dtype_code::Bool) return DType::boolean;
@@ -61,34 +61,34 @@ const char* kind_name(nb::dlpack::dtype type) {
 }
 
 // str(object).
-std::string text_of(const nb::object& object) { return nb::str(object).c_str(); }
+std::string make_text(const nb::object& object) { return nb::str(object).c_str(); }
 
 // What stands in the way of an array's `__dlpack__`, in its own words; "" if nothing does.
-std::string refusal_of(nb::handle object) {
+std::string describe_refusal(nb::handle object) {
   try {
     const nb::object device = object.attr("__dlpack_device__")();
     const int kind = nb::cast<int>(nb::object(device[nb::int_(0)]));
     if (kind != nb::device::cpu::value) {
-      return "one on device " + text_of(nb::hasattr(object, "device") ? nb::object(object.attr("device")) : device) +
+      return "one on device " + make_text(nb::hasattr(object, "device") ? nb::object(object.attr("device")) : device) +
              "; copy it to the processor's memory first";
     }
     (void)object.attr("__dlpack__")();
     return "";
   } catch (const nb::python_error& error) {
-    return "one that can't be read: " + text_of(nb::borrow(error.value()));
+    return "one that can't be read: " + make_text(nb::borrow(error.value()));
   } catch (const nb::cast_error&) {
     return "one that names no device";
   }
 }
 
 // Why an object is no array to us: it lies elsewhere, it refuses, or its elements are foreign bytes or objects.
-std::string kind_of(nb::handle object) {
+std::string describe_kind(nb::handle object) {
   if (nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "__dlpack_device__") &&
       Py_TYPE(object.ptr()) != numpy().array) {
-    const std::string refusal = refusal_of(object);
+    const std::string refusal = describe_refusal(object);
     if (!refusal.empty()) return refusal;
   }
-  if (nb::hasattr(object, "dtype")) return "one of " + text_of(object.attr("dtype"));
+  if (nb::hasattr(object, "dtype")) return "one of " + make_text(object.attr("dtype"));
   return Py_TYPE(object.ptr())->tp_name;
 }
 
@@ -151,9 +151,9 @@ Status GivenArray::take_any(const Tensor& tensor, nb::handle object) {
   if (!nb::try_cast(object, array_)) {
     PyErr_Clear();
     return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.160s", dtype_name(tensor.dtype),
-                   kind_of(object).c_str());
+                   describe_kind(object).c_str());
   }
-  const DType dtype = dtype_of(array_.dtype());
+  const DType dtype = convert_dtype(array_.dtype());
   if (dtype != tensor.dtype) {
     // float64 and the like: never cast in silence.
     const std::string seen =

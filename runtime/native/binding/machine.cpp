@@ -27,7 +27,7 @@ struct Free {
 
 // Doubles the rounds until they take long enough; `rounds_of` does so many and returns what is counted.
 template <typename Rounds>
-double rate_of(int64_t least_ns, Rounds rounds_of) {
+double measure_rate(int64_t least_ns, Rounds rounds_of) {
   nb::gil_scoped_release free_threads;
   for (uint64_t rounds = 1;; rounds *= 2) {
     const auto start = std::chrono::steady_clock::now();
@@ -44,7 +44,7 @@ double peak_rate(const std::string& dtype, int64_t least_ns) {
   const kernels::PeakTable table = kernels::peaks_for(value_or_raise(process_kernels())->isa);
   if (dtype != "f32" && dtype != "i8") throw nb::value_error("the peak is of f32 or i8");
   kernels::PeakKernel* const kernel = dtype == "f32" ? table.f32 : table.i8;
-  return rate_of(least_ns, [&](uint64_t rounds) { return kernel(rounds * 64); });
+  return measure_rate(least_ns, [&](uint64_t rounds) { return kernel(rounds * 64); });
 }
 
 double read_rate(size_t size_bytes, int64_t least_ns) {
@@ -54,7 +54,7 @@ double read_rate(size_t size_bytes, int64_t least_ns) {
   const std::unique_ptr<uint8_t, Free> memory(static_cast<uint8_t*>(std::aligned_alloc(64, size)));
   if (memory == nullptr) throw std::bad_alloc();
   std::memset(memory.get(), 1, size);  // pages of its own; and the first reading is not of cold memory
-  return rate_of(least_ns, [&](uint64_t rounds) {
+  return measure_rate(least_ns, [&](uint64_t rounds) {
     for (uint64_t r = 0; r < rounds; ++r) table.read(memory.get(), size);
     return rounds * size;
   });

@@ -41,37 +41,38 @@ NativeModel open(Source source) {
   return {value_or_raise(std::move(model))};
 }
 
-nb::tuple dims_of(const Tensor& tensor, const uint64_t* values) {
+nb::tuple list_dims(const Tensor& tensor, const uint64_t* values) {
   nb::list dims;
   for (uint8_t d = 0; d < tensor.rank; ++d) dims.append(nb::int_(values[d]));
   return nb::tuple(dims);
 }
 
-nb::str text_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+nb::str make_text(std::string_view text) { return nb::str(text.data(), text.size()); }
 
 // (name, dtype number, greatest shape, is_ragged, labels, least shape) of each port.
-nb::list ports_of(const Program& program, const std::vector<Port>& ports) {
+nb::list list_ports(const Program& program, const std::vector<Port>& ports) {
   nb::list result;
   for (const Port& port : ports) {
     const Tensor& tensor = program.tensors[port.tensor];
     nb::list labels;
-    for (uint32_t i = 0; i < port.label_count; ++i) labels.append(text_of(program.labels[port.first_label + i]));
+    for (uint32_t i = 0; i < port.label_count; ++i) labels.append(make_text(program.labels[port.first_label + i]));
     uint64_t smallest[kMaxRank], largest[kMaxRank];
     dims_range(program, tensor, smallest, largest);
-    result.append(nb::make_tuple(text_of(port.name), static_cast<int>(tensor.dtype), dims_of(tensor, largest),
-                                 tensor.is_ragged, nb::tuple(labels), dims_of(tensor, smallest)));
+    result.append(nb::make_tuple(make_text(port.name), static_cast<int>(tensor.dtype), list_dims(tensor, largest),
+                                 tensor.is_ragged, nb::tuple(labels), list_dims(tensor, smallest)));
   }
   return result;
 }
 
 // (name, type) of each attribute, from the manifest's "name:type ...".
-nb::tuple attributes_of(const OpInfo& op) {
+nb::tuple list_attributes(const OpInfo& op) {
   nb::list result;
   std::string_view rest = op.attributes();
   while (!rest.empty()) {
     const size_t colon = rest.find(':');
     const size_t space = std::min(rest.find(' '), rest.size());
-    result.append(nb::make_tuple(text_of(rest.substr(0, colon)), text_of(rest.substr(colon + 1, space - colon - 1))));
+    result.append(
+        nb::make_tuple(make_text(rest.substr(0, colon)), make_text(rest.substr(colon + 1, space - colon - 1))));
     rest.remove_prefix(std::min(space + 1, rest.size()));
   }
   return nb::tuple(result);
@@ -90,7 +91,7 @@ nb::list kernel_list() {
   return result;
 }
 
-nb::dict functions_of(const std::string& op) {
+nb::dict list_functions(const std::string& op) {
   nb::dict result;
   if (op == "unary") {
 #define ALCOVE_UNARY(number, name, types, result_type) result[#name] = number;
@@ -133,14 +134,14 @@ NB_MODULE(_native, m) {
       .def_prop_ro("min_inputs", [](const OpInfo& op) { return op.min_inputs; })
       .def_prop_ro("max_inputs", [](const OpInfo& op) { return op.max_inputs; })
       .def_prop_ro("outputs", [](const OpInfo& op) { return op.outputs; })
-      .def_prop_ro("attributes", &attributes_of)
+      .def_prop_ro("attributes", &list_attributes)
       .def_prop_ro("sharing", [](const OpInfo& op) { return sharing_name(op.sharing); });
 
   nb::class_<NativeModel>(m, "NativeModel")
       .def_prop_ro("inputs",
-                   [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().inputs); })
+                   [](const NativeModel& n) { return list_ports(n.model->program(), n.model->program().inputs); })
       .def_prop_ro("outputs",
-                   [](const NativeModel& n) { return ports_of(n.model->program(), n.model->program().outputs); })
+                   [](const NativeModel& n) { return list_ports(n.model->program(), n.model->program().outputs); })
       .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
       .def_prop_ro("run_steps", [](const NativeModel& n) { return n.model->program().run_steps; })
       .def_prop_ro("is_mapped", [](const NativeModel& n) { return n.model->is_mapped(); })
@@ -172,7 +173,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("states",
                    [](const NativeModel& n) {
                      nb::list names;
-                     for (const State& state : n.model->program().states) names.append(text_of(state.name));
+                     for (const State& state : n.model->program().states) names.append(make_text(state.name));
                      return names;
                    })
       .def(
@@ -209,7 +210,7 @@ NB_MODULE(_native, m) {
       "data"_a);
   m.def("manifest", &manifest_list);
   m.def("kernels", &kernel_list);
-  m.def("functions", &functions_of, "op"_a);
+  m.def("functions", &list_functions, "op"_a);
   m.def("scratch_bytes", &scratch_bytes, "op"_a, "sizes"_a);
   m.def("isa", [] { return kernels::isa_name(value_or_raise(process_kernels())->isa); });
   m.def("peak_rate", &peak_rate, "dtype"_a, "least_ns"_a);

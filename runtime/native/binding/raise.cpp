@@ -12,7 +12,7 @@ namespace {
 nb::object none_or(int32_t index) { return index < 0 ? nb::object(nb::none()) : nb::object(nb::int_(index)); }
 
 // A message quotes paths and variables, which may be no UTF-8, and may be cut in the middle of a character.
-nb::object text_of(const char* text) {
+nb::object make_text(const char* text) {
   PyObject* decoded = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
   if (decoded == nullptr) throw nb::python_error();
   return nb::steal(decoded);
@@ -27,7 +27,7 @@ nb::object port_name(const Status& status, const Program* program) {
 }
 
 nb::object exception(const nb::module_& errors, const Status& status, const Program* program) {
-  const nb::object message = text_of(status.message);
+  const nb::object message = make_text(status.message);
   switch (code_kind(status.code)) {
     case Kind::input: return errors.attr("InputError")(port_name(status, program), message);
     case Kind::text: return errors.attr("InvalidTextError")(port_name(status, program), status.position, message);
@@ -35,7 +35,7 @@ nb::object exception(const nb::module_& errors, const Status& status, const Prog
     case Kind::busy: return errors.attr("SessionBusyError")(message);
     case Kind::isa: {
       const char* forced = std::getenv("ALCOVE_ISA");
-      return errors.attr("IsaError")(text_of(forced == nullptr ? "" : forced), message);
+      return errors.attr("IsaError")(make_text(forced == nullptr ? "" : forced), message);
     }
     case Kind::system:
       if (status.code == Code::out_of_memory) return nb::borrow(PyExc_MemoryError)(message);

@@ -77,7 +77,7 @@ size_t separable(Sizes& size) {
 
 using Formula = size_t(Sizes&);
 
-const std::map<std::string_view, std::function<Formula>>& formulas() {
+const std::map<std::string_view, std::function<Formula>>& list_formulas() {
   using namespace kernels;
   static const std::map<std::string_view, std::function<Formula>> table = {
       {"attention",
@@ -125,8 +125,8 @@ const std::map<std::string_view, std::function<Formula>>& formulas() {
 }  // namespace
 
 uint64_t scratch_bytes(const std::string& op, const nb::kwargs& sizes) {
-  const auto found = formulas().find(op);
-  if (found == formulas().end()) throw nb::value_error((op + " has no scratch").c_str());
+  const auto found = list_formulas().find(op);
+  if (found == list_formulas().end()) throw nb::value_error((op + " has no scratch").c_str());
   Sizes named(op, sizes);
   const size_t bytes = found->second(named);
   named.check_all_taken();

@@ -15,7 +15,7 @@ namespace alcove::binding {
 
 namespace {
 
-Status lone_surrogate(nb::handle object, size_t port) {
+Status report_lone_surrogate(nb::handle object, size_t port) {
   PyErr_Clear();
   const Py_ssize_t length = PyUnicode_GetLength(object.ptr());
   Py_ssize_t position = 0;
@@ -30,7 +30,7 @@ Status lone_surrogate(nb::handle object, size_t port) {
   return status.at_port(port);
 }
 
-kernels::NgramHashParams checked_params(int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed) {
+kernels::NgramHashParams check_params(int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed) {
   const kernels::NgramHashParams params = {min_order, max_order, buckets, seed};
   if (!kernels::is_valid(params)) {
     raise(failure(Code::input_shape, Section::file,
@@ -63,7 +63,7 @@ void append_ids(nb::handle text, const kernels::NgramHashParams& params, size_t 
 }
 
 template <typename T>
-nb::object array_of(const std::vector<T>& values) {
+nb::object make_array(const std::vector<T>& values) {
   auto* copy = new T[values.size() + 1];
   std::memcpy(copy, values.data(), values.size() * sizeof(T));
   const nb::capsule owner(copy, [](void* data) noexcept { delete[] static_cast<T*>(data); });
@@ -77,7 +77,7 @@ Status text_view(nb::handle object, size_t port, std::string_view& text) {
   if (PyUnicode_Check(object.ptr())) {
     Py_ssize_t size = 0;
     const char* data = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
-    if (data == nullptr) return lone_surrogate(object, port);
+    if (data == nullptr) return report_lone_surrogate(object, port);
     text = {data, static_cast<size_t>(size)};
     return {};
   }
@@ -92,13 +92,13 @@ Status text_view(nb::handle object, size_t port, std::string_view& text) {
 nb::object hash_text(nb::object text, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
                      size_t capacity) {
   std::vector<int32_t> ids;
-  append_ids(text, checked_params(min_order, max_order, buckets, seed), capacity, ids);
-  return array_of(ids);
+  append_ids(text, check_params(min_order, max_order, buckets, seed), capacity, ids);
+  return make_array(ids);
 }
 
 nb::tuple hash_texts(nb::list texts, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
                      size_t capacity) {
-  const kernels::NgramHashParams params = checked_params(min_order, max_order, buckets, seed);
+  const kernels::NgramHashParams params = check_params(min_order, max_order, buckets, seed);
   std::vector<int32_t> ids;
   std::vector<int64_t> offsets = {0};
   offsets.reserve(texts.size() + 1);
@@ -106,7 +106,7 @@ nb::tuple hash_texts(nb::list texts, int32_t min_order, int32_t max_order, uint3
     append_ids(text, params, capacity, ids);
     offsets.push_back(static_cast<int64_t>(ids.size()));
   }
-  return nb::make_tuple(array_of(ids), array_of(offsets));
+  return nb::make_tuple(make_array(ids), make_array(offsets));
 }
 
 }  // namespace alcove::binding

@@ -126,7 +126,7 @@ void set_inputs(Session& session, const std::vector<Held>& inputs) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     char escaped[8];
@@ -148,14 +148,14 @@ const char* dtype_name(alcove_dtype dtype) {
   return names[static_cast<size_t>(dtype) < 8 ? dtype : 0];
 }
 
-std::string dims_text(const std::vector<std::uint64_t>& dims, bool is_json) {
+std::string format_dims(const std::vector<std::uint64_t>& dims, bool is_json) {
   std::string result = "[";
   for (size_t d = 0; d < dims.size(); ++d) result += (d > 0 ? (is_json ? "," : ", ") : "") + std::to_string(dims[d]);
   return result + "]";
 }
 
 // Enough digits that the same number is read again; JSON has no NaN and no infinities.
-std::string number_text(const Output& output, size_t i, bool is_json) {
+std::string format_number(const Output& output, size_t i, bool is_json) {
   char text[32];
   switch (output.dtype) {
     case ALCOVE_F32: {
@@ -183,11 +183,11 @@ void print_ports(const Model& model, const Options& options) {
     if (options.is_json) std::printf(",\"%s\":[", is_input ? "inputs" : "outputs");
     for (size_t i = 0; i < count; ++i) {
       const Port port = is_input ? model.input(i) : model.output(i);
-      const std::string dims = dims_text(port.dims, options.is_json),
-                        least = dims_text(port.least_dims, options.is_json);
+      const std::string dims = format_dims(port.dims, options.is_json),
+                        least = format_dims(port.least_dims, options.is_json);
       if (options.is_json) {
         std::printf("%s{\"name\":%s,\"dtype\":\"%s\",\"dims\":%s,\"least_dims\":%s,\"labels\":%u}", i > 0 ? "," : "",
-                    quoted(port.name).c_str(), dtype_name(port.dtype), dims.c_str(), least.c_str(), port.label_count);
+                    quote(port.name).c_str(), dtype_name(port.dtype), dims.c_str(), least.c_str(), port.label_count);
       } else {
         std::printf("%s %zu: %.*s %s %s%s%s\n", is_input ? "input" : "output", i, static_cast<int>(port.name.size()),
                     port.name.data(), dtype_name(port.dtype), dims.c_str(), dims == least ? "" : " at least ",
@@ -204,16 +204,16 @@ void print_output(const Model& model, const Output& output, size_t index, const 
   const Port port = model.output(index);
   const size_t count = output.count();
   const size_t shown = options.is_json ? count : std::min(count, kMostPrinted);
-  const std::string dims = dims_text(output.dims, options.is_json);
+  const std::string dims = format_dims(output.dims, options.is_json);
   if (options.is_json) {
     std::printf("%s{\"name\":%s,\"dtype\":\"%s\",\"dims\":%s,\"values\":[", index > 0 ? "," : "",
-                quoted(port.name).c_str(), dtype_name(output.dtype), dims.c_str());
+                quote(port.name).c_str(), dtype_name(output.dtype), dims.c_str());
   } else {
     std::printf("%.*s %s %s:", static_cast<int>(port.name.size()), port.name.data(), dtype_name(output.dtype),
                 dims.c_str());
   }
   for (size_t i = 0; i < shown; ++i) {
-    std::printf("%s%s", options.is_json ? (i > 0 ? "," : "") : " ", number_text(output, i, options.is_json).c_str());
+    std::printf("%s%s", options.is_json ? (i > 0 ? "," : "") : " ", format_number(output, i, options.is_json).c_str());
     if (port.label_count > 0 && !options.is_json) {
       const std::string_view label = model.label(index, integer(output, i));
       std::printf(" (%.*s)", static_cast<int>(label.size()), label.data());
@@ -224,7 +224,7 @@ void print_output(const Model& model, const Output& output, size_t index, const 
     if (port.label_count > 0) {
       std::printf(",\"labels\":[");
       for (size_t i = 0; i < count; ++i)
-        std::printf("%s%s", i > 0 ? "," : "", quoted(model.label(index, integer(output, i))).c_str());
+        std::printf("%s%s", i > 0 ? "," : "", quote(model.label(index, integer(output, i))).c_str());
       std::printf("]");
     }
     std::printf("}");

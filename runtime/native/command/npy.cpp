@@ -29,13 +29,13 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 [[noreturn]] void fail(const std::string& path, const std::string& why) { throw std::runtime_error(path + ": " + why); }
 
 // The text after 'key': in the header, a Python dictionary.
-std::string value_of(const std::string& path, const std::string& header, const std::string& key) {
+std::string find_value(const std::string& path, const std::string& header, const std::string& key) {
   const size_t at = header.find("'" + key + "':");
   if (at == std::string::npos) fail(path, "its header has no " + key);
   return header.substr(header.find_first_not_of(' ', at + key.size() + 3));
 }
 
-std::vector<std::uint64_t> dims_of(const std::string& path, const std::string& shape) {
+std::vector<std::uint64_t> parse_dims(const std::string& path, const std::string& shape) {
   std::vector<std::uint64_t> dims;
   if (shape.empty() || shape[0] != '(') fail(path, "its shape is none");
   const char* at = shape.c_str() + 1;
@@ -76,15 +76,15 @@ Array read_npy(const std::string& path) {
   const std::string header(bytes.begin() + static_cast<std::ptrdiff_t>(start),
                            bytes.begin() + static_cast<std::ptrdiff_t>(start + header_bytes));
   Array array;
-  const std::string descr = value_of(path, header, "descr");
+  const std::string descr = find_value(path, header, "descr");
   const Known* found = nullptr;
   for (const Known& known : kKnown) {
     if (descr.compare(1, 3, known.name) == 0 && descr.size() > 4 && descr[4] == '\'') found = &known;
   }
   if (found == nullptr) fail(path, "its type is none that a program takes: " + descr.substr(0, 8));
   array.dtype = found->dtype;
-  if (value_of(path, header, "fortran_order").compare(0, 5, "False") != 0) fail(path, "it is not in row-major order");
-  array.dims = dims_of(path, value_of(path, header, "shape"));
+  if (find_value(path, header, "fortran_order").compare(0, 5, "False") != 0) fail(path, "it is not in row-major order");
+  array.dims = parse_dims(path, find_value(path, header, "shape"));
   std::uint64_t size = dtype_bytes(array.dtype);
   for (const std::uint64_t dim : array.dims) {
     if (__builtin_mul_overflow(size, dim, &size)) fail(path, "its shape is too large");

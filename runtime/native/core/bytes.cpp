@@ -30,7 +30,7 @@ class Descriptor {
   int number_;
 };
 
-Status unreadable(const char* path, int error) {
+Status report_unreadable(const char* path, int error) {
   Status status = failure(Code::file_unreadable, Section::file, "%.150s: %.60s", path, std::strerror(error));
   status.system_error = error;
   return status;
@@ -46,7 +46,7 @@ Status read_all(int descriptor, const char* path, std::vector<uint8_t>& data) {
   while (done < data.size()) {
     const ssize_t count = read(descriptor, data.data() + done, data.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return unreadable(path, errno);
+    if (count < 0) return report_unreadable(path, errno);
     if (count == 0) break;
     done += static_cast<size_t>(count);
   }
@@ -64,9 +64,9 @@ Bytes Bytes::copy_of(const uint8_t* data, size_t size) {
 
 Result<Bytes> Bytes::of_file(const char* path) {
   const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.number() < 0) return unreadable(path, errno);
+  if (file.number() < 0) return report_unreadable(path, errno);
   struct stat facts{};
-  if (fstat(file.number(), &facts) != 0) return unreadable(path, errno);
+  if (fstat(file.number(), &facts) != 0) return report_unreadable(path, errno);
   if (!S_ISREG(facts.st_mode)) {
     return failure(Code::file_not_regular, Section::file, "%.150s is no regular file", path);
   }
@@ -78,7 +78,7 @@ Result<Bytes> Bytes::of_file(const char* path) {
   Bytes bytes;
   if (size > 0 && is_installed(facts)) {
     void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-    if (mapped == MAP_FAILED) return unreadable(path, errno);
+    if (mapped == MAP_FAILED) return report_unreadable(path, errno);
     bytes.mapped_ = static_cast<const uint8_t*>(mapped);
     bytes.mapped_size_ = size;
     return bytes;

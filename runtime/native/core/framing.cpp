@@ -23,7 +23,7 @@ bool has_digest(const uint8_t* data, uint64_t size, const uint8_t (&expected)[32
   return std::memcmp(seen.data(), expected, sizeof(expected)) == 0;
 }
 
-Section section_of(uint32_t kind) {
+Section find_section(uint32_t kind) {
   switch (kind) {
     case format::kProgram: return Section::program;
     case format::kCertificate: return Section::certificate;
@@ -34,7 +34,7 @@ Section section_of(uint32_t kind) {
 
 // Kind, flags and size, whatever the position.
 Status check_record(const FileHeader& header, const SectionRecord& record, uint32_t index) {
-  const Section section = section_of(record.kind);
+  const Section section = find_section(record.kind);
   uint32_t flags = format::kCritical;
   uint64_t cap = kMaxFileBytes;
   switch (record.kind) {
@@ -138,7 +138,7 @@ Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
     const Checked start = Checked(end).aligned(alignment);
     const Checked stop = start + record.size_bytes;
     if (!start.is(record.offset) || !stop.is_at_most(size)) {
-      return failure(Code::section_range, section_of(kind),
+      return failure(Code::section_range, find_section(kind),
                      "section %" PRIu32 " is at %" PRIu64 " with %" PRIu64
                      " bytes; it must start at the first multiple of %" PRIu64 " from %" PRIu64 " and end within %zu",
                      i, record.offset, record.size_bytes, alignment, end, size);

@@ -12,13 +12,13 @@ namespace {
 
 // Time 0: the caller sets the inputs.  Time i + 1: op i runs.  Time ops + 1: states are updated, the caller reads outputs.
 // A tensor holds its bytes from `birth` to `death`, both included.
-struct Life {
+struct LiveRange {
   uint32_t birth = 0;
   uint32_t death = 0;
 };
 
-std::vector<Life> lives_of(const Program& program) {
-  std::vector<Life> lives(program.tensors.size());
+std::vector<LiveRange> find_live_ranges(const Program& program) {
+  std::vector<LiveRange> lives(program.tensors.size());
   for (uint32_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     for (uint8_t k = 0; k < op.input_count; ++k) lives[op.inputs[k]].death = i + 1;
@@ -149,7 +149,7 @@ class Held {
 // One plan of a program.
 struct Plan {
   const Program& program;
-  const std::vector<Life>& lives;
+  const std::vector<LiveRange>& lives;
   const Bucket& bucket;
 };
 
@@ -245,7 +245,7 @@ Status sweep(const Plan& plan, const Order& by_death) {
 }  // namespace
 
 Status check_plan(const Program& program) {
-  const std::vector<Life> lives = lives_of(program);
+  const std::vector<LiveRange> lives = find_live_ranges(program);
   Order by_death;
   for (uint32_t t = 0; t < program.tensors.size(); ++t) {
     const Tensor& tensor = program.tensors[t];

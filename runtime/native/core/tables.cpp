@@ -33,7 +33,7 @@ Status check_shape(const TensorRecord& r) {
 }
 
 // Bytes that the elements take; precondition: check_shape.
-Checked size_of(const TensorRecord& r) {
+Checked compute_size(const TensorRecord& r) {
   Checked count = 1;
   if (r.layout == static_cast<uint8_t>(Layout::panel16)) {
     const Checked panels = (uint64_t{r.dims[0]} + 15) / 16;
@@ -64,7 +64,7 @@ Status check_dynamic(const TensorRecord& r, uint32_t expression_count) {
 Status check_place(const TensorRecord& r, bool is_static) {
   const auto storage = static_cast<Storage>(r.storage);
   const uint64_t cap = storage == Storage::constant ? kMaxFileBytes : kMaxArenaBytes;
-  const Checked size = storage == Storage::arena && !is_static ? Checked(0) : size_of(r);
+  const Checked size = storage == Storage::arena && !is_static ? Checked(0) : compute_size(r);
   if (!size.is_at_most(cap) || !size.is(r.size_bytes)) {
     return failure(Code::tensor_size, Section::program,
                    "the record says %" PRIu64

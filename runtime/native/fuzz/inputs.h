@@ -54,7 +54,7 @@ struct Inputs {
   std::vector<std::vector<uint8_t>> data;
 };
 
-inline Inputs inputs_of(const Program& program, Choices& choices) {
+inline Inputs make_inputs(const Program& program, Choices& choices) {
   uint32_t sizes[kMaxSymbols] = {};
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const Symbol& symbol = program.symbols[s];
@@ -119,7 +119,7 @@ inline void run_all_ways(const std::shared_ptr<const Model>& model, Choices& cho
   if (!planned.is_ok()) return;
   auto together = Session::create(model, threaded);
   for (int round = 0; round < 2; ++round) {
-    const Inputs inputs = inputs_of(model->program(), choices);
+    const Inputs inputs = make_inputs(model->program(), choices);
     std::vector<uint8_t> answer;
     const Status status = run_once(*planned.value(), inputs, answer);
     for (auto* other : {&apart, &together}) {

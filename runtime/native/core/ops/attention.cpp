@@ -1,7 +1,7 @@
 // Scaled dot-product attention.
 #include <limits>
 
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 
 namespace alcove::ops {
 
@@ -123,7 +123,7 @@ Status check_attention(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_dimension(s, s.op.inputs[2], "value", value.rank - 2u, shapes.span));
   ALCOVE_TRY(check_batched_output(s, shapes.batch, shapes.length, shapes.value_width));
   if (s.op.input_count == 4) {
-    ALCOVE_TRY(check_type(s, s.op.inputs[3], "mask", {.dtypes = kFloat | set_of({DType::boolean})}));
+    ALCOVE_TRY(check_type(s, s.op.inputs[3], "mask", {.dtypes = kFloat | make_set({DType::boolean})}));
     if (!mask_fits(s.input(3), shapes)) {
       return failure(Code::op_shape, Section::program, "attention: the mask can't be broadcast to the scores")
           .in_tensor(s.op.inputs[3]);

@@ -3,7 +3,7 @@
 #include "core/ops/convolution.h"
 
 #include "core/ops/partition.h"
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 
 namespace alcove::ops {
 
@@ -119,8 +119,8 @@ Status run_conv2d(const Call& c) noexcept {
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c;
-  const bool is_product = make_column(args) && args.groups == 1;
-  if (is_product && c.pool != nullptr) {  // the same sums; of few pixels, panels can be shared out
+  const bool is_gemm = make_column(args) && args.groups == 1;
+  if (is_gemm && c.pool != nullptr) {  // the same sums; of few pixels, panels can be shared out
     split_linear(c, {.input = args.input,
                      .panels = args.panels,
                      .output = args.output,
@@ -131,7 +131,7 @@ Status run_conv2d(const Call& c) noexcept {
                      .activation = args.activation});
     return {};
   }
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+  partition_images(c, args, make_row_slide(args), make_column_slide(args), 1, work,
                    [&c](kernels::Conv2dF32 partition, size_t part) noexcept {
                      partition.scratch = c.scratch<float>(part);
                      c.kernels.conv2d_f32(partition);
@@ -167,7 +167,7 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
   args.multiplier = c.output(0).dims[3] / args.channels;
   args.weights = c.in<float>(1);
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * kDepthwiseWork;
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+  partition_images(c, args, make_row_slide(args), make_column_slide(args), 1, work,
                    [&c](const kernels::DepthwiseConv2dF32& partition, size_t) noexcept {
                      c.kernels.depthwise_conv2d_f32(partition);
                    });

@@ -1,7 +1,7 @@
 // Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d.
 #include "core/ops/partition.h"
 #include "core/ops/convolution.h"
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 
 namespace alcove::ops {
 

@@ -12,7 +12,7 @@ constexpr uint64_t kStepsPerElement = 16;
 // The words of functions.inc.
 constexpr uint32_t kIntegers = kNumbers & ~kFloat;
 constexpr uint32_t kTypes_f32 = kFloat, kTypes_angle = kFloat, kTypes_number = kNumbers, kTypes_integer = kIntegers,
-                   kTypes_bool = set_of({DType::boolean}), kTypes_logic = kIntegers | set_of({DType::boolean}),
+                   kTypes_bool = make_set({DType::boolean}), kTypes_logic = kIntegers | make_set({DType::boolean}),
                    kTypes_any = kAnyType;
 enum class ResultType : uint8_t { same, bool_ };
 constexpr ResultType kResult_same = ResultType::same, kResult_bool = ResultType::bool_;
@@ -86,7 +86,7 @@ void set_strides(const Tensor& in, const Tensor& out, size_t (&strides)[kernels:
   }
 }
 
-kernels::BroadcastShape shape_of(const Tensor& out) noexcept {
+kernels::BroadcastShape make_shape(const Tensor& out) noexcept {
   static_assert(kMaxRank <= kernels::kBroadcastRank);
   kernels::BroadcastShape shape{out.rank, {}};
   for (uint8_t d = 0; d < out.rank; ++d) shape.dims[d] = out.dims[d];
@@ -94,18 +94,18 @@ kernels::BroadcastShape shape_of(const Tensor& out) noexcept {
 }
 
 template <typename T>
-kernels::Unary<T> unary_of(const Call& c) noexcept {
+kernels::Unary<T> make_unary(const Call& c) noexcept {
   return {static_cast<kernels::UnaryFunction>(c.integer(kFunction)), c.in<T>(0), c.out<T>(0),
           c.input(0).element_count()};
 }
 
 template <typename T>
-kernels::Binary<T> binary_of(const Call& c) noexcept {
+kernels::Binary<T> make_binary(const Call& c) noexcept {
   kernels::Binary<T> args{static_cast<kernels::BinaryFunction>(c.integer(kFunction)),
                           c.in<T>(0),
                           c.in<T>(1),
                           c.out<uint8_t>(0),
-                          shape_of(c.output(0)),
+                          make_shape(c.output(0)),
                           {},
                           {}};
   set_strides(c.input(0), c.output(0), args.a_strides);
@@ -143,11 +143,11 @@ Status run_unary(const Call& c) noexcept {
                            static_cast<float>(c.real(kB)), static_cast<float>(c.real(kC)), c.in<float>(0),
                            c.out<uint8_t>(0), c.input(0).element_count()});
       break;
-    case DType::i8: c.kernels.unary_i8(unary_of<int8_t>(c)); break;
-    case DType::i32: c.kernels.unary_i32(unary_of<int32_t>(c)); break;
-    case DType::i64: c.kernels.unary_i64(unary_of<int64_t>(c)); break;
-    case DType::u8: c.kernels.unary_u8(unary_of<uint8_t>(c)); break;
-    default: c.kernels.unary_bool(unary_of<uint8_t>(c)); break;
+    case DType::i8: c.kernels.unary_i8(make_unary<int8_t>(c)); break;
+    case DType::i32: c.kernels.unary_i32(make_unary<int32_t>(c)); break;
+    case DType::i64: c.kernels.unary_i64(make_unary<int64_t>(c)); break;
+    case DType::u8: c.kernels.unary_u8(make_unary<uint8_t>(c)); break;
+    default: c.kernels.unary_bool(make_unary<uint8_t>(c)); break;
   }
   return {};
 }
@@ -163,19 +163,19 @@ Status check_binary(const Subject& s, Checked& steps) {
 Status run_binary(const Call& c) noexcept {
   bool is_done = true;
   switch (c.input(0).dtype) {
-    case DType::f32: is_done = c.kernels.binary_f32(binary_of<float>(c)); break;
-    case DType::i8: is_done = c.kernels.binary_i8(binary_of<int8_t>(c)); break;
-    case DType::i32: is_done = c.kernels.binary_i32(binary_of<int32_t>(c)); break;
-    case DType::i64: is_done = c.kernels.binary_i64(binary_of<int64_t>(c)); break;
-    case DType::u8: is_done = c.kernels.binary_u8(binary_of<uint8_t>(c)); break;
-    default: is_done = c.kernels.binary_bool(binary_of<uint8_t>(c)); break;
+    case DType::f32: is_done = c.kernels.binary_f32(make_binary<float>(c)); break;
+    case DType::i8: is_done = c.kernels.binary_i8(make_binary<int8_t>(c)); break;
+    case DType::i32: is_done = c.kernels.binary_i32(make_binary<int32_t>(c)); break;
+    case DType::i64: is_done = c.kernels.binary_i64(make_binary<int64_t>(c)); break;
+    case DType::u8: is_done = c.kernels.binary_u8(make_binary<uint8_t>(c)); break;
+    default: is_done = c.kernels.binary_bool(make_binary<uint8_t>(c)); break;
   }
   if (is_done) return {};
   return c.name_input(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
 }
 
 Status check_where(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "condition", {.dtypes = set_of({DType::boolean})}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "condition", {.dtypes = make_set({DType::boolean})}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "input 1", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "input 2", s.input(1).dtype));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(1).dtype));
@@ -191,7 +191,7 @@ Status run_where(const Call& c) noexcept {
                       c.in<uint8_t>(1),
                       c.in<uint8_t>(2),
                       c.out<uint8_t>(0),
-                      shape_of(out),
+                      make_shape(out),
                       {},
                       {},
                       {}};

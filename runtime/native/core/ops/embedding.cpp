@@ -28,8 +28,9 @@ Status check_bag_ids(const Subject& s, uint32_t rows) {
 
 Status check_text_embedding_bag(const Subject& s, Checked& steps) {
   const bool is_i8 = s.op.input_count == 3;
-  const uint32_t dtypes = set_of({is_i8 ? DType::i8 : DType::f32});
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "ids", {.dtypes = set_of({DType::i32}), .rank = 1, .may_be_ragged = true}));
+  const uint32_t dtypes = make_set({is_i8 ? DType::i8 : DType::f32});
+  ALCOVE_TRY(
+      check_type(s, s.op.inputs[0], "ids", {.dtypes = make_set({DType::i32}), .rank = 1, .may_be_ragged = true}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "table", {.dtypes = dtypes, .rank = 2, .is_constant = true}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat, .rank = 2}));
   const uint32_t rows = s.input(1).dims[0];
@@ -105,12 +106,12 @@ Status check_embedding_bag_offsets(const Subject& s, Checked& steps) {
 Status run_embedding_bag_offsets(const Call& c) noexcept {
   const bool has_offsets = c.integer(kHasOffsets) == 1;
   kernels::EmbeddingBagOffsetsF32 args{};
-  args.ids = indices_of(c, 0);
+  args.ids = make_indices(c, 0);
   args.table = c.in<float>(1);
   args.rows = c.input(1).dims[0];
   args.dim = c.input(1).dims[1];
   if (has_offsets) {
-    args.offsets = indices_of(c, 2);
+    args.offsets = make_indices(c, 2);
   } else {
     args.bag_size = c.input(0).dims[1];
   }

@@ -12,7 +12,7 @@ Status check_axis(const Subject& s, const Tensor& tensor) {
 }
 
 // The shape of `rows` where the indices of input 1 stand in place of the axis of input 0; false if its rank is too high.
-bool rows_shape(const Subject& s, uint64_t* dims, size_t& rank) {
+bool infer_rows_shape(const Subject& s, uint64_t* dims, size_t& rank) {
   const Tensor& in = s.input(0);
   const Tensor& indices = s.input(1);
   const auto axis = static_cast<uint8_t>(s.integer(kAxis));
@@ -29,7 +29,7 @@ Status check_rows(const Subject& s, uint32_t index, const char* role) {
   uint64_t dims[kMaxRank];
   size_t rank = 0;
   ALCOVE_TRY(check_same_dtype(s, index, role, s.input(0).dtype));
-  if (!rows_shape(s, dims, rank)) {
+  if (!infer_rows_shape(s, dims, rank)) {
     return failure(Code::op_shape, Section::program, "%s: %s would have rank %zu, the cap is %" PRIu32, s.name(), role,
                    rank, kMaxRank)
         .in_tensor(index);
@@ -63,7 +63,7 @@ Status check_combination(const Subject& s) {
   return check_type(s, s.op.inputs[0], "input", {.dtypes = combines ? kFloat | kIndices : kAnyType});
 }
 
-uint64_t product(const Tensor& tensor, uint8_t first, uint8_t end) noexcept {
+uint64_t multiply_dims(const Tensor& tensor, uint8_t first, uint8_t end) noexcept {
   uint64_t count = 1;
   for (uint8_t d = first; d < end; ++d) count *= tensor.dims[d];
   return count;
@@ -91,11 +91,11 @@ Status run_index_select(const Call& c) noexcept {
   const auto axis = static_cast<uint8_t>(c.integer(kAxis));
   kernels::IndexSelect args{};
   args.input = c.in<uint8_t>(0);
-  args.indices = indices_of(c, 1);
+  args.indices = make_indices(c, 1);
   args.output = c.out<uint8_t>(0);
-  args.outer = product(in, 0, axis);
+  args.outer = multiply_dims(in, 0, axis);
   args.bound = in.dims[axis];
-  args.row_bytes = product(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
+  args.row_bytes = multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
   args.wraps = c.integer(1) == 1;
   const size_t bad = c.kernels.index_select_any(args);
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
@@ -117,7 +117,7 @@ Status check_gather(const Subject& s, Checked& steps) {
 Status run_gather(const Call& c) noexcept {
   kernels::Gather args{};
   args.input = c.in<uint8_t>(0);
-  args.indices = indices_of(c, 1);
+  args.indices = make_indices(c, 1);
   args.output = c.out<uint8_t>(0);
   args.element_bytes = dtype_bytes(c.input(0).dtype);
   args.rank = c.input(0).rank;
@@ -144,7 +144,7 @@ Status run_scatter(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   kernels::Scatter args{};
   args.input = c.in<uint8_t>(0);
-  args.indices = indices_of(c, 1);
+  args.indices = make_indices(c, 1);
   args.source = c.in<uint8_t>(2);
   args.output = c.out<uint8_t>(0);
   args.element_bytes = dtype_bytes(in.dtype);
@@ -181,13 +181,13 @@ Status run_index_put(const Call& c) noexcept {
   const auto axis = static_cast<uint8_t>(c.integer(kAxis));
   kernels::IndexPut args{};
   args.input = c.in<uint8_t>(0);
-  args.indices = indices_of(c, 1);
+  args.indices = make_indices(c, 1);
   args.source = c.in<uint8_t>(2);
   args.output = c.out<uint8_t>(0);
   args.element_bytes = dtype_bytes(in.dtype);
-  args.outer = product(in, 0, axis);
+  args.outer = multiply_dims(in, 0, axis);
   args.bound = in.dims[axis];
-  args.row = product(in, static_cast<uint8_t>(axis + 1), in.rank);
+  args.row = multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank);
   args.mode = static_cast<kernels::ScatterMode>(c.integer(kScatterMode));
   args.includes_self = c.integer(kIncludesSelf) == 1;
   args.wraps = c.integer(3) == 1;
@@ -219,7 +219,7 @@ Status check_ravel_multi_index(const Subject& s, Checked& steps) {
     return failure(Code::op_attribute, Section::program,
                    "ravel_multi_index: the product of the bounds is above 2^63 - 1");
   }
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = set_of({DType::i64})}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = make_set({DType::i64})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(0).rank));
   steps = elements(s.output(0)) * s.op.input_count * 4;
   return {};
@@ -229,7 +229,7 @@ Status run_ravel_multi_index(const Call& c) noexcept {
   kernels::RavelMultiIndex args{};
   args.count = c.op.input_count;
   for (uint8_t i = 0; i < c.op.input_count; ++i) {
-    args.indices[i] = indices_of(c, i);
+    args.indices[i] = make_indices(c, i);
     args.bounds[i] = c.op.attributes[i];
   }
   args.output = c.out<int64_t>(0);
@@ -254,7 +254,7 @@ Status check_searchsorted(const Subject& s, Checked& steps) {
   }
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < values.rank; ++d) dims[d] = values.dims[d];
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = set_of({DType::i64})}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = make_set({DType::i64})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, values.rank));
   steps = elements(values) * 32;  // a bisection of up to 2^31 boundaries
   return {};

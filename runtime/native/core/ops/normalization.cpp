@@ -43,7 +43,7 @@ struct Affine {
   const float* bias;
 };
 
-Affine affine_of(const Call& c, int64_t mask) noexcept {
+Affine make_affine(const Call& c, int64_t mask) noexcept {
   const bool has_weight = (mask & kWeight) != 0;
   const bool has_bias = (mask & kBias) != 0;
   return {has_weight ? c.in<float>(1) : nullptr, has_bias ? c.in<float>(has_weight ? 2 : 1) : nullptr};
@@ -54,7 +54,7 @@ struct Bounds {
   float high = std::numeric_limits<float>::infinity();
 };
 
-Bounds bounds_of(const Call& c, uint8_t first) noexcept {
+Bounds make_bounds(const Call& c, uint8_t first) noexcept {
   if (c.integer(first) == 0) return {};
   const double low = c.real(static_cast<uint8_t>(first + 1)), high = c.real(static_cast<uint8_t>(first + 2));
   return {static_cast<float>(low), static_cast<float>(high)};
@@ -99,8 +99,8 @@ Status run_layer_norm(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   size_t n = 1;
   for (auto d = static_cast<size_t>(in.rank - c.integer(1)); d < in.rank; ++d) n *= in.dims[d];
-  const Affine affine = affine_of(c, c.integer(2));
-  const Bounds bounds = bounds_of(c, kLayerActivation);
+  const Affine affine = make_affine(c, c.integer(2));
+  const Bounds bounds = make_bounds(c, kLayerActivation);
   c.kernels.layer_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), in.element_count() / n, n,
                             static_cast<float>(c.real(3)), c.integer(0) == 1, bounds.low, bounds.high});
   return {};
@@ -129,8 +129,8 @@ Status check_group_norm(const Subject& s, Checked& steps) {
 
 Status run_group_norm(const Call& c) noexcept {
   const Tensor& in = c.input(0);
-  const Affine affine = affine_of(c, c.integer(1));
-  const Bounds bounds = bounds_of(c, kGroupActivation);
+  const Affine affine = make_affine(c, c.integer(1));
+  const Bounds bounds = make_bounds(c, kGroupActivation);
   const size_t samples = in.dims[0];
   const size_t channels = in.dims[in.rank - 1];
   c.kernels.group_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), samples,

@@ -64,7 +64,7 @@ bool splits_scratch(OpCode code) noexcept {
     default: return false;
   }
 }
-bool is_product(OpCode code) noexcept {
+bool is_gemm(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
     case OpCode::conv2d:
@@ -86,7 +86,7 @@ bool is_product(OpCode code) noexcept {
   }
 }
 bool polls(OpCode code) noexcept {
-  return is_product(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
+  return is_gemm(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
          code == OpCode::as_strided_copy;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
@@ -178,7 +178,7 @@ Status check_activation(const Subject& s, uint8_t first, Activation most) {
 }
 
 Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes) {
-  ALCOVE_TRY(check_type(s, s.op.outputs[i], "scratch", {.dtypes = set_of({DType::u8}), .rank = 1}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[i], "scratch", {.dtypes = make_set({DType::u8}), .rank = 1}));
   if (bytes.is_at_most(s.output(i).dims[0])) return {};
   return failure(Code::op_shape, Section::program, "%s: its scratch has %" PRIu32 " bytes, too few", s.name(),
                  s.output(i).dims[0])
@@ -219,7 +219,7 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
                      op_info(static_cast<uint16_t>(op.code))->name(), kMaxOpSteps)
           .in_op(i);
     }
-    if (ops::is_product(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerStep;
+    if (ops::is_gemm(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerStep;
     total = total + of_op;
     if (!total.is_at_most(kMaxRunSteps)) {
       return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps)

@@ -130,7 +130,7 @@ using RunRule = Status(const Call&) noexcept;
 // Whether it looks at the flag of cancellation while it runs: it is shared out, or made of dense products.
 [[nodiscard]] bool polls(OpCode code) noexcept;
 // Whether its steps are multiply-adds of dense products.
-[[nodiscard]] bool is_product(OpCode code) noexcept;
+[[nodiscard]] bool is_gemm(OpCode code) noexcept;
 // Whether its output 1 is scratch of which each part of a split takes as much.
 [[nodiscard]] bool splits_scratch(OpCode code) noexcept;
 
@@ -138,15 +138,15 @@ using RunRule = Status(const Call&) noexcept;
 
 inline constexpr int kAnyRank = -1;
 
-constexpr uint32_t set_of(std::initializer_list<DType> dtypes) {
+constexpr uint32_t make_set(std::initializer_list<DType> dtypes) {
   uint32_t set = 0;
   for (const DType dtype : dtypes) set |= 1u << static_cast<int>(dtype);
   return set;
 }
-inline constexpr uint32_t kFloat = set_of({DType::f32});
-inline constexpr uint32_t kIndices = set_of({DType::i32, DType::i64});
-inline constexpr uint32_t kNumbers = set_of({DType::f32, DType::i8, DType::i32, DType::i64, DType::u8});
-inline constexpr uint32_t kAnyType = kNumbers | set_of({DType::boolean});
+inline constexpr uint32_t kFloat = make_set({DType::f32});
+inline constexpr uint32_t kIndices = make_set({DType::i32, DType::i64});
+inline constexpr uint32_t kNumbers = make_set({DType::f32, DType::i8, DType::i32, DType::i64, DType::u8});
+inline constexpr uint32_t kAnyType = kNumbers | make_set({DType::boolean});
 
 struct Expected {
   uint32_t dtypes;

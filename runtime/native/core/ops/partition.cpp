@@ -11,7 +11,7 @@ struct Seen {
 
 // What outputs [first, first + count) look at, of `in` inputs with `pad` before them; `count` in whole tiles, because a kernel reads
 // for all of a tile even where the image ends within it.
-Seen seen_by(const Slide& slide, size_t in, size_t pad, size_t first, size_t count) noexcept {
+Seen find_seen(const Slide& slide, size_t in, size_t pad, size_t first, size_t count) noexcept {
   const size_t begin = first * slide.stride;
   const size_t length = (count - 1) * slide.stride + slide.reach;
   const size_t skip = begin > pad ? begin - pad : 0;
@@ -46,8 +46,8 @@ void partition_images(const Call& c, const Partition& all, const Slide& rows, co
         const size_t to = left < tiles - from ? from + left : tiles;
         const size_t line = from * tile, count = (to * tile < extent ? to * tile : extent) - line;
         const size_t whole = (to - from) * tile;
-        const Seen seen = is_line ? seen_by(columns, all.in_w, all.pad_left, line, whole)
-                                  : seen_by(rows, all.in_h, all.pad_top, line, whole);
+        const Seen seen = is_line ? find_seen(columns, all.in_w, all.pad_left, line, whole)
+                                  : find_seen(rows, all.in_h, all.pad_top, line, whole);
         partition.batch = 1;
         partition.input += seen.skip * in_step;
         partition.output += line * out_step;

@@ -59,11 +59,11 @@ void partition_images(const Call& c, const Args& args, const Slide& rows, const 
 
 // Of a convolution with kernel, stride and dilation.
 template <typename Args>
-Slide rows_of(const Args& a) noexcept {
+Slide make_row_slide(const Args& a) noexcept {
   return {a.stride_h, (a.kernel_h - 1) * a.dilation_h + 1};
 }
 template <typename Args>
-Slide columns_of(const Args& a) noexcept {
+Slide make_column_slide(const Args& a) noexcept {
   return {a.stride_w, (a.kernel_w - 1) * a.dilation_w + 1};
 }
 

@@ -57,7 +57,7 @@ Checked adaptive_steps(const Subject& s) {
          pixel_steps(out);
 }
 
-kernels::PoolWindows adaptive_windows(const Call& c) noexcept {
+kernels::PoolWindows make_adaptive_windows(const Call& c) noexcept {
   const Tensor &in = c.input(0), &out = c.output(0);
   kernels::PoolWindows w{};
   w.batch = in.dims[0];
@@ -70,11 +70,11 @@ kernels::PoolWindows adaptive_windows(const Call& c) noexcept {
   return w;
 }
 
-kernels::PoolWindows fixed_windows(const Call& c, uint8_t first) noexcept {
+kernels::PoolWindows make_fixed_windows(const Call& c, uint8_t first) noexcept {
   const auto at = [&](uint8_t property) {
     return static_cast<size_t>(c.integer(static_cast<uint8_t>(first + property)));
   };
-  kernels::PoolWindows w = adaptive_windows(c);
+  kernels::PoolWindows w = make_adaptive_windows(c);
   w.is_adaptive = false;
   w.kernel_h = at(kKernel);
   w.kernel_w = at(kKernel + 1);
@@ -108,7 +108,7 @@ Status check_pool2d(const Subject& s, Checked& steps) {
 }
 
 Status run_pool2d(const Call& c) noexcept {
-  c.kernels.pool2d_f32({c.in<float>(0), c.out<float>(0), fixed_windows(c, kFirst), c.integer(kMode) == kAverage,
+  c.kernels.pool2d_f32({c.in<float>(0), c.out<float>(0), make_fixed_windows(c, kFirst), c.integer(kMode) == kAverage,
                         c.integer(kCountsPadding) == 1, c.integer(kDivisor)});
   return {};
 }
@@ -121,12 +121,13 @@ Status check_adaptive_pool2d(const Subject& s, Checked& steps) {
 }
 
 Status run_adaptive_pool2d(const Call& c) noexcept {
-  c.kernels.pool2d_f32({c.in<float>(0), c.out<float>(0), adaptive_windows(c), c.integer(kMode) == kAverage, false, 0});
+  c.kernels.pool2d_f32(
+      {c.in<float>(0), c.out<float>(0), make_adaptive_windows(c), c.integer(kMode) == kAverage, false, 0});
   return {};
 }
 
 Status check_max_pool2d_indices(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_images(s, set_of({DType::i64})));
+  ALCOVE_TRY(check_images(s, make_set({DType::i64})));
   ALCOVE_TRY(check_integer(s, kAdaptive, "adaptive", 0, 1));
   if (s.integer(kAdaptive) == 1) {
     steps = adaptive_steps(s);
@@ -140,7 +141,7 @@ Status check_max_pool2d_indices(const Subject& s, Checked& steps) {
 Status run_max_pool2d_indices(const Call& c) noexcept {
   const bool is_adaptive = c.integer(kAdaptive) == 1;
   c.kernels.max_pool2d_indices_f32(
-      {c.in<float>(0), c.out<int64_t>(0), is_adaptive ? adaptive_windows(c) : fixed_windows(c, kFirst)});
+      {c.in<float>(0), c.out<int64_t>(0), is_adaptive ? make_adaptive_windows(c) : make_fixed_windows(c, kFirst)});
   return {};
 }
 

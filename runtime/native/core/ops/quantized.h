@@ -5,7 +5,7 @@
 
 namespace alcove::ops {
 
-inline constexpr uint32_t kInt8 = set_of({DType::i8});
+inline constexpr uint32_t kInt8 = make_set({DType::i8});
 
 // Attribute i is a float32, exactly, between 2^-100 and 2^100: then it and its inverse are far from both ends of float32.
 [[nodiscard]] Status check_scale(const Subject& s, uint8_t i, const char* role);
@@ -16,6 +16,6 @@ inline constexpr uint32_t kInt8 = set_of({DType::i8});
 // Output 0 has the rank and dimensions of input 0, whatever its type.
 [[nodiscard]] Status check_same_shape(const Subject& s);
 // A sum of k products of int8 stays within int32.
-[[nodiscard]] Status check_products(const Subject& s, const Checked& k);
+[[nodiscard]] Status check_gemm_i8(const Subject& s, const Checked& k);
 
 }  // namespace alcove::ops

@@ -1,7 +1,7 @@
 // Recurrent layers: rnn, gru, lstm, one direction over time each.
 #include <algorithm>
 
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 #include "core/ops/quantized.h"
 #include "kernels/requantize.h"
 
@@ -17,7 +17,7 @@ struct Slots {
   uint8_t last_state, last_cell, scratch;                       // outputs
 };
 
-constexpr Slots slots_of(Recurrence kind) noexcept {
+constexpr Slots list_slots(Recurrence kind) noexcept {
   return kind == Recurrence::lstm ? Slots{1, 2, 3, 4, 5, 1, 2, 3} : Slots{1, 0, 2, 3, 0, 1, 0, 2};
 }
 
@@ -28,39 +28,40 @@ constexpr uint64_t kBiasBytes = kernels::kPanelOutputs * sizeof(float);
 // rank 1 with their biases behind: then rows are quantized as they come.
 enum class Weights { f32, int8, dynamic_int8 };
 
-Weights weights_of(const Tensor& input_weight) noexcept {
+Weights classify_weights(const Tensor& input_weight) noexcept {
   if (input_weight.dtype != DType::i8) return Weights::f32;
   return input_weight.rank == 1 ? Weights::dynamic_int8 : Weights::int8;
 }
 
 Status check_weight(const Subject& s, const Slots& slots, uint8_t input, const char* role, uint64_t n, uint64_t k) {
-  const Weights weights = weights_of(s.input(slots.input_weight));
+  const Weights weights = classify_weights(s.input(slots.input_weight));
   if (weights == Weights::f32) return check_panels(s, s.op.inputs[input], role, n, k);
   const uint64_t panels = (n + 15) / 16;
   if (weights == Weights::int8) {
     ALCOVE_TRY(
-        check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 2, .is_constant = true}));
+        check_type(s, s.op.inputs[input], role, {.dtypes = make_set({DType::i8}), .rank = 2, .is_constant = true}));
     const uint64_t dims[2] = {panels, kernels::panel_bytes_i8(k)};
     return check_shape(s, s.op.inputs[input], role, dims, 2);
   }
-  ALCOVE_TRY(check_type(s, s.op.inputs[input], role, {.dtypes = set_of({DType::i8}), .rank = 1, .is_constant = true}));
-  ALCOVE_TRY(check_products(s, k));
+  ALCOVE_TRY(
+      check_type(s, s.op.inputs[input], role, {.dtypes = make_set({DType::i8}), .rank = 1, .is_constant = true}));
+  ALCOVE_TRY(check_gemm_i8(s, k));
   const uint64_t bytes = panels * (kernels::panel_bytes_i8(k) + kBiasBytes);
   return check_shape(s, s.op.inputs[input], role, &bytes, 1);
 }
 
-uint64_t longest_row(uint64_t features, uint64_t width, uint64_t hidden) noexcept {
+uint64_t find_longest_row(uint64_t features, uint64_t width, uint64_t hidden) noexcept {
   return std::max({features, width, hidden});
 }
 
 // Products of one row with a weight; int8 takes twice as long.
 Checked weight_steps(const Tensor& weight) noexcept {
-  return weights_of(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float))
-                                            : Checked(weight.size_bytes) * 2;
+  return classify_weights(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float))
+                                                  : Checked(weight.size_bytes) * 2;
 }
 
 Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
-  const Slots slots = slots_of(kind);
+  const Slots slots = list_slots(kind);
   const uint64_t gates = kernels::recurrent_gates(kind);
   const bool is_projected = kind == Recurrence::lstm && s.op.input_count > slots.projection;
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 3}));
@@ -93,8 +94,8 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   if (kind == Recurrence::rnn) ALCOVE_TRY(check_integer(s, kIsRelu, "is_relu", 0, 1));
   Checked scratch =
       kernels::recurrent_scratch_floats<Checked>(kind, length, batch, hidden, is_projected) * sizeof(float);
-  if (weights_of(s.input(slots.input_weight)) == Weights::dynamic_int8) {
-    scratch = scratch + kernels::linear_qd8_qc8w_scratch_bytes(longest_row(features, width, hidden));
+  if (classify_weights(s.input(slots.input_weight)) == Weights::dynamic_int8) {
+    scratch = scratch + kernels::linear_qd8_qc8w_scratch_bytes(find_longest_row(features, width, hidden));
   }
   ALCOVE_TRY(check_scratch(s, slots.scratch, scratch));
   // The weights once a row, and 32 for each gate's exponential and division.
@@ -105,11 +106,11 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   return {};
 }
 
-kernels::RecurrentF32 arguments_of(const Call& c, Recurrence kind) noexcept {
-  const Slots slots = slots_of(kind);
+kernels::RecurrentF32 read_arguments(const Call& c, Recurrence kind) noexcept {
+  const Slots slots = list_slots(kind);
   const Tensor& in = c.input(0);
   kernels::RecurrentF32 args{};
-  const Weights weights = weights_of(c.input(slots.input_weight));
+  const Weights weights = classify_weights(c.input(slots.input_weight));
   args.linear = weights == Weights::int8 ? c.kernels.linear_f32_qc8w_panels : c.kernels.linear_f32;
   args.input = c.in<float>(0);
   args.state = c.in<float>(slots.state);
@@ -147,19 +148,19 @@ Status check_gru(const Subject& s, Checked& steps) { return check_recurrent(s, R
 Status check_lstm(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::lstm, steps); }
 
 Status run_rnn(const Call& c) noexcept {
-  kernels::RecurrentF32 args = arguments_of(c, Recurrence::rnn);
+  kernels::RecurrentF32 args = read_arguments(c, Recurrence::rnn);
   args.is_relu = c.integer(kIsRelu) == 1;
   c.kernels.rnn_f32(args);
   return {};
 }
 
 Status run_gru(const Call& c) noexcept {
-  c.kernels.gru_f32(arguments_of(c, Recurrence::gru));
+  c.kernels.gru_f32(read_arguments(c, Recurrence::gru));
   return {};
 }
 
 Status run_lstm(const Call& c) noexcept {
-  c.kernels.lstm_f32(arguments_of(c, Recurrence::lstm));
+  c.kernels.lstm_f32(read_arguments(c, Recurrence::lstm));
   return {};
 }
 

@@ -6,14 +6,14 @@ namespace alcove::ops {
 namespace {
 
 constexpr uint8_t kFunction = 0, kFirstAxis = 1, kAxisCount = 2;  // attributes
-constexpr uint32_t kSummed = set_of({DType::f32, DType::i64});
+constexpr uint32_t kSummed = make_set({DType::f32, DType::i64});
 
 // A tensor as [outer, n, inner].
 struct Axes {
   size_t outer = 1, n = 1, inner = 1;
 };
 
-Axes axes_of(const Tensor& tensor, size_t first, size_t count) noexcept {
+Axes split_axes(const Tensor& tensor, size_t first, size_t count) noexcept {
   Axes axes;
   for (size_t d = 0; d < tensor.rank; ++d) {
     size_t& size = d < first ? axes.outer : d < first + count ? axes.n : axes.inner;
@@ -28,8 +28,8 @@ Status check_has_axes(const Subject& s) {
       .in_tensor(s.op.inputs[0]);
 }
 
-kernels::Scan scan_of(const Call& c, int64_t axis) noexcept {
-  const Axes axes = axes_of(c.input(0), static_cast<size_t>(axis), 1);
+kernels::Scan make_scan(const Call& c, int64_t axis) noexcept {
+  const Axes axes = split_axes(c.input(0), static_cast<size_t>(axis), 1);
   return {c.in<uint8_t>(0), c.out<uint8_t>(0), nullptr, axes.outer, axes.n, axes.inner, kernels::Running::sum};
 }
 
@@ -67,7 +67,7 @@ Status check_reduce(const Subject& s, Checked& steps) {
 
 Status run_reduce(const Call& c) noexcept {
   const Axes axes =
-      axes_of(c.input(0), static_cast<size_t>(c.integer(kFirstAxis)), static_cast<size_t>(c.integer(kAxisCount)));
+      split_axes(c.input(0), static_cast<size_t>(c.integer(kFirstAxis)), static_cast<size_t>(c.integer(kAxisCount)));
   const kernels::Reduce args = {c.in<uint8_t>(0), c.out<uint8_t>(0), axes.outer,
                                 axes.n,           axes.inner,        static_cast<kernels::Fold>(c.integer(kFunction))};
   switch (c.input(0).dtype) {
@@ -94,7 +94,7 @@ Status check_scan(const Subject& s, Checked& steps) {
 }
 
 Status run_scan(const Call& c) noexcept {
-  kernels::Scan args = scan_of(c, c.integer(1));
+  kernels::Scan args = make_scan(c, c.integer(1));
   args.function = static_cast<kernels::Running>(c.integer(0));
   run(c, args);
   return {};
@@ -115,7 +115,7 @@ Status check_scan_extreme(const Subject& s, Checked& steps) {
 }
 
 Status run_scan_extreme(const Call& c) noexcept {
-  kernels::Scan args = scan_of(c, c.integer(1));
+  kernels::Scan args = make_scan(c, c.integer(1));
   args.indices = c.out<int64_t>(1);
   args.function = c.integer(0) == 1 ? kernels::Running::max : kernels::Running::min;
   run(c, args);

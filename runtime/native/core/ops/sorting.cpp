@@ -7,8 +7,8 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint32_t kRanked = set_of({DType::f32, DType::i32, DType::i64});
-constexpr uint32_t kSorted = kRanked | set_of({DType::u8, DType::boolean});
+constexpr uint32_t kRanked = make_set({DType::f32, DType::i32, DType::i64});
+constexpr uint32_t kSorted = kRanked | make_set({DType::u8, DType::boolean});
 
 Status check_ranking(const Subject& s, uint32_t dtypes) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = dtypes}));
@@ -23,9 +23,9 @@ Status check_ranked(const Subject& s, uint64_t size) {
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
   dims[in.rank - 1] = size;
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "values", {.dtypes = set_of({in.dtype})}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "values", {.dtypes = make_set({in.dtype})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "values", dims, in.rank));
-  ALCOVE_TRY(check_type(s, s.op.outputs[1], "indices", {.dtypes = set_of({DType::i64})}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[1], "indices", {.dtypes = make_set({DType::i64})}));
   return check_shape(s, s.op.outputs[1], "indices", dims, in.rank);
 }
 

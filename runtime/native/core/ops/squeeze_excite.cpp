@@ -1,6 +1,6 @@
 // A squeeze-and-excitation with the 1x1 convolution behind it: squeeze_excite_conv2d.
 #include "core/ops/convolution.h"
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 
 namespace alcove::ops {
 

@@ -5,8 +5,9 @@
 namespace alcove::ops {
 
 Status check_ngram_hash(const Subject& s, Checked& steps) {
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "text", {.dtypes = set_of({DType::text}), .rank = 0}));
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "ids", {.dtypes = set_of({DType::i32}), .rank = 1, .may_be_ragged = true}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "text", {.dtypes = make_set({DType::text}), .rank = 0}));
+  ALCOVE_TRY(
+      check_type(s, s.op.outputs[0], "ids", {.dtypes = make_set({DType::i32}), .rank = 1, .may_be_ragged = true}));
   if (!s.output(0).is_ragged) {
     return failure(Code::op_type, Section::program, "ngram_hash: ids must be ragged").in_tensor(s.op.outputs[0]);
   }

@@ -1,6 +1,6 @@
 // Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_qd8_qc8w, linear_f32_qc8w, linear_f32_qb4w.
 #include "core/ops/partition.h"
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 #include "core/ops/quantized.h"
 #include "kernels/requantize.h"
 
@@ -38,7 +38,7 @@ Status check_packed(const Subject& s, const Checked& count, const Checked& bytes
   return check_shape(s, s.op.inputs[1], "weight", dims, 2);
 }
 
-using Sizes = ProductSizes;
+using Sizes = GemmSizes;
 
 // Int8 products take a fraction of the time of f32's.
 constexpr uint64_t kInt8Gain = 4;
@@ -51,7 +51,7 @@ const float* bias_at(const Call& c, const Block& at) noexcept {
   return c.op.input_count == 3 ? c.in<float>(2) + at.column : nullptr;
 }
 
-Sizes linear_sizes(const Tensor& in, const Tensor& out) noexcept {
+Sizes read_linear_sizes(const Tensor& in, const Tensor& out) noexcept {
   const uint64_t k = in.dims[in.rank - 1];
   return {in.element_count() / k, out.dims[out.rank - 1], k};
 }
@@ -78,7 +78,7 @@ Status check_bias(const Subject& s) {
 }
 
 Checked linear_steps(const Subject& s, uint64_t a_product) {
-  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   return Checked(sizes.rows) * ((sizes.n + 15) / 16 * 16) * (Checked(sizes.k) + 32) * a_product;
 }
 
@@ -88,7 +88,7 @@ Status check_float_linear(const Subject& s) {
 }
 
 Status check_int8_weights(const Subject& s) {
-  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   return check_packed(s, (sizes.n + 15) / 16, kernels::panel_bytes_i8(sizes.k));
 }
 
@@ -150,7 +150,7 @@ void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcep
 
 }  // namespace
 
-Status check_products(const Subject& s, const Checked& k) {
+Status check_gemm_i8(const Subject& s, const Checked& k) {
   if (k.is_at_most(kernels::kMaxProductsI8)) return {};
   return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu products", s.name(),
                  kernels::kMaxProductsI8);
@@ -158,7 +158,7 @@ Status check_products(const Subject& s, const Checked& k) {
 
 Status check_linear_i8(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_linear_shapes(s, kInt8));
-  ALCOVE_TRY(check_products(s, s.input(0).dims[s.input(0).rank - 1]));
+  ALCOVE_TRY(check_gemm_i8(s, s.input(0).dims[s.input(0).rank - 1]));
   ALCOVE_TRY(check_int8_weights(s));
   ALCOVE_TRY(check_int8_output(s, 0));
   steps = linear_steps(s, 1);
@@ -166,7 +166,7 @@ Status check_linear_i8(const Subject& s, Checked& steps) {
 }
 
 Status run_linear_i8(const Call& c) noexcept {
-  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
   const kernels::LinearI8 args = {c.in<int8_t>(0),
                                   sizes.k,
                                   c.in<int8_t>(1),
@@ -179,7 +179,7 @@ Status run_linear_i8(const Call& c) noexcept {
                                   static_cast<int32_t>(c.integer(0)),
                                   static_cast<int32_t>(c.integer(1)),
                                   static_cast<int32_t>(c.integer(2))};
-  split_product(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
+  split_gemm(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
     kernels::LinearI8 some = args;
     some.input += at.row * sizes.k;
     some.panels += at.column / 16 * kernels::panel_bytes_i8(sizes.k);
@@ -203,7 +203,7 @@ Status check_conv2d_i8(const Subject& s, Checked& steps) {
   }
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
   const Checked patch = Checked(taps) * (in.dims[3] / groups);
-  ALCOVE_TRY(check_products(s, patch));
+  ALCOVE_TRY(check_gemm_i8(s, patch));
   const uint64_t panels = (out.dims[3] / groups + 15) / 16;
   ALCOVE_TRY(check_packed(s, Checked(groups) * panels, kernels::panel_bytes_i8(patch.value())));
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_i8_scratch_bytes(patch.value())));
@@ -220,7 +220,7 @@ Status run_conv2d_i8(const Call& c) noexcept {
   args.linear = c.kernels.linear_i8_i8;
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c / kInt8Gain;
   make_column(args);
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+  partition_images(c, args, make_row_slide(args), make_column_slide(args), 1, work,
                    [&c](kernels::Conv2dI8 partition, size_t part) noexcept {
                      partition.scratch = c.scratch<int8_t>(part);
                      c.kernels.conv2d_i8_i8(partition);
@@ -233,7 +233,7 @@ Status check_depthwise_conv2d_i8(const Subject& s, Checked& steps) {
   const uint32_t channels = s.input(0).dims[3];
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 3, channels));
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
-  ALCOVE_TRY(check_products(s, taps));
+  ALCOVE_TRY(check_gemm_i8(s, taps));
   ALCOVE_TRY(check_packed(s, (uint64_t{channels} + 15) / 16, kernels::depthwise_panel_bytes_i8(taps)));
   steps = elements(s.output(0)) * (taps + 32) + pixel_steps(s.output(0));
   return {};
@@ -244,7 +244,7 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
   args.channels = c.input(0).dims[3];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
-  partition_images(c, args, rows_of(args), columns_of(args), 1, work,
+  partition_images(c, args, make_row_slide(args), make_column_slide(args), 1, work,
                    [&c](const kernels::DepthwiseConv2dI8& partition, size_t) noexcept {
                      c.kernels.depthwise_conv2d_i8_i8(partition);
                    });
@@ -254,7 +254,7 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
 Status check_linear_qd8_qc8w(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_float_linear(s));
   const uint64_t k = s.input(0).dims[s.input(0).rank - 1];
-  ALCOVE_TRY(check_products(s, k));
+  ALCOVE_TRY(check_gemm_i8(s, k));
   ALCOVE_TRY(check_int8_weights(s));
   ALCOVE_TRY(check_scratch(s, 1, kernels::linear_qd8_qc8w_scratch_bytes(k)));
   steps = linear_steps(s, 1);
@@ -262,8 +262,8 @@ Status check_linear_qd8_qc8w(const Subject& s, Checked& steps) {
 }
 
 Status run_linear_qd8_qc8w(const Call& c) noexcept {
-  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  split_product(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
+  const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
+  split_gemm(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
     c.kernels.linear_qd8_qc8w_f32({c.in<float>(0) + at.row * sizes.k,
                                    panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
                                    c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
@@ -280,8 +280,8 @@ Status check_linear_f32_qc8w(const Subject& s, Checked& steps) {
 }
 
 Status run_linear_f32_qc8w(const Call& c) noexcept {
-  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
-  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+  const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
+  split_gemm(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
     c.kernels.linear_f32_qc8w_f32(
         {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
          c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, false});
@@ -295,7 +295,7 @@ Status check_linear_f32_qb4w(const Subject& s, Checked& steps) {
     return failure(Code::op_attribute, Section::program, "linear_f32_qb4w: group is %" PRId64 ", allowed are 32 and 64",
                    s.integer(kGroupSize));
   }
-  const Sizes sizes = linear_sizes(s.input(0), s.output(0));
+  const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
                           kernels::panel_bytes_i4(sizes.k, static_cast<size_t>(s.integer(kGroupSize)))));
   steps = linear_steps(s, 2);
@@ -303,9 +303,9 @@ Status check_linear_f32_qb4w(const Subject& s, Checked& steps) {
 }
 
 Status run_linear_f32_qb4w(const Call& c) noexcept {
-  const Sizes sizes = linear_sizes(c.input(0), c.output(0));
+  const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
   const auto group = static_cast<size_t>(c.integer(kGroupSize));
-  split_product(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
+  split_gemm(c, sizes, false, 1, [&](const Block& at, size_t) noexcept {
     c.kernels.linear_f32_qb4w_f32(
         {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i4(sizes.k, group)), bias_at(c, at),
          c.out<float>(0) + at.row * sizes.n + at.column, at.rows, at.columns, sizes.k, group});

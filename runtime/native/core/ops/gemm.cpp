@@ -1,5 +1,5 @@
 // Matrix products: linear with constant weights, matmul of two operands that are computed.
-#include "core/ops/products.h"
+#include "core/ops/gemm.h"
 
 namespace alcove::ops {
 
@@ -12,7 +12,7 @@ struct Sizes {
   uint32_t m, n, k;
 };
 
-Sizes matmul_sizes(const Tensor& left, const Tensor& right, bool is_transposed) noexcept {
+Sizes read_matmul_sizes(const Tensor& left, const Tensor& right, bool is_transposed) noexcept {
   const uint32_t rows = right.dims[right.rank - 2], columns = right.dims[right.rank - 1];
   return {left.dims[left.rank - 2], is_transposed ? rows : columns, is_transposed ? columns : rows};
 }
@@ -57,8 +57,8 @@ Status batch_failure(const Subject& s) {
                  s.name());
 }
 
-void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
-                   const void* context) noexcept {
+void split_gemm(const Call& c, const GemmSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
+                const void* context) noexcept {
   constexpr uint64_t kFewRows = 32, kTileRows = 8;
   // The weights of so few rows come from memory, not from a cache: that takes longer than the sums.
   constexpr uint64_t kReadRows = 4, kReadWork = 2;
@@ -77,7 +77,7 @@ void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, ui
 }
 
 void split_linear(const Call& c, const kernels::LinearF32& args) noexcept {
-  split_product(c, {args.m, args.n, args.k}, true, 1, [&](const Block& at, size_t) noexcept {
+  split_gemm(c, {args.m, args.n, args.k}, true, 1, [&](const Block& at, size_t) noexcept {
     kernels::LinearF32 some = args;
     const size_t first = at.row * args.n + at.column;
     some.input += at.row * args.k;
@@ -152,7 +152,7 @@ Status check_matmul(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_integer(s, 0, "is_transposed", 0, 1));
   const Tensor &left = s.input(0), &right = s.input(1);
-  const Sizes sizes = matmul_sizes(left, right, s.integer(0) == 1);
+  const Sizes sizes = read_matmul_sizes(left, right, s.integer(0) == 1);
   ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "left", left.rank - 1u, sizes.k));
   Batch batch;
   if (!broadcast_into(left, batch) || !broadcast_into(right, batch)) return batch_failure(s);
@@ -169,7 +169,7 @@ Status run_matmul(const Call& c) noexcept {
   const Tensor &left = c.input(0), &right = c.input(1);
   kernels::MatmulF32 args{};
   args.is_transposed = c.integer(0) == 1;
-  const Sizes sizes = matmul_sizes(left, right, args.is_transposed);
+  const Sizes sizes = read_matmul_sizes(left, right, args.is_transposed);
   args.linear = c.kernels.linear_f32;
   args.left = c.in<float>(0);
   args.right = c.in<float>(1);

@@ -21,7 +21,7 @@ void set_strides(const Tensor& operand, const Batch& batch, size_t* strides) noe
 // Tensor `index` is constant panels of [n, k]; 0 for either: any.
 [[nodiscard]] Status check_panels(const Subject& s, uint32_t index, const char* role, uint64_t n, uint64_t k);
 
-struct ProductSizes {
+struct GemmSizes {
   uint64_t rows, n, k;
 };
 
@@ -33,15 +33,15 @@ struct Block {
 using BlockRun = void(const void* context, const Block& block, size_t part) noexcept;
 
 // See below; a call of run for each block.
-void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
-                   const void* context) noexcept;
+void split_gemm(const Call& c, const GemmSizes& sizes, bool has_stride, uint64_t gain, BlockRun* run,
+                const void* context) noexcept;
 
 // Calls run(block, part) for blocks that together make the product: rows, or panels where rows are few, which takes an output with
 // a stride, or one row.  `gain`: multiply-adds in the time of one of f32.
 template <typename Run>
-void split_product(const Call& c, const ProductSizes& sizes, bool has_stride, uint64_t gain, const Run& run) noexcept {
+void split_gemm(const Call& c, const GemmSizes& sizes, bool has_stride, uint64_t gain, const Run& run) noexcept {
   if (c.pool == nullptr) return run(Block{0, sizes.rows, 0, sizes.n}, 0);
-  split_product(
+  split_gemm(
       c, sizes, has_stride, gain,
       [](const void* context, const Block& block, size_t part) noexcept {
         (*static_cast<const Run*>(context))(block, part);
