@@ -55,8 +55,8 @@ class NativeModel:
     def states(self) -> list[str]:
         """Names of what a session keeps from run to run."""
     @property
-    def run_steps(self) -> int:
-        """Elementary steps of one run, as the verifier counts them; at its greatest sizes."""
+    def run_cost(self) -> int:
+        """Elementary operations of one run, as the verifier counts them; at its greatest sizes."""
     @property
     def is_mapped(self) -> bool:
         """Whether the file is mapped and not read."""

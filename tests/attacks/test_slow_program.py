@@ -21,7 +21,7 @@ from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 
 SIDE = 4096
 TURNED = (0, 1, SIDE, *(0,) * 6)
-MOST_STEPS = 1 << 34
+OP_BUDGET = 1 << 34
 PATIENCE_S = 120
 """For what takes minutes if it is not stopped, and milliseconds if it is."""
 
@@ -58,7 +58,7 @@ def certify_operators(operators: int) -> bytes:
 
 
 INPUT = np.zeros(4, np.float32)
-LONGEST = (MOST_STEPS - (1 << 25)) // (33 * SIDE * SIDE)
+LONGEST = (OP_BUDGET - (1 << 25)) // (33 * SIDE * SIDE)
 
 
 def stop_during(model: Model, stop: Callable[[], object], run: Callable[[], object]) -> list[type[BaseException]]:
@@ -87,7 +87,7 @@ def test_chain_of_copies_that_takes_minutes_is_refused_when_it_is_opened(operato
     """4,000 copies of 64 MB took an hour; strided elements count like the cache lines that they take."""
     with pytest.raises(ProgramError) as caught:
         load(chain(operators))
-    assert caught.value.code == "run_steps"
+    assert caught.value.code == "op_budget"
 
 
 def test_operator_that_cannot_be_stopped_within_has_a_cap_of_its_own() -> None:
@@ -156,4 +156,4 @@ def test_committed_programs_are_far_below_the_cap(repository: Path) -> None:
     programs = sorted((repository / "features").rglob("*.alc"))
     assert programs
     for program in programs:
-        assert _native.open_bytes(program.read_bytes()).run_steps < MOST_STEPS // 100
+        assert _native.open_bytes(program.read_bytes()).run_cost < OP_BUDGET // 100

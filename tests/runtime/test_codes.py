@@ -103,7 +103,7 @@ def many_ids() -> bytes:
     return build.program()
 
 
-def many_steps() -> bytes:
+def many_operations() -> bytes:
     """A small file whose run would take minutes."""
     build = Assembly()
     weight = build.panels("weight", np.zeros((64, 64), np.float32), np.zeros(64, np.float32))
@@ -301,7 +301,7 @@ CASES: list[tuple[str, Change]] = [
     ("plan_size", spec(lambda s: replace(s, arena_bytes=0))),
     ("plan_size", large_arena),
     ("plan_size", tensor(SHARES, 16, "Q", 2**64 - 64)),
-    ("run_steps", many_steps),
+    ("op_budget", many_operations),
 ]
 
 

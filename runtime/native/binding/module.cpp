@@ -143,7 +143,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("outputs",
                    [](const NativeModel& n) { return list_ports(n.model->program(), n.model->program().outputs); })
       .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
-      .def_prop_ro("run_steps", [](const NativeModel& n) { return n.model->program().run_steps; })
+      .def_prop_ro("run_cost", [](const NativeModel& n) { return n.model->program().run_cost; })
       .def_prop_ro("is_mapped", [](const NativeModel& n) { return n.model->is_mapped(); })
       .def_prop_ro("certificate",
                    [](const NativeModel& n) {

@@ -46,11 +46,11 @@ inline constexpr uint32_t kMaxDimension = 0x7FFFFFFF;
 inline constexpr uint64_t kMaxArenaBytes = 512ull << 20;
 // int32 sums of int8 hold for 2^24 rows; 2^20 ids of one bag is already a 4 MiB text.
 inline constexpr uint32_t kMaxBagIds = 1u << 20;
-// Elementary steps of one run, over all ops, each about a nanosecond of one core or less (docs/robustness.md measures it): seconds,
-// so that no file can hang its host.  Room for 2^36 multiply-adds of dense products, of which a step is four.
-inline constexpr uint64_t kMaxRunSteps = 1ull << 34;
+// Op budget: elementary operations of one run, over all ops, each about a nanosecond of one core or less (docs/robustness.md measures it): seconds,
+// so that no file can hang its host.  Room for 2^36 multiply-adds of dense products, of which an operation is four.
+inline constexpr uint64_t kOpBudget = 1ull << 34;
 // Of one op that can't be stopped within: a run that is cancelled ends about two seconds later at the worst.
-inline constexpr uint64_t kMaxOpSteps = 1ull << 31;
+inline constexpr uint64_t kUnstoppableOpBudget = 1ull << 31;
 
 // A cache line, and the widest register.
 inline constexpr uint64_t kTensorAlignment = 64;

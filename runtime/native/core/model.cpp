@@ -73,7 +73,7 @@ size_t Model::first_refused(const uint32_t* sizes, size_t count, Status& status)
   for (size_t row = 0; row < count; ++row, sizes += program().symbols.size()) {
     status = check_bounds(program(), sizes);
     if (status.is_ok()) status = bind(program(), bucket_for(program(), sizes), sizes, values.data(), bound);
-    if (status.is_ok()) status = check_signatures(bound, writers_, bound.run_steps);
+    if (status.is_ok()) status = check_signatures(bound, writers_, bound.run_cost);
     if (!status.is_ok()) return row;
   }
   return count;

@@ -130,7 +130,7 @@ struct Program {
   uint64_t arena_bytes = 0;     // of the largest bucket
   uint64_t states_bytes = 0;    // of all tensors of storage state
   uint64_t weights_bytes = 0;
-  uint64_t run_steps = 0;  // of one run, at the sizes of the bucket that takes most
+  uint64_t run_cost = 0;  // operations of one run, at the sizes of the bucket that takes most
 
   Program() = default;
   Program(Program&&) = default;

@@ -152,7 +152,7 @@ Status Session::grow(size_t bucket) noexcept {
 Status Session::bind_wanted(size_t bucket) noexcept {
   if (bytes_of(bucket) > memory_limit_bytes_) return too_large(bucket);
   Status status = bind(model_->program(), bucket, wanted_, values_.data(), bound_);
-  if (status.is_ok()) status = check_signatures(bound_, model_->writers(), bound_.run_steps);
+  if (status.is_ok()) status = check_signatures(bound_, model_->writers(), bound_.run_cost);
   if (status.is_ok()) return grow(bucket);
   // The program is good, and runs at the bounds of its buckets; it is these sizes that it can't take.
   return failure(Code::input_shape, Section::file, "no program of these sizes: %.180s", status.message);

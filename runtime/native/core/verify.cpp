@@ -26,14 +26,14 @@ Status copy_section(const uint8_t* data, const format::SectionRecord& record, Se
 // The rules of the operators, for the sizes that the program has, or at the bounds of each bucket.
 Status check_sizes(Program& program) {
   const std::vector<int32_t> writers = producers(program);
-  if (program.symbols.empty()) return check_signatures(program, writers, program.run_steps);
+  if (program.symbols.empty()) return check_signatures(program, writers, program.run_cost);
   Program bound = copy_to_bind(program);
   std::vector<int64_t> values(program.expressions.size());
   for (size_t bucket = 0; bucket < program.buckets.size(); ++bucket) {
     ALCOVE_TRY(bind(program, bucket, program.buckets[bucket].bounds, values.data(), bound));
-    uint64_t steps = 0;
-    ALCOVE_TRY(check_signatures(bound, writers, steps));
-    program.run_steps = std::max(program.run_steps, steps);
+    uint64_t cost = 0;
+    ALCOVE_TRY(check_signatures(bound, writers, cost));
+    program.run_cost = std::max(program.run_cost, cost);
   }
   return {};
 }

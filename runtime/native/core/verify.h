@@ -13,7 +13,7 @@
 //                 exactly once; every constant and state is read; a state has a constant to begin as and an arena tensor to
 //                 become, both of its type and shape.
 //   4 signatures  each op's arity, types, layouts, shapes and attributes by the op's own rule; indices from inside the
-//                 program stay within the table they pick from; the steps of a run are below their cap.  A program with
+//                 program stay within the table they pick from; the operations of a run are within the op budget.  A program with
 //                 symbols is judged at the bounds of each bucket here, and by its session again at the sizes of each run.
 //   5 ports       names, types, labels.
 //   6 plan        in each bucket: tensors that live at the same time share no byte of the arena, but for views and for an
@@ -54,8 +54,8 @@ struct Verified {
 [[nodiscard]] Status check_framing(const uint8_t* data, size_t size, Framing& framing);
 [[nodiscard]] Status check_tables(Program& program);
 [[nodiscard]] Status check_order(const Program& program);
-// `writers` as producers() gives them; adds up the `steps` of a run.  Allocates nothing.
-[[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& steps);
+// `writers` as producers() gives them; adds up the `cost` of a run.  Allocates nothing.
+[[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& cost);
 [[nodiscard]] Status check_ports(const Program& program);
 [[nodiscard]] Status check_plan(const Program& program);
 

@@ -25,7 +25,7 @@ using alcove::Tensor;
 
 // Larger arenas and longer runs are opened and not run: the time would go into few programs.
 constexpr uint64_t kMaxRunArenaBytes = 32ull << 20;
-constexpr uint64_t kMaxDriverSteps = 1ull << 28;
+constexpr uint64_t kDriverOpBudget = 1ull << 28;
 
 const std::string kTexts[] = {
     "Wo ist der Bahnhof?  Où est la gare?  Где вокзал?",
@@ -157,7 +157,7 @@ alcove::Code judge(alcove::Bytes bytes) {
   const Status weights = model.value()->check_weights();
   const Program& program = model.value()->program();
   if (program.arena_bytes > kMaxRunArenaBytes || program.states_bytes > kMaxRunArenaBytes) return alcove::Code::ok;
-  if (program.run_steps > kMaxDriverSteps) return alcove::Code::ok;
+  if (program.run_cost > kDriverOpBudget) return alcove::Code::ok;
   auto session = Session::create(model.value());
   if (!session.is_ok()) return session.status().code;
   std::vector<uint8_t> answer;

@@ -12,7 +12,7 @@ namespace alcove::fuzz {
 
 // Larger ones are opened and not run: the time would go into few programs.
 inline constexpr uint64_t kMaxArenaBytes = 1ull << 18;
-inline constexpr uint64_t kMaxSteps = 1ull << 18;
+inline constexpr uint64_t kInputsOpBudget = 1ull << 18;
 
 // Bytes in order, and from the start again when they are used up; zeros if there are none.
 class Choices {
@@ -45,7 +45,7 @@ class Choices {
 
 [[nodiscard]] inline bool is_small(const Program& program) {
   return program.arena_bytes <= kMaxArenaBytes && program.states_bytes <= kMaxArenaBytes &&
-         program.run_steps <= kMaxSteps;
+         program.run_cost <= kInputsOpBudget;
 }
 
 // Values of all inputs at sizes within their bounds.

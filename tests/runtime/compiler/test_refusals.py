@@ -377,7 +377,7 @@ def test_table_that_int8_cannot_scale_is_refused() -> None:
 
 
 class Endless(nn.Module):
-    """More steps in one run than the format allows."""
+    """More operations in one run than the op budget."""
 
     def __init__(self) -> None:
         super().__init__()

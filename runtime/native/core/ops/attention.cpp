@@ -100,7 +100,7 @@ void split_batch(const Call& c, const kernels::AttentionF32& args) noexcept {
 
 }  // namespace
 
-Status check_attention(const Subject& s, Checked& steps) {
+Status check_attention(const Subject& s, Checked& cost) {
   for (uint8_t i = 0; i < 3; ++i) {
     ALCOVE_TRY(check_type(s, s.op.inputs[i], kRoles[i], {.dtypes = kFloat}));
     if (s.input(i).rank < 2) {
@@ -137,7 +137,7 @@ Status check_attention(const Subject& s, Checked& steps) {
   for (size_t d = 0; d < shapes.batch.rank; ++d) count = count * shapes.batch.dims[d];
   const Checked columns = (shapes.span + 15ull) / 16 * 16;
   const Checked width = Checked(shapes.width) + (shapes.value_width + 15ull) / 16 * 16 + 17;
-  steps = count * ((Checked(shapes.length) + 1) * columns * width + 1024);
+  cost = count * ((Checked(shapes.length) + 1) * columns * width + 1024);
   return {};
 }
 

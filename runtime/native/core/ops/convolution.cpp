@@ -70,7 +70,7 @@ constexpr uint8_t kDepthwiseActivation = kDilationW + 1;
 
 }  // namespace
 
-Status check_conv2d(const Subject& s, Checked& steps) {
+Status check_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_window(s));
@@ -102,7 +102,7 @@ Status check_conv2d(const Subject& s, Checked& steps) {
                                       groups,         size(kKernelH),   size(kKernelW),
                                       size(kStrideW), size(kDilationH), size(kDilationW)};
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes<Checked>(sizes, patch.value())));
-  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
+  cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
   return {};
 }
 
@@ -139,7 +139,7 @@ Status run_conv2d(const Call& c) noexcept {
   return {};
 }
 
-Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
+Status check_depthwise_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 2}));
@@ -154,7 +154,7 @@ Status check_depthwise_conv2d(const Subject& s, Checked& steps) {
   const uint64_t dims[2] = {taps + 1, outputs};
   ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
   ALCOVE_TRY(check_convolved(s, outputs));
-  steps = elements(s.output(0)) * (taps + 1) + pixel_steps(s.output(0));
+  cost = elements(s.output(0)) * (taps + 1) + pixel_cost(s.output(0));
   return {};
 }
 
@@ -191,7 +191,7 @@ enum Transposed : uint8_t {
 
 }  // namespace
 
-Status check_conv_transpose2d(const Subject& s, Checked& steps) {
+Status check_conv_transpose2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
@@ -214,9 +214,9 @@ Status check_conv_transpose2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv_transpose2d_scratch_bytes(taps, in_c, out_c)));
   // Each pixel belongs to one phase, whose panels are no larger than those of all taps; every phase looks at every tap.
-  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * ((out_c + 15) / 16 * 16) * (patch + 1) +
-          Checked(groups) * phases * (s.integer(kTKernelH) + s.integer(kTKernelW)) +
-          Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * taps;
+  cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * ((out_c + 15) / 16 * 16) * (patch + 1) +
+         Checked(groups) * phases * (s.integer(kTKernelH) + s.integer(kTKernelW)) +
+         Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * taps;
   return {};
 }
 

@@ -41,7 +41,7 @@ Status check_separable_window(const Subject& s) {
 
 }  // namespace
 
-Status check_winograd_conv2d(const Subject& s, Checked& steps) {
+Status check_winograd_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_pair(s, kWPadTop, "padding", 0));
@@ -62,8 +62,8 @@ Status check_winograd_conv2d(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
   // Each tile: the products, and a dozen operations a transformed number.
-  steps = Checked(out.dims[0]) * ((out.dims[1] + 3) / 4) * ((out.dims[2] + 3) / 4) *
-          (floats + (Checked(in_c) + out_c) * (kernels::kWinogradPlanes * 12));
+  cost = Checked(out.dims[0]) * ((out.dims[1] + 3) / 4) * ((out.dims[2] + 3) / 4) *
+         (floats + (Checked(in_c) + out_c) * (kernels::kWinogradPlanes * 12));
   return {};
 }
 
@@ -89,7 +89,7 @@ Status run_winograd_conv2d(const Call& c) noexcept {
   return {};
 }
 
-Status check_separable_conv2d(const Subject& s, Checked& steps) {
+Status check_separable_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_separable_window(s));
@@ -123,9 +123,8 @@ Status check_separable_conv2d(const Subject& s, Checked& steps) {
                            kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2],
                                                                      size(kSRows), size(kSKernelH), size(kSStrideH))));
   const Checked pixels = Checked(out.dims[0]) * out.dims[1] * out.dims[2];
-  steps = pixels * channels * (taps + 1) + pixels * (s.input(weights + 1).size_bytes / sizeof(float));
-  if (has_expand)
-    steps = steps + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
+  cost = pixels * channels * (taps + 1) + pixels * (s.input(weights + 1).size_bytes / sizeof(float));
+  if (has_expand) cost = cost + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
   return {};
 }
 

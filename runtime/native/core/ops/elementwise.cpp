@@ -6,8 +6,8 @@ namespace alcove::ops {
 namespace {
 
 constexpr uint8_t kFunction = 0, kA = 1, kB = 2, kC = 3;
-// What an element may take, for the bound on a run's steps: the slowest function's, about.
-constexpr uint64_t kStepsPerElement = 16;
+// What an element may take, for the op budget: the slowest function's, about.
+constexpr uint64_t kCostPerElement = 16;
 
 // The words of functions.inc.
 constexpr uint32_t kIntegers = kNumbers & ~kFloat;
@@ -126,13 +126,13 @@ kernels::CastType cast_type(DType dtype) noexcept {
 
 }  // namespace
 
-Status check_unary(const Subject& s, Checked& steps) {
+Status check_unary(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_function(s, kUnary));
   const Tensor& in = s.input(0);
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
-  steps = elements(in) * kStepsPerElement;
+  cost = elements(in) * kCostPerElement;
   return {};
 }
 
@@ -152,11 +152,11 @@ Status run_unary(const Call& c) noexcept {
   return {};
 }
 
-Status check_binary(const Subject& s, Checked& steps) {
+Status check_binary(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_function(s, kBinary));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "input 1", s.input(0).dtype));
   ALCOVE_TRY(check_broadcast(s));
-  steps = elements(s.output(0)) * kStepsPerElement;
+  cost = elements(s.output(0)) * kCostPerElement;
   return {};
 }
 
@@ -174,13 +174,13 @@ Status run_binary(const Call& c) noexcept {
   return c.name_input(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
 }
 
-Status check_where(const Subject& s, Checked& steps) {
+Status check_where(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "condition", {.dtypes = make_set({DType::boolean})}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "input 1", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "input 2", s.input(1).dtype));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(1).dtype));
   ALCOVE_TRY(check_broadcast(s));
-  steps = elements(s.output(0)) * 4;
+  cost = elements(s.output(0)) * 4;
   return {};
 }
 
@@ -202,14 +202,14 @@ Status run_where(const Call& c) noexcept {
   return {};
 }
 
-Status check_cast(const Subject& s, Checked& steps) {
+Status check_cast(const Subject& s, Checked& cost) {
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kAnyType}));
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
-  steps = elements(in) * 4;
+  cost = elements(in) * 4;
   return {};
 }
 

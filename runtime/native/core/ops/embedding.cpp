@@ -26,7 +26,7 @@ Status check_bag_ids(const Subject& s, uint32_t rows) {
 
 }  // namespace
 
-Status check_text_embedding_bag(const Subject& s, Checked& steps) {
+Status check_text_embedding_bag(const Subject& s, Checked& cost) {
   const bool is_i8 = s.op.input_count == 3;
   const uint32_t dtypes = make_set({is_i8 ? DType::i8 : DType::f32});
   ALCOVE_TRY(
@@ -49,7 +49,7 @@ Status check_text_embedding_bag(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_bag_ids(s, rows));
   // Each id costs a cache line, however short its row.
-  steps = Checked(s.input(0).dims[0]) * std::max<uint64_t>(dim, kTensorAlignment);
+  cost = Checked(s.input(0).dims[0]) * std::max<uint64_t>(dim, kTensorAlignment);
   return {};
 }
 
@@ -72,7 +72,7 @@ Status run_text_embedding_bag(const Call& c) noexcept {
   return {};
 }
 
-Status check_embedding_bag_offsets(const Subject& s, Checked& steps) {
+Status check_embedding_bag_offsets(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_integer(s, kBagMode, "mode", 0, kernels::kBagModes - 1));
   ALCOVE_TRY(check_integer(s, kBagPadding, "padding", -1, INT64_MAX));
   ALCOVE_TRY(check_integer(s, kHasOffsets, "has_offsets", 0, 1));
@@ -99,7 +99,7 @@ Status check_embedding_bag_offsets(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 1, s.input(1).dims[1]));
   // Each id costs a cache line, however short its row.
-  steps = elements(ids) * std::max<uint64_t>(s.input(1).dims[1], kTensorAlignment) + elements(s.output(0)) * 2;
+  cost = elements(ids) * std::max<uint64_t>(s.input(1).dims[1], kTensorAlignment) + elements(s.output(0)) * 2;
   return {};
 }
 

@@ -98,7 +98,7 @@ Status check_panels(const Subject& s, uint32_t index, const char* role, uint64_t
   return {};
 }
 
-Status check_linear(const Subject& s, Checked& steps) {
+Status check_linear(const Subject& s, Checked& cost) {
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
   if (in.rank == 0) {
@@ -121,7 +121,7 @@ Status check_linear(const Subject& s, Checked& steps) {
   }
   uint64_t rows = 1;
   for (uint8_t d = 0; d + 1 < in.rank; ++d) rows *= in.dims[d];
-  steps = Checked(rows) * (weight.size_bytes / sizeof(float));
+  cost = Checked(rows) * (weight.size_bytes / sizeof(float));
   return {};
 }
 
@@ -140,7 +140,7 @@ Status run_linear(const Call& c) noexcept {
   return {};
 }
 
-Status check_matmul(const Subject& s, Checked& steps) {
+Status check_matmul(const Subject& s, Checked& cost) {
   for (uint8_t i = 0; i < 2; ++i) {
     const char* role = i == 0 ? "left" : "right";
     ALCOVE_TRY(check_type(s, s.op.inputs[i], role, {.dtypes = kFloat}));
@@ -161,7 +161,7 @@ Status check_matmul(const Subject& s, Checked& steps) {
   // Packing a right operand is charged as one more row; each product of a batch takes some time of its own.
   Checked count = 1;
   for (size_t d = 0; d < batch.rank; ++d) count = count * batch.dims[d];
-  steps = count * ((Checked(sizes.m) + 1) * ((sizes.n + 15ull) / 16 * 16) * (Checked(sizes.k) + 1) + 512);
+  cost = count * ((Checked(sizes.m) + 1) * ((sizes.n + 15ull) / 16 * 16) * (Checked(sizes.k) + 1) + 512);
   return {};
 }
 

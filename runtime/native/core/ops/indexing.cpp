@@ -75,14 +75,14 @@ void copy_dims(const Tensor& tensor, size_t* dims) noexcept {
 
 }  // namespace
 
-Status check_index_select(const Subject& s, Checked& steps) {
+Status check_index_select(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
   ALCOVE_TRY(check_integer(s, 1, "wraps", 0, 1));
   ALCOVE_TRY(check_rows(s, s.op.outputs[0], "output"));
   // Each index costs about a cache line, however short its row.
-  steps = elements(s.output(0)) + elements(s.input(1)) * kTensorAlignment;
+  cost = elements(s.output(0)) + elements(s.input(1)) * kTensorAlignment;
   return {};
 }
 
@@ -101,7 +101,7 @@ Status run_index_select(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
 
-Status check_gather(const Subject& s, Checked& steps) {
+Status check_gather(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
@@ -110,7 +110,7 @@ Status check_gather(const Subject& s, Checked& steps) {
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < s.input(1).rank; ++d) dims[d] = s.input(1).dims[d];
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(1).rank));
-  steps = elements(s.output(0)) * 8;
+  cost = elements(s.output(0)) * 8;
   return {};
 }
 
@@ -128,7 +128,7 @@ Status run_gather(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.input_dims[args.axis], false);
 }
 
-Status check_scatter(const Subject& s, Checked& steps) {
+Status check_scatter(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_combination(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[2], "source", s.input(0).dtype));
@@ -136,7 +136,7 @@ Status check_scatter(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_covers(s, s.op.inputs[0], "input", true));
   ALCOVE_TRY(check_covers(s, s.op.inputs[2], "source", false));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(s.input(0)) + elements(s.input(1)) * 16;
+  cost = elements(s.input(0)) + elements(s.input(1)) * 16;
   return {};
 }
 
@@ -165,14 +165,14 @@ Status run_scatter(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.output_dims[args.axis], false);
 }
 
-Status check_index_put(const Subject& s, Checked& steps) {
+Status check_index_put(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_combination(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
   ALCOVE_TRY(check_integer(s, 3, "wraps", 0, 1));
   ALCOVE_TRY(check_rows(s, s.op.inputs[2], "source"));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(s.input(0)) + elements(s.input(2)) * 8 + elements(s.input(1)) * kTensorAlignment;
+  cost = elements(s.input(0)) + elements(s.input(2)) * 8 + elements(s.input(1)) * kTensorAlignment;
   return {};
 }
 
@@ -201,7 +201,7 @@ Status run_index_put(const Call& c) noexcept {
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
 
-Status check_ravel_multi_index(const Subject& s, Checked& steps) {
+Status check_ravel_multi_index(const Subject& s, Checked& cost) {
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < s.input(0).rank; ++d) dims[d] = s.input(0).dims[d];
   Checked together = 1;
@@ -221,7 +221,7 @@ Status check_ravel_multi_index(const Subject& s, Checked& steps) {
   }
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = make_set({DType::i64})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, s.input(0).rank));
-  steps = elements(s.output(0)) * s.op.input_count * 4;
+  cost = elements(s.output(0)) * s.op.input_count * 4;
   return {};
 }
 
@@ -238,7 +238,7 @@ Status run_ravel_multi_index(const Call& c) noexcept {
   return bad_index_at(c, static_cast<uint8_t>(result.tensor), result.position, args.bounds[result.tensor], true);
 }
 
-Status check_searchsorted(const Subject& s, Checked& steps) {
+Status check_searchsorted(const Subject& s, Checked& cost) {
   const Tensor& sorted = s.input(0);
   const Tensor& values = s.input(1);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "boundaries", {.dtypes = kFloat | kIndices}));
@@ -256,7 +256,7 @@ Status check_searchsorted(const Subject& s, Checked& steps) {
   for (uint8_t d = 0; d < values.rank; ++d) dims[d] = values.dims[d];
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = make_set({DType::i64})}));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, values.rank));
-  steps = elements(values) * 32;  // a bisection of up to 2^31 boundaries
+  cost = elements(values) * 32;  // a bisection of up to 2^31 boundaries
   return {};
 }
 

@@ -51,16 +51,16 @@ Status check_element(const Subject& s, uint8_t i, DType dtype) {
   return failure(Code::op_attribute, Section::program, "%s: %#" PRIx64 " is no %s", s.name(), bits, dtype_name(dtype));
 }
 
-// What a walk by the op's strides costs: a cache line for each run of neighbours, and a step for each element.
-Checked walk_steps(const Subject& s, const Tensor& walked) {
-  constexpr uint64_t kRunSteps = 32;
+// What a walk by the op's strides costs: a cache line for each run of neighbours, and an operation for each element.
+Checked walk_cost(const Subject& s, const Tensor& walked) {
+  constexpr uint64_t kRunCost = 32;
   uint64_t run = 1;
   for (uint8_t d = walked.rank; d-- > 0;) {
     if (walked.dims[d] == 1) continue;
     if (s.integer(static_cast<uint8_t>(kStrides + d)) != static_cast<int64_t>(run)) break;
     run *= walked.dims[d];
   }
-  return elements(walked) + Checked(walked.element_count() / run) * kRunSteps;
+  return elements(walked) + Checked(walked.element_count() / run) * kRunCost;
 }
 
 // Where pieces of a walk begin: those of the dimensions before `along` one by one, which this makes 1.
@@ -99,11 +99,11 @@ void set_walk(const Call& c, const Tensor& walked, Args& args) noexcept {
 
 }  // namespace
 
-Status check_as_strided_copy(const Subject& s, Checked& steps) {
+Status check_as_strided_copy(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
   ALCOVE_TRY(check_reach(s, s.output(0), s.input(0)));
-  steps = walk_steps(s, s.output(0));
+  cost = walk_cost(s, s.output(0));
   return {};
 }
 
@@ -137,12 +137,12 @@ Status run_as_strided_copy(const Call& c) noexcept {
   return {};
 }
 
-Status check_as_strided_scatter(const Subject& s, Checked& steps) {
+Status check_as_strided_scatter(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "source", s.input(0).dtype));
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_reach(s, s.input(1), s.input(0)));
-  steps = elements(s.input(0)) + walk_steps(s, s.input(1));
+  cost = elements(s.input(0)) + walk_cost(s, s.input(1));
   return {};
 }
 
@@ -157,7 +157,7 @@ Status run_as_strided_scatter(const Call& c) noexcept {
   return {};
 }
 
-Status check_concat(const Subject& s, Checked& steps) {
+Status check_concat(const Subject& s, Checked& cost) {
   static_assert(kMaxOpInputs <= kernels::kMaxConcatInputs);
   const Tensor& first = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
@@ -175,7 +175,7 @@ Status check_concat(const Subject& s, Checked& steps) {
   dims[axis] = together;
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", first.dtype));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, first.rank));
-  steps = elements(s.output(0));
+  cost = elements(s.output(0));
   return {};
 }
 
@@ -197,7 +197,7 @@ Status run_concat(const Call& c) noexcept {
   return {};
 }
 
-Status check_pad(const Subject& s, Checked& steps) {
+Status check_pad(const Subject& s, Checked& cost) {
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_integer(s, kMode, "mode", 0, kernels::kPadModes - 1));
@@ -215,7 +215,7 @@ Status check_pad(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", in.dtype));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
   ALCOVE_TRY(check_element(s, kBits, in.dtype));
-  steps = elements(s.output(0)) * 8;
+  cost = elements(s.output(0)) * 8;
   return {};
 }
 
@@ -237,7 +237,7 @@ Status run_pad(const Call& c) noexcept {
   return {};
 }
 
-Status check_reshape(const Subject& s, Checked& steps) {
+Status check_reshape(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", s.input(0).dtype));
   if (s.output(0).element_count() != s.input(0).element_count()) {
@@ -245,7 +245,7 @@ Status check_reshape(const Subject& s, Checked& steps) {
                    s.output(0).element_count(), s.input(0).element_count())
         .in_tensor(s.op.outputs[0]);
   }
-  steps = elements(s.input(0));
+  cost = elements(s.input(0));
   return {};
 }
 
@@ -255,7 +255,7 @@ Status run_reshape(const Call& c) noexcept {
   return {};
 }
 
-Status check_arange(const Subject& s, Checked& steps) {
+Status check_arange(const Subject& s, Checked& cost) {
   constexpr uint8_t kStart = 0, kStep = 1;
   const Tensor& out = s.output(0);
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat | kIndices, .rank = 1}));
@@ -273,7 +273,7 @@ Status check_arange(const Subject& s, Checked& steps) {
                      out.dims[0], step, start);
     }
   }
-  steps = elements(out) * 4;
+  cost = elements(out) * 4;
   return {};
 }
 
@@ -287,10 +287,10 @@ Status run_arange(const Call& c) noexcept {
   return {};
 }
 
-Status check_fill(const Subject& s, Checked& steps) {
+Status check_fill(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_element(s, 0, s.output(0).dtype));
-  steps = elements(s.output(0));
+  cost = elements(s.output(0));
   return {};
 }
 
@@ -300,7 +300,7 @@ Status run_fill(const Call& c) noexcept {
   return {};
 }
 
-Status check_tril_triu(const Subject& s, Checked& steps) {
+Status check_tril_triu(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   if (s.input(0).rank < 2) {
     return failure(Code::op_shape, Section::program, "tril_triu: the input has rank %u, expected 2 or more",
@@ -310,7 +310,7 @@ Status check_tril_triu(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_integer(s, 0, "diagonal", -kMostMargin, kMostMargin));
   ALCOVE_TRY(check_integer(s, 1, "is_upper", 0, 1));
-  steps = elements(s.input(0)) * 8;
+  cost = elements(s.input(0)) * 8;
   return {};
 }
 

@@ -62,13 +62,13 @@ Bounds make_bounds(const Call& c, uint8_t first) noexcept {
 
 }  // namespace
 
-Status check_softmax(const Subject& s, Checked& steps) {
+Status check_softmax(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_has_rows(s));
   ALCOVE_TRY(check_integer(s, 0, "is_log", 0, 1));
   ALCOVE_TRY(check_like_input(s));
   // An exponential and a division take sixteen, a row some time of its own.
   const Tensor& in = s.input(0);
-  steps = elements(in) * 16 + Checked(in.element_count() / in.dims[in.rank - 1]) * 64;
+  cost = elements(in) * 16 + Checked(in.element_count() / in.dims[in.rank - 1]) * 64;
   return {};
 }
 
@@ -79,7 +79,7 @@ Status run_softmax(const Call& c) noexcept {
   return {};
 }
 
-Status check_layer_norm(const Subject& s, Checked& steps) {
+Status check_layer_norm(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_has_rows(s));
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_integer(s, 0, "is_rms", 0, 1));
@@ -91,7 +91,7 @@ Status check_layer_norm(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_eps(s, 3));
   ALCOVE_TRY(check_activation(s, kLayerActivation, Activation::clamp));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(in) * 8;
+  cost = elements(in) * 8;
   return {};
 }
 
@@ -106,7 +106,7 @@ Status run_layer_norm(const Call& c) noexcept {
   return {};
 }
 
-Status check_group_norm(const Subject& s, Checked& steps) {
+Status check_group_norm(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
   const Tensor& in = s.input(0);
   if (in.rank < 2) {
@@ -123,7 +123,7 @@ Status check_group_norm(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_eps(s, 2));
   ALCOVE_TRY(check_activation(s, kGroupActivation, Activation::clamp));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(in) * 8;
+  cost = elements(in) * 8;
   return {};
 }
 

@@ -13,7 +13,7 @@
 namespace alcove {
 
 // Vector code does several in the time of anything else.
-static constexpr uint64_t kProductsPerStep = 4;
+static constexpr uint64_t kProductsPerOperation = 4;
 
 namespace ops {
 
@@ -191,7 +191,7 @@ Status check_input_count(const Subject& s, uint64_t expected) {
                  s.op.input_count, expected);
 }
 
-Checked pixel_steps(const Tensor& image) { return Checked(image.dims[0]) * image.dims[1] * image.dims[2] * 32; }
+Checked pixel_cost(const Tensor& image) { return Checked(image.dims[0]) * image.dims[1] * image.dims[2] * 32; }
 
 Checked elements(const Tensor& tensor) {
   Checked count = 1;
@@ -201,7 +201,7 @@ Checked elements(const Tensor& tensor) {
 
 }  // namespace ops
 
-Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& steps) {
+Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& cost) {
   Checked total = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
@@ -213,20 +213,20 @@ Status check_signatures(const Program& program, const std::vector<int32_t>& writ
     }
     Checked of_op = 0;
     if (Status status = check({program, op, writers}, of_op); !status.is_ok()) return status.in_op(i);
-    if (!ops::polls(op.code) && !of_op.is_at_most(kMaxOpSteps)) {
-      return failure(Code::run_steps, Section::program,
-                     "%s takes more than %" PRIu64 " steps, and can't be stopped within",
-                     op_info(static_cast<uint16_t>(op.code))->name(), kMaxOpSteps)
+    if (!ops::polls(op.code) && !of_op.is_at_most(kUnstoppableOpBudget)) {
+      return failure(Code::op_budget, Section::program,
+                     "%s takes more than %" PRIu64 " operations, and can't be stopped within",
+                     op_info(static_cast<uint16_t>(op.code))->name(), kUnstoppableOpBudget)
           .in_op(i);
     }
-    if (ops::is_gemm(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerStep;
+    if (ops::is_gemm(op.code) && of_op.is_at_most(UINT64_MAX)) of_op = of_op.value() / kProductsPerOperation;
     total = total + of_op;
-    if (!total.is_at_most(kMaxRunSteps)) {
-      return failure(Code::run_steps, Section::program, "one run takes more than %" PRIu64 " steps", kMaxRunSteps)
+    if (!total.is_at_most(kOpBudget)) {
+      return failure(Code::op_budget, Section::program, "one run takes more than %" PRIu64 " operations", kOpBudget)
           .in_op(i);
     }
   }
-  steps = total.value();
+  cost = total.value();
   // An input port may be ragged; any other ragged tensor was made by an op whose rule allows it.
   return {};
 }

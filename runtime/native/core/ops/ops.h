@@ -2,7 +2,7 @@
 //
 // For each line of kernels/manifest.inc one of the files beside this one defines
 //
-//   Status check_<op>(const Subject&, Checked& steps);   types, layouts, shapes and attributes; the elementary steps of a run
+//   Status check_<op>(const Subject&, Checked& cost);   types, layouts, shapes and attributes; the elementary operations
 //   Status run_<op>(const Call&) noexcept;               may rely on what the rule has established, and on nothing else
 //
 // A rule computes every output shape anew and proves that every access lies within its tensor.  The bytes of a constant
@@ -129,7 +129,7 @@ using RunRule = Status(const Call&) noexcept;
 [[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
 // Whether it looks at the flag of cancellation while it runs: it is shared out, or made of dense products.
 [[nodiscard]] bool polls(OpCode code) noexcept;
-// Whether its steps are multiply-adds of dense products.
+// Whether its operations are multiply-adds of dense products.
 [[nodiscard]] bool is_gemm(OpCode code) noexcept;
 // Whether its output 1 is scratch of which each part of a split takes as much.
 [[nodiscard]] bool splits_scratch(OpCode code) noexcept;
@@ -177,7 +177,7 @@ struct Expected {
 
 // Number of elements, overflow and all.
 [[nodiscard]] Checked elements(const Tensor& tensor);
-// What a kernel takes for each pixel of an image besides what it does for its channels, in steps.
-[[nodiscard]] Checked pixel_steps(const Tensor& image);
+// What a kernel takes for each pixel of an image besides what it does for its channels, in operations.
+[[nodiscard]] Checked pixel_cost(const Tensor& image);
 
 }  // namespace alcove::ops

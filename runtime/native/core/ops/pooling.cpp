@@ -46,15 +46,15 @@ Status check_images(const Subject& s, uint32_t output_dtypes) {
   return check_dimension(s, s.op.outputs[0], "output", 3, s.input(0).dims[3]);
 }
 
-Checked window_steps(const Subject& s, uint8_t first) {
+Checked window_cost(const Subject& s, uint8_t first) {
   const auto taps = s.integer(first) * s.integer(static_cast<uint8_t>(first + 1));
-  return elements(s.output(0)) * (static_cast<uint64_t>(taps) + 1) + pixel_steps(s.output(0));
+  return elements(s.output(0)) * (static_cast<uint64_t>(taps) + 1) + pixel_cost(s.output(0));
 }
 
-Checked adaptive_steps(const Subject& s) {
+Checked adaptive_cost(const Subject& s) {
   const Tensor &in = s.input(0), &out = s.output(0);
   return elements(out) * (uint64_t{in.dims[1]} / out.dims[1] + 2) * (uint64_t{in.dims[2]} / out.dims[2] + 2) +
-         pixel_steps(out);
+         pixel_cost(out);
 }
 
 kernels::PoolWindows make_adaptive_windows(const Call& c) noexcept {
@@ -93,7 +93,7 @@ constexpr int64_t kMax = 0, kAverage = 1;
 
 }  // namespace
 
-Status check_pool2d(const Subject& s, Checked& steps) {
+Status check_pool2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, kFloat));
   ALCOVE_TRY(check_integer(s, kMode, "mode", kMax, kAverage));
   ALCOVE_TRY(check_window(s, kFirst));
@@ -103,7 +103,7 @@ Status check_pool2d(const Subject& s, Checked& steps) {
     ALCOVE_TRY(check_integer(s, kFirst + kDilation, "dilation of an average", 1, 1));
     ALCOVE_TRY(check_integer(s, kFirst + kDilation + 1, "dilation of an average", 1, 1));
   }
-  steps = window_steps(s, kFirst);
+  cost = window_cost(s, kFirst);
   return {};
 }
 
@@ -113,10 +113,10 @@ Status run_pool2d(const Call& c) noexcept {
   return {};
 }
 
-Status check_adaptive_pool2d(const Subject& s, Checked& steps) {
+Status check_adaptive_pool2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, kFloat));
   ALCOVE_TRY(check_integer(s, kMode, "mode", kMax, kAverage));
-  steps = adaptive_steps(s);
+  cost = adaptive_cost(s);
   return {};
 }
 
@@ -126,15 +126,15 @@ Status run_adaptive_pool2d(const Call& c) noexcept {
   return {};
 }
 
-Status check_max_pool2d_indices(const Subject& s, Checked& steps) {
+Status check_max_pool2d_indices(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, make_set({DType::i64})));
   ALCOVE_TRY(check_integer(s, kAdaptive, "adaptive", 0, 1));
   if (s.integer(kAdaptive) == 1) {
-    steps = adaptive_steps(s);
+    cost = adaptive_cost(s);
     return {};
   }
   ALCOVE_TRY(check_window(s, kFirst));
-  steps = window_steps(s, kFirst);
+  cost = window_cost(s, kFirst);
   return {};
 }
 

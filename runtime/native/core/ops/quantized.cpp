@@ -116,12 +116,12 @@ Status check_same_shape(const Subject& s) {
   return check_shape(s, s.op.outputs[0], "output", dims, s.input(0).rank);
 }
 
-Status check_quantize(const Subject& s, Checked& steps) {
+Status check_quantize(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_types(s, kFloat, kInt8));
   ALCOVE_TRY(check_same_shape(s));
   ALCOVE_TRY(check_scale(s, kScale, "scale"));
   ALCOVE_TRY(check_int8(s, kZeroPoint, "zero_point"));
-  steps = elements(s.input(0)) * 4;
+  cost = elements(s.input(0)) * 4;
   return {};
 }
 
@@ -131,12 +131,12 @@ Status run_quantize(const Call& c) noexcept {
   return {};
 }
 
-Status check_dequantize(const Subject& s, Checked& steps) {
+Status check_dequantize(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_types(s, kInt8, kFloat));
   ALCOVE_TRY(check_same_shape(s));
   ALCOVE_TRY(check_scale(s, kScale, "scale"));
   ALCOVE_TRY(check_int8(s, kZeroPoint, "zero_point"));
-  steps = elements(s.input(0)) * 2;
+  cost = elements(s.input(0)) * 2;
   return {};
 }
 
@@ -146,14 +146,14 @@ Status run_dequantize(const Call& c) noexcept {
   return {};
 }
 
-Status check_add_i8(const Subject& s, Checked& steps) {
+Status check_add_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_broadcast(s));
   ALCOVE_TRY(check_scale(s, kAddRatioA, "a_ratio"));
   ALCOVE_TRY(check_scale(s, kAddRatioB, "b_ratio"));
   ALCOVE_TRY(check_int8(s, kAddZeroA, "a_zero_point"));
   ALCOVE_TRY(check_int8(s, kAddZeroB, "b_zero_point"));
   ALCOVE_TRY(check_int8_output(s, kAddOutput));
-  steps = elements(s.output(0)) * 8;
+  cost = elements(s.output(0)) * 8;
   return {};
 }
 
@@ -165,13 +165,13 @@ Status run_add_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_mul_i8(const Subject& s, Checked& steps) {
+Status check_mul_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_broadcast(s));
   ALCOVE_TRY(check_scale(s, kMulRatio, "ratio"));
   ALCOVE_TRY(check_int8(s, kMulZeroA, "a_zero_point"));
   ALCOVE_TRY(check_int8(s, kMulZeroB, "b_zero_point"));
   ALCOVE_TRY(check_int8_output(s, kMulOutput));
-  steps = elements(s.output(0)) * 8;
+  cost = elements(s.output(0)) * 8;
   return {};
 }
 
@@ -182,12 +182,12 @@ Status run_mul_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_lut_i8(const Subject& s, Checked& steps) {
+Status check_lut_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8}));
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "table", {.dtypes = kInt8, .rank = 1}));
   ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "table", 0, 256));
-  steps = elements(s.input(0)) * 2;
+  cost = elements(s.input(0)) * 2;
   return {};
 }
 
@@ -196,7 +196,7 @@ Status run_lut_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_mean_i8(const Subject& s, Checked& steps) {
+Status check_mean_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_types(s, kInt8, kInt8));
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_integer(s, kMeanFirst, "first_axis", 0, int64_t{in.rank} - 1));
@@ -220,7 +220,7 @@ Status check_mean_i8(const Subject& s, Checked& steps) {
     return failure(Code::op_shape, Section::program, "mean_i8: more than %" PRIu64 " elements in a mean", kMostSummed);
   }
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, rank));
-  steps = elements(in) + elements(s.output(0)) * 4;
+  cost = elements(in) + elements(s.output(0)) * 4;
   return {};
 }
 
@@ -242,7 +242,7 @@ Status run_mean_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_max_pool2d_i8(const Subject& s, Checked& steps) {
+Status check_max_pool2d_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8, .rank = 4}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kInt8, .rank = 4}));
   for (uint8_t axis = 0; axis < 2; ++axis) {
@@ -256,8 +256,8 @@ Status check_max_pool2d_i8(const Subject& s, Checked& steps) {
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {in.dims[0], find_pool_size(s, 0, in.dims[1]), find_pool_size(s, 1, in.dims[2]), in.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  steps = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) +
-          pixel_steps(s.output(0));
+  cost = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) +
+         pixel_cost(s.output(0));
   return {};
 }
 
@@ -270,7 +270,7 @@ Status run_max_pool2d_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_embedding_i8(const Subject& s, Checked& steps) {
+Status check_embedding_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "ids", {.dtypes = kIndices}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "table", {.dtypes = kInt8, .rank = 2}));
   ALCOVE_TRY(check_type(s, s.op.inputs[2], "scale", {.dtypes = kFloat, .rank = 1}));
@@ -286,7 +286,7 @@ Status check_embedding_i8(const Subject& s, Checked& steps) {
   for (uint8_t d = 0; d < ids.rank; ++d) dims[d] = ids.dims[d];
   dims[ids.rank] = dim;
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, ids.rank + 1u));
-  steps = elements(ids) * (Checked(dim) + kTensorAlignment);
+  cost = elements(ids) * (Checked(dim) + kTensorAlignment);
   return {};
 }
 

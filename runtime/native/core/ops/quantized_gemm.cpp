@@ -77,7 +77,7 @@ Status check_bias(const Subject& s) {
   return check_dimension(s, s.op.inputs[2], "bias", 0, s.output(0).dims[s.output(0).rank - 1]);
 }
 
-Checked linear_steps(const Subject& s, uint64_t a_product) {
+Checked linear_cost(const Subject& s, uint64_t a_product) {
   const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   return Checked(sizes.rows) * ((sizes.n + 15) / 16 * 16) * (Checked(sizes.k) + 32) * a_product;
 }
@@ -156,12 +156,12 @@ Status check_gemm_i8(const Subject& s, const Checked& k) {
                  kernels::kMaxProductsI8);
 }
 
-Status check_linear_i8(const Subject& s, Checked& steps) {
+Status check_linear_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_linear_shapes(s, kInt8));
   ALCOVE_TRY(check_gemm_i8(s, s.input(0).dims[s.input(0).rank - 1]));
   ALCOVE_TRY(check_int8_weights(s));
   ALCOVE_TRY(check_int8_output(s, 0));
-  steps = linear_steps(s, 1);
+  cost = linear_cost(s, 1);
   return {};
 }
 
@@ -191,7 +191,7 @@ Status run_linear_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_conv2d_i8(const Subject& s, Checked& steps) {
+Status check_conv2d_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, kConvZero, kConvOutput));
   ALCOVE_TRY(check_integer(s, kGroups, "groups", 1, kMaxDimension));
   const Tensor &in = s.input(0), &out = s.output(0);
@@ -207,7 +207,7 @@ Status check_conv2d_i8(const Subject& s, Checked& steps) {
   const uint64_t panels = (out.dims[3] / groups + 15) / 16;
   ALCOVE_TRY(check_packed(s, Checked(groups) * panels, kernels::panel_bytes_i8(patch.value())));
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_i8_scratch_bytes(patch.value())));
-  steps = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * panels * 16 * (patch + 32);
+  cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * panels * 16 * (patch + 32);
   return {};
 }
 
@@ -228,14 +228,14 @@ Status run_conv2d_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_depthwise_conv2d_i8(const Subject& s, Checked& steps) {
+Status check_depthwise_conv2d_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, kDepthwiseZero, kDepthwiseOutput));
   const uint32_t channels = s.input(0).dims[3];
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 3, channels));
   const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
   ALCOVE_TRY(check_gemm_i8(s, taps));
   ALCOVE_TRY(check_packed(s, (uint64_t{channels} + 15) / 16, kernels::depthwise_panel_bytes_i8(taps)));
-  steps = elements(s.output(0)) * (taps + 32) + pixel_steps(s.output(0));
+  cost = elements(s.output(0)) * (taps + 32) + pixel_cost(s.output(0));
   return {};
 }
 
@@ -251,13 +251,13 @@ Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   return {};
 }
 
-Status check_linear_qd8_qc8w(const Subject& s, Checked& steps) {
+Status check_linear_qd8_qc8w(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_float_linear(s));
   const uint64_t k = s.input(0).dims[s.input(0).rank - 1];
   ALCOVE_TRY(check_gemm_i8(s, k));
   ALCOVE_TRY(check_int8_weights(s));
   ALCOVE_TRY(check_scratch(s, 1, kernels::linear_qd8_qc8w_scratch_bytes(k)));
-  steps = linear_steps(s, 1);
+  cost = linear_cost(s, 1);
   return {};
 }
 
@@ -272,10 +272,10 @@ Status run_linear_qd8_qc8w(const Call& c) noexcept {
   return {};
 }
 
-Status check_linear_f32_qc8w(const Subject& s, Checked& steps) {
+Status check_linear_f32_qc8w(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_float_linear(s));
   ALCOVE_TRY(check_int8_weights(s));
-  steps = linear_steps(s, 2);
+  cost = linear_cost(s, 2);
   return {};
 }
 
@@ -289,7 +289,7 @@ Status run_linear_f32_qc8w(const Call& c) noexcept {
   return {};
 }
 
-Status check_linear_f32_qb4w(const Subject& s, Checked& steps) {
+Status check_linear_f32_qb4w(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_float_linear(s));
   if (s.integer(kGroupSize) != 32 && s.integer(kGroupSize) != 64) {
     return failure(Code::op_attribute, Section::program, "linear_f32_qb4w: group is %" PRId64 ", allowed are 32 and 64",
@@ -298,7 +298,7 @@ Status check_linear_f32_qb4w(const Subject& s, Checked& steps) {
   const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
                           kernels::panel_bytes_i4(sizes.k, static_cast<size_t>(s.integer(kGroupSize)))));
-  steps = linear_steps(s, 2);
+  cost = linear_cost(s, 2);
   return {};
 }
 

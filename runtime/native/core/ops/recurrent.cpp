@@ -55,12 +55,12 @@ uint64_t find_longest_row(uint64_t features, uint64_t width, uint64_t hidden) no
 }
 
 // Products of one row with a weight; int8 takes twice as long.
-Checked weight_steps(const Tensor& weight) noexcept {
+Checked weight_cost(const Tensor& weight) noexcept {
   return classify_weights(weight) == Weights::f32 ? Checked(weight.size_bytes / sizeof(float))
                                                   : Checked(weight.size_bytes) * 2;
 }
 
-Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
+Status check_recurrent(const Subject& s, Recurrence kind, Checked& cost) {
   const Slots slots = list_slots(kind);
   const uint64_t gates = kernels::recurrent_gates(kind);
   const bool is_projected = kind == Recurrence::lstm && s.op.input_count > slots.projection;
@@ -99,10 +99,10 @@ Status check_recurrent(const Subject& s, Recurrence kind, Checked& steps) {
   }
   ALCOVE_TRY(check_scratch(s, slots.scratch, scratch));
   // The weights once a row, and 32 for each gate's exponential and division.
-  Checked per_row = weight_steps(s.input(slots.input_weight)) + weight_steps(s.input(slots.state_weight)) +
+  Checked per_row = weight_cost(s.input(slots.input_weight)) + weight_cost(s.input(slots.state_weight)) +
                     Checked(hidden) * 32 * (gates + 1);
-  if (is_projected) per_row = per_row + weight_steps(s.input(slots.projection));
-  steps = Checked(length) * batch * per_row;
+  if (is_projected) per_row = per_row + weight_cost(s.input(slots.projection));
+  cost = Checked(length) * batch * per_row;
   return {};
 }
 
@@ -143,9 +143,9 @@ kernels::RecurrentF32 read_arguments(const Call& c, Recurrence kind) noexcept {
 
 }  // namespace
 
-Status check_rnn(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::rnn, steps); }
-Status check_gru(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::gru, steps); }
-Status check_lstm(const Subject& s, Checked& steps) { return check_recurrent(s, Recurrence::lstm, steps); }
+Status check_rnn(const Subject& s, Checked& cost) { return check_recurrent(s, Recurrence::rnn, cost); }
+Status check_gru(const Subject& s, Checked& cost) { return check_recurrent(s, Recurrence::gru, cost); }
+Status check_lstm(const Subject& s, Checked& cost) { return check_recurrent(s, Recurrence::lstm, cost); }
 
 Status run_rnn(const Call& c) noexcept {
   kernels::RecurrentF32 args = read_arguments(c, Recurrence::rnn);

@@ -40,7 +40,7 @@ void run(const Call& c, const kernels::Scan& args) noexcept {
 
 }  // namespace
 
-Status check_reduce(const Subject& s, Checked& steps) {
+Status check_reduce(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_integer(s, kFunction, "function", 0, kernels::kFolds - 1));
   const auto fold = static_cast<kernels::Fold>(s.integer(kFunction));
   uint32_t dtypes = kAnyType;
@@ -61,7 +61,7 @@ Status check_reduce(const Subject& s, Checked& steps) {
     if (d < first || d >= first + count) dims[rank++] = in.dims[d];
   }
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, rank));
-  steps = elements(in) * 4;
+  cost = elements(in) * 4;
   return {};
 }
 
@@ -82,14 +82,14 @@ Status run_reduce(const Call& c) noexcept {
   return {};
 }
 
-Status check_scan(const Subject& s, Checked& steps) {
+Status check_scan(const Subject& s, Checked& cost) {
   const auto last = static_cast<int64_t>(kernels::Running::log_sum_exp);
   ALCOVE_TRY(check_integer(s, 0, "function", 0, last));
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = s.integer(0) == last ? kFloat : kSummed}));
   ALCOVE_TRY(check_has_axes(s));
   ALCOVE_TRY(check_integer(s, 1, "axis", 0, s.input(0).rank - 1));
   ALCOVE_TRY(check_like_input(s));
-  steps = elements(s.input(0)) * 64;
+  cost = elements(s.input(0)) * 64;
   return {};
 }
 
@@ -100,7 +100,7 @@ Status run_scan(const Call& c) noexcept {
   return {};
 }
 
-Status check_scan_extreme(const Subject& s, Checked& steps) {
+Status check_scan_extreme(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kSummed}));
   ALCOVE_TRY(check_has_axes(s));
   ALCOVE_TRY(check_integer(s, 0, "is_greatest", 0, 1));
@@ -110,7 +110,7 @@ Status check_scan_extreme(const Subject& s, Checked& steps) {
   uint64_t dims[kMaxRank];
   for (size_t d = 0; d < s.input(0).rank; ++d) dims[d] = s.input(0).dims[d];
   ALCOVE_TRY(check_shape(s, s.op.outputs[1], "indices", dims, s.input(0).rank));
-  steps = elements(s.input(0)) * 8;
+  cost = elements(s.input(0)) * 8;
   return {};
 }
 

@@ -6,7 +6,7 @@ namespace alcove::ops {
 namespace {
 
 // What finding taps and weights of one point costs, and the multiply-adds of the widest stencil.
-constexpr uint64_t kStepsPerPoint = 64, kStepsPerElement = 20;
+constexpr uint64_t kCostPerPoint = 64, kCostPerElement = 20;
 
 Status check_images(const Subject& s) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 4}));
@@ -15,8 +15,8 @@ Status check_images(const Subject& s) {
   return check_dimension(s, s.op.outputs[0], "output", 3, s.input(0).dims[3]);
 }
 
-Checked point_steps(const Tensor& out) {
-  return Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (Checked(out.dims[3]) * kStepsPerElement + kStepsPerPoint);
+Checked point_cost(const Tensor& out) {
+  return Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (Checked(out.dims[3]) * kCostPerElement + kCostPerPoint);
 }
 
 constexpr uint8_t kMode = 0, kResizeAlign = 1, kScaleH = 2, kScaleW = 3;
@@ -26,7 +26,7 @@ constexpr double kLeastScale = 1e-12, kMostScale = 1e12;
 
 }  // namespace
 
-Status check_resize2d(const Subject& s, Checked& steps) {
+Status check_resize2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s));
   ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 3));
   const bool is_nearest = s.integer(kMode) < static_cast<int64_t>(kernels::ResizeMode::kBilinear);
@@ -37,7 +37,7 @@ Status check_resize2d(const Subject& s, Checked& steps) {
     return failure(Code::op_attribute, Section::program, "resize2d: a scale is 0 or between %g and %g", kLeastScale,
                    kMostScale);
   }
-  steps = point_steps(s.output(0));
+  cost = point_cost(s.output(0));
   return {};
 }
 
@@ -51,7 +51,7 @@ Status run_resize2d(const Call& c) noexcept {
   return {};
 }
 
-Status check_grid_sample(const Subject& s, Checked& steps) {
+Status check_grid_sample(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s));
   const Tensor& out = s.output(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "grid", {.dtypes = kFloat}));
@@ -60,7 +60,7 @@ Status check_grid_sample(const Subject& s, Checked& steps) {
   ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 2));
   ALCOVE_TRY(check_integer(s, kPadding, "padding", 0, 2));
   ALCOVE_TRY(check_integer(s, kGridAlign, "align_corners", 0, 1));
-  steps = point_steps(out);
+  cost = point_cost(out);
   return {};
 }
 

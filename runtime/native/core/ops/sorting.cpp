@@ -33,14 +33,14 @@ uint32_t last_dimension(const Tensor& tensor) { return tensor.dims[tensor.rank -
 
 }  // namespace
 
-Status check_topk(const Subject& s, Checked& steps) {
+Status check_topk(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_ranking(s, kRanked));
   ALCOVE_TRY(check_integer(s, 0, "k", 1, last_dimension(s.input(0))));
   ALCOVE_TRY(check_integer(s, 1, "is_largest", 0, 1));
   const uint64_t k = s.op.attributes[0];
   ALCOVE_TRY(check_ranked(s, k));
   // Each element may sink through the whole heap.
-  steps = elements(s.input(0)) * (2 * static_cast<uint64_t>(std::bit_width(k)));
+  cost = elements(s.input(0)) * (2 * static_cast<uint64_t>(std::bit_width(k)));
   return {};
 }
 
@@ -61,14 +61,14 @@ Status run_topk(const Call& c) noexcept {
   return {};
 }
 
-Status check_sort(const Subject& s, Checked& steps) {
+Status check_sort(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_ranking(s, kSorted));
   ALCOVE_TRY(check_integer(s, 0, "is_descending", 0, 1));
   const uint32_t n = last_dimension(s.input(0));
   ALCOVE_TRY(check_ranked(s, n));
   ALCOVE_TRY(check_scratch(s, 2, Checked(n) * kernels::sort_bytes_per_element(dtype_bytes(s.input(0).dtype))));
   // A run of 16 by insertion, then a pass of merges for each doubling.
-  steps = elements(s.input(0)) * (16 + 2 * static_cast<uint64_t>(std::bit_width(n)));
+  cost = elements(s.input(0)) * (16 + 2 * static_cast<uint64_t>(std::bit_width(n)));
   return {};
 }
 

@@ -38,7 +38,7 @@ kernels::GateActivation gate_activation(const Call& c, uint8_t first) noexcept {
 
 }  // namespace
 
-Status check_squeeze_excite_conv2d(const Subject& s, Checked& steps) {
+Status check_squeeze_excite_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[kImage], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_residual(s, kHasResidual, kResidual));
@@ -57,8 +57,8 @@ Status check_squeeze_excite_conv2d(const Subject& s, Checked& steps) {
       kernels::squeeze_excite_gate_floats<Checked>(channels, squeezed) + kernels::squeeze_excite_block_floats(channels);
   ALCOVE_TRY(check_scratch(s, 1, floats * sizeof(float)));
   const auto weights = [&s](uint8_t i) { return Checked(s.input(i).size_bytes / sizeof(float)); };
-  steps = elements(in) * 5 + Checked(in.dims[0]) * (weights(kSqueeze) + weights(kExcite)) +
-          Checked(in.dims[0]) * in.dims[1] * in.dims[2] * weights(kProject);
+  cost = elements(in) * 5 + Checked(in.dims[0]) * (weights(kSqueeze) + weights(kExcite)) +
+         Checked(in.dims[0]) * in.dims[1] * in.dims[2] * weights(kProject);
   return {};
 }
 

@@ -4,7 +4,7 @@
 
 namespace alcove::ops {
 
-Status check_ngram_hash(const Subject& s, Checked& steps) {
+Status check_ngram_hash(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "text", {.dtypes = make_set({DType::text}), .rank = 0}));
   ALCOVE_TRY(
       check_type(s, s.op.outputs[0], "ids", {.dtypes = make_set({DType::i32}), .rank = 1, .may_be_ragged = true}));
@@ -22,7 +22,7 @@ Status check_ngram_hash(const Subject& s, Checked& steps) {
                    " buckets; allowed are 1 to %d and 1 to 2^31 - 1",
                    s.integer(0), s.integer(1), s.integer(2), kernels::kNgramMaxOrder);
   }
-  steps = s.output(0).dims[0];
+  cost = s.output(0).dims[0];
   return {};
 }
 

@@ -1,7 +1,7 @@
-"""Measures what a counted step of each operator costs, in the shapes that cost most of it.
+"""Measures what a counted operation of each operator costs, in the shapes that cost most of it.
 
-`python -m benchmarks.steps` prints a table; `--write docs/robustness.md` puts it there.  The verifier bounds the steps
-of a run (`kMaxRunSteps`), so the worst of these numbers is what bounds its time.
+`python -m benchmarks.op_budget` prints a table; `--write docs/robustness.md` puts it there.  The verifier bounds the
+operations of a run (`kOpBudget`), so the worst of these numbers is what bounds its time.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from alcove.runtime.testing import PLAIN_LINEAR, Assembly
 from benchmarks.sections import Section
 
 F32, I8, I32, I64 = DType.F32, DType.I8, DType.I32, DType.I64
-SECTION: Final = Section("steps", "python -m benchmarks.steps --write docs/robustness.md")
+SECTION: Final = Section("op budget", "python -m benchmarks.op_budget --write docs/robustness.md")
 LEAST_S: Final = 0.2
 ROUNDS: Final = 3
 STRIDES: Final = 8
@@ -164,7 +164,7 @@ CASES: Final[dict[str, Callable[[], bytes]]] = {
 
 
 def measure(program: bytes) -> tuple[int, float]:
-    """Return the counted steps of a run of a program without inputs, and the nanoseconds of one."""
+    """Return the counted operations of a run of a program without inputs, and the nanoseconds of one."""
     native = _native.open_bytes(program)
     session = native.session()
     times = []
@@ -174,15 +174,15 @@ def measure(program: bytes) -> tuple[int, float]:
             session()
             runs += 1
         times.append((time.perf_counter() - start) / runs)
-    return native.run_steps, min(times) * 1e9
+    return native.run_cost, min(times) * 1e9
 
 
 def rows() -> list[tuple[str, int, float]]:
-    """Return (case, steps, nanoseconds a step), the dearest first."""
+    """Return (case, operations, nanoseconds an operation), the dearest first."""
     measured = []
     for name, build in CASES.items():
-        steps, run_ns = measure(build())
-        measured.append((name, steps, run_ns / steps))
+        cost, run_ns = measure(build())
+        measured.append((name, cost, run_ns / cost))
     return sorted(measured, key=lambda row: -row[2])
 
 
@@ -192,9 +192,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    lines = ["| operator | steps of the run | ns a step |", "|---|--:|--:|"]
+    lines = ["| operator | operations of the run | ns an operation |", "|---|--:|--:|"]
     found = rows()
-    lines += [f"| {name} | {steps:,} | {ns:.2f} |" for name, steps, ns in (found if arguments.all else found[:10])]
+    lines += [f"| {name} | {cost:,} | {ns:.2f} |" for name, cost, ns in (found if arguments.all else found[:10])]
     table = "\n".join(lines)
     print(table)
     if arguments.write:
