@@ -72,7 +72,7 @@ def slots_called(repository: Path) -> dict[str, set[str]]:
             first_line = text[found.end() :].split("\n", 1)[0]
             end = found.end() + len(first_line) if first_line.endswith("}") else text.index("\n}", found.end())
             bodies.setdefault(path.name, {})[found[1]] = text[found.end() : end]
-    shared = {"split_linear": bodies["products.cpp"]["split_linear"]}
+    shared = {"split_linear": bodies["gemm.cpp"]["split_linear"]}
 
     def find_reached(functions: dict[str, str], name: str, seen: set[str]) -> set[str]:
         seen.add(name)
