@@ -386,15 +386,15 @@ class Endless(nn.Module):
 
     def forward(self, utf8: Tensor) -> Tensor:
         """Run."""
-        return F.embedding_bag(self.hash(utf8), self.table, torch.zeros(1, dtype=torch.int64))  # steps line
+        return F.embedding_bag(self.hash(utf8), self.table, torch.zeros(1, dtype=torch.int64))  # op budget line
 
 
 def test_program_beyond_a_cap_of_the_format_is_refused() -> None:
     """What the verifier of the devices would refuse is a finding at export, with the line of the operator."""
     (finding,) = refusal(Endless(), "text").findings
     assert finding.op.startswith("aten._embedding_bag")
-    assert finding.source == line_of("steps line")
-    assert "steps" in finding.suggestion
+    assert finding.source == line_of("op budget line")
+    assert "operations" in finding.suggestion
 
 
 def test_wrong_use_of_export_is_a_plain_error(text_model: nn.Module) -> None:
