@@ -164,7 +164,7 @@ def test_outcome_that_is_noted_while_the_user_says_no_is_not_kept(
     device: Device, in_experiment: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The no comes between the question and the note: what was noted is removed."""
-    history = in_experiment._history
+    history = in_experiment._outcomes.history
     note = history.note
 
     def late(feature: str, *, is_accepted: bool) -> None:
