@@ -156,11 +156,12 @@ class Client:
         self._connection.check_open()
         if deadline_ms is not None and not 0 < deadline_ms <= MAX_DEADLINE_MS:
             raise OutOfBoundError(name="deadline_ms", bound=f"above 0, at most {MAX_DEADLINE_MS}", value=deadline_ms)
-        given: Contract[Any] | None = None
-        if not isinstance(feature, str):
-            given = feature() if isinstance(feature, type) else feature
-        name = feature if given is None else given.name
-        contract = given or self._active_models.known_contract(name)
+        contract: Contract[Any] | None
+        if isinstance(feature, str):
+            name, contract = feature, self._active_models.known_contract(feature)
+        else:
+            own: Contract[Any] = feature() if isinstance(feature, type) else feature
+            name, contract = own.name, own
         if contract is not None:
             self._active_models.register_contract(name, contract)
         model_ref = self._active_models.model_ref(name, contract)
