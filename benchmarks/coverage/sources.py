@@ -55,7 +55,7 @@ COMPOSITES: Final[dict[str, tuple[str, ...]]] = {
     "split_with_sizes": ("split.list_args", "tensor_split"),
     "tanh": ("nn.functional.mish",),
     "upsample_bilinear2d": ("nn.functional.interpolate.bilinear", "nn.functional.upsample_bilinear"),
-    "upsample_nearest2d": ("nn.functional.interpolate.suggestion", "nn.functional.upsample_nearest"),
+    "upsample_nearest2d": ("nn.functional.interpolate.nearest", "nn.functional.upsample_nearest"),
     "var": ("std", "var_mean"),
     "view": ("reshape", "unflatten"),
     "where": ("masked_fill", "tril", "triu"),
