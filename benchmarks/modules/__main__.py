@@ -43,7 +43,10 @@ def main() -> int:
     verdicts: Counter[Verdict] = Counter()
     refusals: Counter[str] = Counter()
     runs = 0
-    for report in examine_all(range(options.first, options.first + options.graphs), options.sizes, options.processes):
+    seeds = range(options.first, options.first + options.graphs)
+    for done, report in enumerate(examine_all(seeds, options.sizes, options.processes), 1):
+        if done % 250 == 0:
+            print(f"{done:,} of {options.graphs:,} modules", file=sys.stderr, flush=True)
         verdicts[report.result.verdict] += 1
         runs += report.result.runs
         if report.result.verdict is Verdict.REFUSED:
