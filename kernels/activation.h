@@ -21,7 +21,7 @@ namespace {
 
 // The formulas of kernels/unary, for a vector type V of kernels/vectors.
 template <class V>
-typename V::Register activated(const Activated& a, typename V::Register y) noexcept {
+typename V::Register activate(const Activated& a, typename V::Register y) noexcept {
   if (a.function == Activation::none) return y;
   if (a.function == Activation::clamp) return V::clamp(y, V::fill(a.low), V::fill(a.high));
   const typename V::Register gate = V::clamp(V::add(y, V::fill(3.0f)), V::fill(0.0f), V::fill(6.0f));

@@ -24,7 +24,7 @@ struct Indices {
 }
 
 template <typename T>
-[[maybe_unused]] static size_t first_bad_of(const T* indices, size_t count, size_t bound, bool wraps) noexcept {
+[[maybe_unused]] static size_t find_first_bad(const T* indices, size_t count, size_t bound, bool wraps) noexcept {
   const auto limit = static_cast<int64_t>(bound);
   const int64_t least = wraps ? -limit : 0;
   constexpr size_t kBlock = 256;  // one branch for many indices
@@ -43,8 +43,8 @@ template <typename T>
 // The position of the first index outside [0, bound), or outside [-bound, bound) where negatives wrap; `count` if none.
 // Precondition: bound < 2^63.
 [[maybe_unused]] static size_t first_bad_index(const Indices& indices, size_t bound, bool wraps) noexcept {
-  return indices.is_wide ? first_bad_of(static_cast<const int64_t*>(indices.data), indices.count, bound, wraps)
-                         : first_bad_of(static_cast<const int32_t*>(indices.data), indices.count, bound, wraps);
+  return indices.is_wide ? find_first_bad(static_cast<const int64_t*>(indices.data), indices.count, bound, wraps)
+                         : find_first_bad(static_cast<const int32_t*>(indices.data), indices.count, bound, wraps);
 }
 
 }  // namespace alcove::kernels

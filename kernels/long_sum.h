@@ -41,8 +41,7 @@ namespace {
 }
 
 // At least one block was added; nothing is after this.
-[[maybe_unused, gnu::noinline]] const float* total_of_blocks(float* levels, const size_t* counts,
-                                                             size_t width) noexcept {
+[[maybe_unused, gnu::noinline]] const float* add_levels(float* levels, const size_t* counts, size_t width) noexcept {
   const float* below = nullptr;
   for (size_t level = 0; level < kSumLevels; ++level) {
     if (counts[level] == 0) continue;
@@ -67,7 +66,7 @@ struct LongSums {
   void add(const float* block) noexcept { add_block(levels[0], counts, block, kWidth); }
 
   // At least one block was added; nothing is after this.
-  const float* total() noexcept { return total_of_blocks(levels[0], counts, kWidth); }
+  const float* total() noexcept { return add_levels(levels[0], counts, kWidth); }
 };
 
 }  // namespace

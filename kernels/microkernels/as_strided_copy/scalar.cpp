@@ -33,7 +33,7 @@ Walk simplify(const StridedMove& m) noexcept {
   return walk;
 }
 
-void rows_of_runs(const uint8_t* from, uint8_t* to, const Axis& rows, size_t bytes) noexcept {
+void copy_rows_of_runs(const uint8_t* from, uint8_t* to, const Axis& rows, size_t bytes) noexcept {
   for (size_t i = 0; i < rows.count; ++i) {
     copy_run(to, from, bytes);
     from += rows.from;
@@ -75,7 +75,7 @@ void move_elements(const StridedMove& m, Walk& walk) noexcept {
     }
     const Axis rows = walk.axes[walk.rank - 2];
     for_each(m.from, m.to, walk.axes, walk.rank - 2,
-             [&](const uint8_t* from, uint8_t* to) noexcept { rows_of_runs(from, to, rows, bytes); });
+             [&](const uint8_t* from, uint8_t* to) noexcept { copy_rows_of_runs(from, to, rows, bytes); });
     return;
   }
   // A transposition: `a` contiguous here, `b` contiguous there; the others stay outside.

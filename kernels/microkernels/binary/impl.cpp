@@ -9,7 +9,7 @@ namespace alcove::kernels {
 namespace {
 
 // The rest of a / b with the sign of a, exact: C's fmod.  Long division of the significands, 40 bits at a time.
-inline float rest_of(float a, float b) noexcept {
+inline float compute_fmod(float a, float b) noexcept {
   const float x = __builtin_fabsf(a), y = __builtin_fabsf(b);
   if (!(x < kInfinityF) || !(y > 0.0f)) return __builtin_nanf("");
   if (x < y) return a;
@@ -30,9 +30,9 @@ inline float rest_of(float a, float b) noexcept {
 }
 
 // torch's: the quotient of what the rest leaves, rounded down, brought back to an integer.
-inline float floor_quotient(float a, float b) noexcept {
+inline float divide_floor(float a, float b) noexcept {
   if (b == 0.0f) return a / b;
-  const float rest = rest_of(a, b);
+  const float rest = compute_fmod(a, b);
   float quotient = (a - rest) / b;
   if (rest != 0.0f && (b < 0.0f) != (rest < 0.0f)) quotient -= 1.0f;
   if (quotient == 0.0f) return __builtin_copysignf(0.0f, a / b);
@@ -41,8 +41,8 @@ inline float floor_quotient(float a, float b) noexcept {
 }
 
 // The rest with the sign of b: Python's %.
-inline float modulo(float a, float b) noexcept {
-  const float rest = rest_of(a, b);
+inline float compute_modulo(float a, float b) noexcept {
+  const float rest = compute_fmod(a, b);
   return rest != 0.0f && (b < 0.0f) != (rest < 0.0f) ? rest + b : rest;
 }
 
@@ -53,10 +53,10 @@ ALCOVE_FORMULA(add, float, a + b)
 ALCOVE_FORMULA(sub, float, a - b)
 ALCOVE_FORMULA(mul, float, a * b)
 ALCOVE_FORMULA(div, float, a / b)
-ALCOVE_FORMULA(floor_div, float, floor_quotient(a, b))
+ALCOVE_FORMULA(floor_div, float, divide_floor(a, b))
 ALCOVE_FORMULA(trunc_div, float, __builtin_truncf(a / b))
-ALCOVE_FORMULA(fmod, float, rest_of(a, b))
-ALCOVE_FORMULA(remainder, float, modulo(a, b))
+ALCOVE_FORMULA(fmod, float, compute_fmod(a, b))
+ALCOVE_FORMULA(remainder, float, compute_modulo(a, b))
 ALCOVE_FORMULA(pow, float, pow_f32(a, b))
 ALCOVE_FORMULA(minimum, float, a < b || a != a ? a : b)
 ALCOVE_FORMULA(maximum, float, a > b || a != a ? a : b)
@@ -75,14 +75,14 @@ ALCOVE_FORMULA(ge, uint8_t, a >= b ? 1 : 0)
 
 #undef ALCOVE_FORMULA
 
-ALCOVE_INLINE float leaving(float value) noexcept { return canonical(value); }
-ALCOVE_INLINE uint8_t leaving(uint8_t value) noexcept { return value; }
+ALCOVE_INLINE float canonicalize(float value) noexcept { return canonical(value); }
+ALCOVE_INLINE uint8_t canonicalize(uint8_t value) noexcept { return value; }
 
 // ivdep: no element depends on another, also where the output has the bytes of `a`.
 template <typename T, T function(float, float)>
 void float_loop(const float* a, const float* b, T* output, size_t count) noexcept {
 #pragma GCC ivdep
-  for (size_t i = 0; i < count; ++i) output[i] = leaving(function(a[i], b[i]));
+  for (size_t i = 0; i < count; ++i) output[i] = canonicalize(function(a[i], b[i]));
 }
 
 bool binary_f32(const Binary<float>& p) noexcept {

@@ -13,7 +13,7 @@ using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
 // Rounded toward zero; b is not 0.  The least divided by -1 wraps to itself instead of trapping.
 template <typename T>
-T quotient(T a, T b) noexcept {
+T divide(T a, T b) noexcept {
   if constexpr (std::is_signed_v<T>) {
     if (b == T{-1}) return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(a));
   }
@@ -21,7 +21,7 @@ T quotient(T a, T b) noexcept {
 }
 
 template <typename T>
-T rest(T a, T b) noexcept {
+T compute_rest(T a, T b) noexcept {
   if constexpr (std::is_signed_v<T>) {
     if (b == T{-1}) return T{0};
   }
@@ -30,7 +30,7 @@ T rest(T a, T b) noexcept {
 
 template <typename T>
 bool is_inexact_below(T a, T b) noexcept {
-  return rest(a, b) != T{0} && (a < T{0}) != (b < T{0});
+  return compute_rest(a, b) != T{0} && (a < T{0}) != (b < T{0});
 }
 
 // Wraps; for an exponent below 0 the power rounded toward zero, 0 for base 0.
@@ -54,14 +54,14 @@ T power(T base, T exponent) noexcept {
 
 // Beyond the width every bit is gone; a right shift leaves the sign.
 template <typename T>
-T shifted_left(T a, T b) noexcept {
+T shift_left(T a, T b) noexcept {
   constexpr uint64_t kBits = sizeof(T) * 8;
   if (b < T{0} || static_cast<uint64_t>(b) >= kBits) return T{0};
   return static_cast<T>(static_cast<Wrapping<T>>(a) << b);
 }
 
 template <typename T>
-T shifted_right(T a, T b) noexcept {
+T shift_right(T a, T b) noexcept {
   constexpr uint64_t kBits = sizeof(T) * 8;
   if (b < T{0} || static_cast<uint64_t>(b) >= kBits) return a < T{0} ? static_cast<T>(-1) : T{0};
   return static_cast<T>(a >> b);
@@ -77,18 +77,18 @@ T shifted_right(T a, T b) noexcept {
 ALCOVE_FORMULA(add, static_cast<T>(static_cast<W>(a) + static_cast<W>(b)))
 ALCOVE_FORMULA(sub, static_cast<T>(static_cast<W>(a) - static_cast<W>(b)))
 ALCOVE_FORMULA(mul, static_cast<T>(static_cast<W>(a) * static_cast<W>(b)))
-ALCOVE_FORMULA(trunc_div, quotient(a, b))
-ALCOVE_FORMULA(floor_div, is_inexact_below(a, b) ? static_cast<T>(quotient(a, b) - 1) : quotient(a, b))
-ALCOVE_FORMULA(fmod, rest(a, b))
-ALCOVE_FORMULA(remainder, is_inexact_below(a, b) ? static_cast<T>(rest(a, b) + b) : rest(a, b))
+ALCOVE_FORMULA(trunc_div, divide(a, b))
+ALCOVE_FORMULA(floor_div, is_inexact_below(a, b) ? static_cast<T>(divide(a, b) - 1) : divide(a, b))
+ALCOVE_FORMULA(fmod, compute_rest(a, b))
+ALCOVE_FORMULA(remainder, is_inexact_below(a, b) ? static_cast<T>(compute_rest(a, b) + b) : compute_rest(a, b))
 ALCOVE_FORMULA(pow, power(a, b))
 ALCOVE_FORMULA(minimum, a < b ? a : b)
 ALCOVE_FORMULA(maximum, a > b ? a : b)
 ALCOVE_FORMULA(bitwise_and, static_cast<T>(a & b))
 ALCOVE_FORMULA(bitwise_or, static_cast<T>(a | b))
 ALCOVE_FORMULA(bitwise_xor, static_cast<T>(a ^ b))
-ALCOVE_FORMULA(shift_left, shifted_left(a, b))
-ALCOVE_FORMULA(shift_right, shifted_right(a, b))
+ALCOVE_FORMULA(shift_left, shift_left(a, b))
+ALCOVE_FORMULA(shift_right, shift_right(a, b))
 ALCOVE_FORMULA(eq, static_cast<uint8_t>(a == b))
 ALCOVE_FORMULA(ne, static_cast<uint8_t>(a != b))
 ALCOVE_FORMULA(lt, static_cast<uint8_t>(a < b))

@@ -70,7 +70,7 @@ void repeated_row(const Terms& x, const int8_t* matrix, const int8_t* row, bool 
   }
 }
 
-inline Walk<2> walk_of(const BinaryI8& x) noexcept {
+inline Walk<2> make_walk(const BinaryI8& x) noexcept {
   BroadcastShape shape{x.rank, {}};
   for (size_t d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
   return joined<2>(shape, {&x.a_strides, &x.b_strides});
@@ -92,7 +92,7 @@ template <class F>
 void combine(const BinaryI8& x) noexcept {
   const Int8Range range = int8_range(x.low, x.high, x.zero_point);
   const Terms terms = {x.a_zero, x.b_zero, x.a_ratio, x.b_ratio};
-  const Walk<2> walk = walk_of(x);
+  const Walk<2> walk = make_walk(x);
   const size_t last = walk.rank - 1, count = walk.dims[last];
   if (count < kRepeated / 2) {
     if (row_is_b(walk)) return repeated_row<F>(terms, x.a, x.b, true, x.output, walk.dims[0], count, range);
@@ -109,7 +109,7 @@ void combine(const BinaryI8& x) noexcept {
 #if defined(ALCOVE_ISA_avx512)
 // False: the product is no matrix times a row, or one whose rows suit the plain loops better; nothing was written.
 inline bool multiply_by_row(const BinaryI8& x) noexcept {
-  const Walk<2> walk = walk_of(x);
+  const Walk<2> walk = make_walk(x);
   const bool is_b = row_is_b(walk);
   size_t columns = walk.dims[walk.rank - 1];
   // Rows that end within 64 bytes would be loaded just after some of their neighbours were stored, which is slow.

@@ -13,7 +13,7 @@ namespace alcove::kernels {
 namespace {
 
 // In each quarter, bytes 4 * i to 4 * i + 3 become four int32s of 256 times their value.
-inline __m512i shifted_words(__m512i bytes, int i) noexcept {
+inline __m512i shift_words(__m512i bytes, int i) noexcept {
   const __m512i first = _mm512_set4_epi32(static_cast<int>(0x80800380), static_cast<int>(0x80800280),
                                           static_cast<int>(0x80800180), static_cast<int>(0x80800080));
   return _mm512_shuffle_epi8(bytes, _mm512_add_epi8(first, _mm512_set1_epi32(i * 0x400)));
@@ -31,7 +31,7 @@ void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row,
     __m512i factors[4], terms[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      const __m512i words = _mm512_srai_epi32(_mm512_slli_epi32(shifted_words(bytes, i), 16), 24);
+      const __m512i words = _mm512_srai_epi32(_mm512_slli_epi32(shift_words(bytes, i), 16), 24);
       factors[i] = _mm512_sub_epi32(words, _mm512_set1_epi32(row_zero));
       terms[i] = _mm512_mullo_epi32(factors[i], _mm512_set1_epi32(-256 * matrix_zero));
     }
@@ -42,7 +42,7 @@ void multiply_rows(const int8_t* matrix, int32_t matrix_zero, const int8_t* row,
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
         // The upper halves of x are 0.
-        const __m512i product = _mm512_madd_epi16(shifted_words(x, i), factors[i]);
+        const __m512i product = _mm512_madd_epi16(shift_words(x, i), factors[i]);
         y[i] = requantize.words(_mm512_add_epi32(product, terms[i]), scale);
       }
       _mm512_mask_storeu_epi8(output + at, mask, requantize.bytes(y[0], y[1], y[2], y[3]));

@@ -14,7 +14,7 @@ struct Truth {
 };
 
 template <typename Integer>
-Integer truncated(float x) noexcept {
+Integer truncate(float x) noexcept {
   constexpr auto kLeast = static_cast<float>(std::numeric_limits<Integer>::min());
   const bool is_in_range = x >= kLeast && x < -kLeast;
   return is_in_range ? static_cast<Integer>(x) : std::numeric_limits<Integer>::min();
@@ -27,9 +27,9 @@ To cast_one(From x) noexcept {
   } else if constexpr (std::is_same_v<To, Truth>) {
     return Truth{static_cast<uint8_t>(x != From{0} ? 1 : 0)};
   } else if constexpr (std::is_same_v<From, float> && sizeof(To) == 1) {
-    return static_cast<To>(truncated<int64_t>(x));
+    return static_cast<To>(truncate<int64_t>(x));
   } else if constexpr (std::is_same_v<From, float> && !std::is_same_v<To, float>) {
-    return truncated<To>(x);
+    return truncate<To>(x);
   } else {
     return static_cast<To>(x);
   }

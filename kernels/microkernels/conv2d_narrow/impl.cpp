@@ -70,7 +70,7 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
       }
     }
     for (int v = 0; v < kVectors; ++v) {
-      V::store(lanes[o] + static_cast<size_t>(v) * V::kWidth, V::kWidth, activated<V>(a.activation, y[o][v]));
+      V::store(lanes[o] + static_cast<size_t>(v) * V::kWidth, V::kWidth, activate<V>(a.activation, y[o][v]));
     }
   }
   float* output = a.output + pixel * kOutputs;

@@ -42,7 +42,7 @@ template <class V>
   for (size_t r = 0; r < rows; ++r) {
     float* output = at.output + r * a.out_w * a.channels + at.o;
     for (size_t p = 0; p < pixels; ++p, output += a.channels, sums += V::kWidth) {
-      V::store(output, at.lanes, activated<V>(a.activation, V::load(sums, V::kWidth)));
+      V::store(output, at.lanes, activate<V>(a.activation, V::load(sums, V::kWidth)));
     }
   }
 }
@@ -151,7 +151,7 @@ void pixel(const DepthwiseConv2dF32& a, const Window& at) noexcept {
     end_block();
     y = V::load(long_sums.total(), V::kWidth);
   }
-  V::store(at.output + at.o, at.lanes, activated<V>(a.activation, y));
+  V::store(at.output + at.o, at.lanes, activate<V>(a.activation, y));
 }
 
 using DepthwiseTile = void (*)(const DepthwiseConv2dF32&, const Window&);
@@ -173,7 +173,7 @@ inline constexpr DepthwiseTile kTiles[2][3] = {
      tile<V, kTileRows<V>, 4, kKernel, kStride>}};
 
 template <class V>
-DepthwiseTiles tiles_of([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
+DepthwiseTiles make_tiles([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
   if constexpr (V::kWidth > 1) {
     const bool is_square =
         a.kernel_h == a.kernel_w && a.stride_h == a.stride_w && a.dilation_h == 1 && a.dilation_w == 1;
@@ -217,7 +217,7 @@ void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Win
 
 template <class V>
 void convolve(const DepthwiseConv2dF32& a) noexcept {
-  const DepthwiseTiles tiles = tiles_of<V>(a);
+  const DepthwiseTiles tiles = make_tiles<V>(a);
   const size_t row_floats = a.out_w * a.channels * a.multiplier;
   Window at{};
   for (; at.batch < a.batch; ++at.batch) {

@@ -5,6 +5,6 @@
 
 namespace alcove::kernels {
 
-void depthwise_conv2d_i8_avx2_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, tiles_of(a)); }
+void depthwise_conv2d_i8_avx2_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, make_tiles(a)); }
 
 }  // namespace alcove::kernels

@@ -50,7 +50,7 @@ class Panel {
               gather(batch, row, column, count);
               int8_t* output = a_.output + ((batch * a_.out_h + row) * a_.out_w + column) * a_.channels + channel_;
               for (size_t r = 0; r < kRows && row + r < end; ++r, output += a_.out_w * a_.channels)
-                row_of_output(r, output, count);
+                write_output_row(r, output, count);
             }
           }
         }
@@ -122,7 +122,7 @@ class Panel {
     }
   }
 
-  void row_of_output(size_t r, int8_t* output, size_t count) noexcept {
+  void write_output_row(size_t r, int8_t* output, size_t count) noexcept {
     const auto up = static_cast<unsigned>(8 * kStride * r);  // a shift by 32 bits or more gives 0
     __m512i w[kQuads][kKernel];
 #pragma GCC unroll 8

@@ -109,7 +109,7 @@ inline constexpr DepthwiseTile kPixel[] = {pixel};
 
 inline constexpr DepthwiseTiles kPixelByPixel = {kPixel, 1};
 
-inline DepthwiseTiles tiles_of(const DepthwiseConv2dI8& a) noexcept {
+inline DepthwiseTiles make_tiles(const DepthwiseConv2dI8& a) noexcept {
   if (a.dilation_w == 1) {
     if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<3, 1, 1, 2, 3, 4>, 4};
     if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<5, 1, 1, 2, 3, 4>, 4};

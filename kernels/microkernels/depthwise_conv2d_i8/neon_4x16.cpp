@@ -12,7 +12,7 @@ struct Halves {
   int16x8_t low, high;
 };
 
-inline Halves widened(int8x16_t bytes) noexcept { return {vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes)}; }
+inline Halves widen_bytes(int8x16_t bytes) noexcept { return {vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes)}; }
 
 inline void multiply_add(Lanes16::Words& sum, const Halves& x, const Halves& w) noexcept {
   sum.a = vmlal_s16(sum.a, vget_low_s16(x.low), vget_low_s16(w.low));
@@ -23,10 +23,10 @@ inline void multiply_add(Lanes16::Words& sum, const Halves& x, const Halves& w) 
 
 // The 16 channels of a column; what is beyond the last channel is 0.
 inline Halves column_at(const int8_t* p, size_t lanes) noexcept {
-  if (lanes >= 16) return widened(vld1q_s8(p));
+  if (lanes >= 16) return widen_bytes(vld1q_s8(p));
   int8_t some[16];
   for (size_t c = 0; c < 16; ++c) some[c] = c < lanes ? p[c] : int8_t{0};
-  return widened(vld1q_s8(some));
+  return widen_bytes(vld1q_s8(some));
 }
 
 template <int kPixels, int kKernelW, int kStride>
@@ -43,7 +43,7 @@ void neon_tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
     const int8_t* line = line_at(a, at, i);
     Halves w[kKernelW];
 #pragma GCC unroll 16
-    for (int t = 0; t < kKernelW; ++t) w[t] = widened(vld1q_s8(weights + t * 16));
+    for (int t = 0; t < kKernelW; ++t) w[t] = widen_bytes(vld1q_s8(weights + t * 16));
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) {
       const int64_t column = at.left + c;
@@ -63,7 +63,7 @@ template <int kKernelW, int kStride>
 inline constexpr DepthwiseTile kNeonTiles[] = {neon_tile<1, kKernelW, kStride>, neon_tile<2, kKernelW, kStride>,
                                                neon_tile<3, kKernelW, kStride>, neon_tile<4, kKernelW, kStride>};
 
-DepthwiseTiles neon_tiles_of(const DepthwiseConv2dI8& a) noexcept {
+DepthwiseTiles make_neon_tiles(const DepthwiseConv2dI8& a) noexcept {
   if (a.dilation_w == 1) {
     if (a.kernel_w == 3 && a.stride_w == 1) return {kNeonTiles<3, 1>, 4};
     if (a.kernel_w == 5 && a.stride_w == 1) return {kNeonTiles<5, 1>, 4};
@@ -75,6 +75,6 @@ DepthwiseTiles neon_tiles_of(const DepthwiseConv2dI8& a) noexcept {
 
 }  // namespace
 
-void depthwise_conv2d_i8_neon_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, neon_tiles_of(a)); }
+void depthwise_conv2d_i8_neon_4x16(const DepthwiseConv2dI8& a) noexcept { convolve(a, make_neon_tiles(a)); }
 
 }  // namespace alcove::kernels

@@ -10,7 +10,7 @@ namespace alcove::kernels {
 
 namespace {
 
-size_t first_bad_offset(const EmbeddingBagOffsetsF32& a) noexcept {
+size_t find_bad_offset(const EmbeddingBagOffsetsF32& a) noexcept {
   int64_t least = 0;
   auto most = int64_t{0};  // the first is 0
   for (size_t b = 0; b < a.offsets.count; ++b) {
@@ -72,7 +72,7 @@ size_t sum_bag(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float*
 }
 
 // The greatest of each element, a NaN if there is one, 0 of no rows.
-void greatest(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float* __restrict to) noexcept {
+void find_greatest(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float* __restrict to) noexcept {
   for (size_t d = 0; d < a.dim; ++d) to[d] = 0.0f;
   size_t count = 0;
   for (size_t i = start; i < end; ++i) {
@@ -90,7 +90,7 @@ void greatest(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, float* 
 EmbeddingBagOffsetsResult embedding_bag_offsets(const EmbeddingBagOffsetsF32& a) noexcept {
   const bool has_offsets = a.offsets.data != nullptr;
   if (has_offsets) {
-    const size_t bad = first_bad_offset(a);
+    const size_t bad = find_bad_offset(a);
     if (bad < a.offsets.count) return {BagFault::offset, bad};
   }
   const size_t bad = first_bad_index(a.ids, a.rows, false);
@@ -104,7 +104,7 @@ EmbeddingBagOffsetsResult embedding_bag_offsets(const EmbeddingBagOffsetsF32& a)
     float* to = a.output + b * a.dim;
     size_t count = 0;
     if (a.mode == BagMode::max) {
-      greatest(a, start, end, to);
+      find_greatest(a, start, end, to);
     } else {
       count = a.ids.is_wide ? sum_bag<int64_t>(a, start, end, to) : sum_bag<int32_t>(a, start, end, to);
     }

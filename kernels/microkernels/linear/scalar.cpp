@@ -27,7 +27,7 @@ void linear_f32_scalar(const LinearF32& a) noexcept {
       acc = *sums.total();
       const size_t at = row * output_stride + column;
       if (a.residual != nullptr) acc += a.residual[at];
-      a.output[at] = canonical(activated<Scalar>(a.activation, acc));
+      a.output[at] = canonical(activate<Scalar>(a.activation, acc));
     }
   }
 }

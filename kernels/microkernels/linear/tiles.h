@@ -30,7 +30,7 @@ template <class V>
       const size_t lanes = columns - c < V::kWidth ? columns - c : V::kWidth;
       typename V::Register y = V::load(sums + c, V::kWidth);
       if (a.residual != nullptr) y = V::add(y, V::load(a.residual + start + c, lanes));
-      V::store(a.output + start + c, lanes, activated<V>(a.activation, y));
+      V::store(a.output + start + c, lanes, activate<V>(a.activation, y));
     }
   }
 }

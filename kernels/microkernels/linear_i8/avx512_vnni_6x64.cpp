@@ -107,7 +107,7 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
 }
 
 // 128 * sum of weights of a panel.
-__m512i excess_of(const int8_t* weights, size_t groups) {
+__m512i compute_excess(const int8_t* weights, size_t groups) {
   const __m512i shift = _mm512_set1_epi8(-128);
   __m512i even = _mm512_setzero_si512(), odd = _mm512_setzero_si512();
   for (size_t i = 0; i + 2 <= groups; i += 2) {
@@ -138,7 +138,7 @@ void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
     for (size_t p = 0; p < side_by_side; ++p) {
       const int8_t* weights = panels.weights + p * panels.stride;
       const __m512i bias = a.sums == nullptr ? _mm512_loadu_si512(weights - kPanelHeadBytes) : _mm512_setzero_si512();
-      panels.start[p] = a.m == 1 ? bias : _mm512_sub_epi32(bias, excess_of(weights, (a.k + 3) / 4));
+      panels.start[p] = a.m == 1 ? bias : _mm512_sub_epi32(bias, compute_excess(weights, (a.k + 3) / 4));
     }
     const Tile* tiles = kTiles[side_by_side - 1];
     size_t row = 0;

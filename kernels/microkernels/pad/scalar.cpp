@@ -10,7 +10,7 @@ namespace alcove::kernels {
 namespace {
 
 // The input position in [0, n) that stands at position `at` of the padded dimension.
-size_t source_of(PadMode mode, size_t at, size_t before, size_t n) noexcept {
+size_t find_source(PadMode mode, size_t at, size_t before, size_t n) noexcept {
   if (at < before) {
     const size_t distance = before - at;  // 1 is next to the edge
     if (mode == PadMode::reflect) return distance;
@@ -48,7 +48,7 @@ void pad_dim(const Plan& plan, size_t d, const uint8_t* from, uint8_t* to) noexc
     return;
   }
   const auto copy = [&](size_t at) noexcept {
-    std::memcpy(to + at * block, middle + source_of(pad.mode, at, before, n) * block, block);
+    std::memcpy(to + at * block, middle + find_source(pad.mode, at, before, n) * block, block);
   };
   for (size_t at = 0; at < before; ++at) copy(at);
   for (size_t at = before + n; at < before + n + after; ++at) copy(at);

@@ -65,7 +65,7 @@ void window(const Pool2dF32& a, const float* image, const Taps& rows, const Taps
   }
 }
 
-float count_of(const Pool2dF32& a, const Taps& rows, const Taps& columns) noexcept {
+float count_taps(const Pool2dF32& a, const Taps& rows, const Taps& columns) noexcept {
   if (rows.first >= rows.end || columns.first >= columns.end) return 1.0f;
   if (a.divisor != 0) return static_cast<float>(a.divisor);
   if (a.counts_padding) return static_cast<float>(rows.padded * columns.padded);
@@ -78,13 +78,13 @@ void pool(const Pool2dF32& a) noexcept {
   for (size_t batch = 0; batch < w.batch; ++batch) {
     const float* image = a.input + batch * w.in_h * w.in_w * w.channels;
     for (size_t row = 0; row < w.out_h; ++row) {
-      const Taps rows = rows_of(w, row);
+      const Taps rows = find_rows(w, row);
       for (size_t column = 0; column < w.out_w; ++column, output += w.channels) {
-        const Taps columns = columns_of(w, column);
+        const Taps columns = find_columns(w, column);
         if (a.is_average && taps_in(rows) * taps_in(columns) > kLongestChain) {
-          window<true, true>(a, image, rows, columns, count_of(a, rows, columns), output);
+          window<true, true>(a, image, rows, columns, count_taps(a, rows, columns), output);
         } else if (a.is_average) {
-          window<true>(a, image, rows, columns, count_of(a, rows, columns), output);
+          window<true>(a, image, rows, columns, count_taps(a, rows, columns), output);
         } else {
           window<false>(a, image, rows, columns, 1.0f, output);
         }

@@ -9,8 +9,8 @@ void max_pool2d_indices_f32_scalar(const MaxPool2dIndicesF32& a) noexcept {
   for (size_t batch = 0; batch < w.batch; ++batch) {
     const float* image = a.input + batch * w.in_h * w.in_w * w.channels;
     for (size_t out = 0; out < w.out_h * w.out_w; ++out, output += w.channels) {
-      const Taps rows = rows_of(w, out / w.out_w);
-      const Taps columns = columns_of(w, out % w.out_w);
+      const Taps rows = find_rows(w, out / w.out_w);
+      const Taps columns = find_columns(w, out % w.out_w);
       for (size_t c = 0; c < w.channels; ++c) {
         float y = -__builtin_inff();
         size_t index = rows.first * w.in_w + columns.first;

@@ -13,8 +13,8 @@ struct Taps {
   size_t padded;  // how many an average counts with padding
 };
 
-[[maybe_unused]] Taps taps_of(size_t o, bool is_adaptive, size_t in, size_t out, size_t kernel, size_t stride,
-                              size_t pad, size_t dilation) noexcept {
+[[maybe_unused]] Taps find_taps(size_t o, bool is_adaptive, size_t in, size_t out, size_t kernel, size_t stride,
+                                size_t pad, size_t dilation) noexcept {
   if (is_adaptive) {
     const size_t first = o * in / out;
     const size_t end = ((o + 1) * in + out - 1) / out;
@@ -31,12 +31,12 @@ struct Taps {
   return {first, end, dilation, padded_end > start ? padded_end - start : 0};
 }
 
-[[maybe_unused]] Taps rows_of(const PoolWindows& w, size_t row) noexcept {
-  return taps_of(row, w.is_adaptive, w.in_h, w.out_h, w.kernel_h, w.stride_h, w.pad_h, w.dilation_h);
+[[maybe_unused]] Taps find_rows(const PoolWindows& w, size_t row) noexcept {
+  return find_taps(row, w.is_adaptive, w.in_h, w.out_h, w.kernel_h, w.stride_h, w.pad_h, w.dilation_h);
 }
 
-[[maybe_unused]] Taps columns_of(const PoolWindows& w, size_t column) noexcept {
-  return taps_of(column, w.is_adaptive, w.in_w, w.out_w, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
+[[maybe_unused]] Taps find_columns(const PoolWindows& w, size_t column) noexcept {
+  return find_taps(column, w.is_adaptive, w.in_w, w.out_w, w.kernel_w, w.stride_w, w.pad_w, w.dilation_w);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace alcove::kernels {
 namespace {
 
 template <typename T>
-inline T leaving(T value) {
+inline T canonicalize(T value) {
   if constexpr (std::is_floating_point_v<T>) return canonical(value);
   return value;
 }
@@ -23,7 +23,7 @@ void fold(const Reduce& a) {
     if constexpr (std::is_floating_point_v<T>) {
       if (a.fold == Fold::mean) value = value / count;
     }
-    return leaving(value);
+    return canonicalize(value);
   };
   for (size_t o = 0; o < a.outer; ++o) {
     const T* from = x + o * a.n * a.inner;

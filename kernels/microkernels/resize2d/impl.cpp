@@ -32,7 +32,7 @@ size_t nearest(size_t o, size_t in, float step, bool is_exact) noexcept {
   return hold_inside(__builtin_floorf(position), in);
 }
 
-Taps linear_taps(size_t o, size_t in, size_t out, float step, bool align_corners) noexcept {
+Taps find_linear_taps(size_t o, size_t in, size_t out, float step, bool align_corners) noexcept {
   if (in == out) return {{o, o, 0, 0}, {1.0f, 0.0f, 0.0f, 0.0f}};
   float s = align_corners ? static_cast<float>(o) * step : (static_cast<float>(o) + 0.5f) * step - 0.5f;
   if (s < 0.0f) s = 0.0f;
@@ -42,7 +42,7 @@ Taps linear_taps(size_t o, size_t in, size_t out, float step, bool align_corners
   return {{i, i + 1 < in ? i + 1 : in - 1, 0, 0}, {1.0f - f, f, 0.0f, 0.0f}};
 }
 
-Taps cubic_taps(size_t o, size_t in, float step, bool align_corners) noexcept {
+Taps find_cubic_taps(size_t o, size_t in, float step, bool align_corners) noexcept {
   const float s = align_corners ? static_cast<float>(o) * step : (static_cast<float>(o) + 0.5f) * step - 0.5f;
   const float i = __builtin_floorf(s);
   Taps taps;
@@ -108,7 +108,7 @@ void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* column
   };
   const size_t floats = count * a.channels;
   for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
-    const Taps y = linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners);
+    const Taps y = find_linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners);
     const float *upper = across(y.at[0], y.at[1]), *lower = across(y.at[1], y.at[0]);
     if (a.in_h == 1 && a.out_h == 1) {
       for (size_t i = 0; i < floats; ++i) output[i] = canonical(upper[i]);
@@ -125,7 +125,8 @@ void resize_bilinear(const Resize2dF32& a) noexcept {
   const size_t strip = fitting == 0 ? 1 : fitting < kStrip ? fitting : kStrip;
   for (size_t first = 0; first < a.out_w; first += strip) {
     const size_t count = a.out_w - first < strip ? a.out_w - first : strip;
-    for (size_t i = 0; i < count; ++i) columns[i] = linear_taps(first + i, a.in_w, a.out_w, a.step_w, a.align_corners);
+    for (size_t i = 0; i < count; ++i)
+      columns[i] = find_linear_taps(first + i, a.in_w, a.out_w, a.step_w, a.align_corners);
     for (size_t batch = 0; batch < a.batch; ++batch) {
       const float* image = a.input + batch * a.in_h * a.in_w * a.channels;
       float* output = a.output + (batch * a.out_h * a.out_w + first) * a.channels;
@@ -134,7 +135,7 @@ void resize_bilinear(const Resize2dF32& a) noexcept {
         continue;
       }
       for (size_t row = 0; row < a.out_h; ++row, output += a.out_w * a.channels) {
-        bilinear_pixel(a, image, linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners), columns[0], output);
+        bilinear_pixel(a, image, find_linear_taps(row, a.in_h, a.out_h, a.step_h, a.align_corners), columns[0], output);
       }
     }
   }
@@ -158,11 +159,11 @@ void resize_bicubic(const Resize2dF32& a) noexcept {
   Taps columns[kStrip];
   for (size_t first = 0; first < a.out_w; first += kStrip) {
     const size_t count = a.out_w - first < kStrip ? a.out_w - first : kStrip;
-    for (size_t i = 0; i < count; ++i) columns[i] = cubic_taps(first + i, a.in_w, a.step_w, a.align_corners);
+    for (size_t i = 0; i < count; ++i) columns[i] = find_cubic_taps(first + i, a.in_w, a.step_w, a.align_corners);
     for (size_t line = 0; line < a.batch * a.out_h; ++line) {
       const float* image = a.input + line / a.out_h * a.in_h * a.in_w * a.channels;
       float* output = a.output + (line * a.out_w + first) * a.channels;
-      const Taps rows = cubic_taps(line % a.out_h, a.in_h, a.step_h, a.align_corners);
+      const Taps rows = find_cubic_taps(line % a.out_h, a.in_h, a.step_h, a.align_corners);
       for (size_t i = 0; i < count; ++i, output += a.channels) bicubic_pixel(a, image, rows, columns[i], output);
     }
   }

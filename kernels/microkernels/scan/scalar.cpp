@@ -7,8 +7,8 @@ namespace alcove::kernels {
 
 namespace {
 
-float leaving(double value) noexcept { return canonical(static_cast<float>(value)); }
-int64_t leaving(uint64_t value) noexcept { return static_cast<int64_t>(value); }
+float canonicalize(double value) noexcept { return canonical(static_cast<float>(value)); }
+int64_t canonicalize(uint64_t value) noexcept { return static_cast<int64_t>(value); }
 
 // Sums and products, in an accumulator that is wider (float64) or wraps around (uint64).
 template <bool kIsSum, typename T, typename Accumulator>
@@ -17,7 +17,7 @@ void accumulate(const T* x, T* y, size_t n, size_t stride) noexcept {
   for (size_t i = 0; i < n; ++i) {
     const auto value = static_cast<Accumulator>(x[i * stride]);
     total = kIsSum ? total + value : total * value;
-    y[i * stride] = leaving(total);
+    y[i * stride] = canonicalize(total);
   }
 }
 
@@ -34,12 +34,12 @@ void accumulate_exponentials(const float* x, float* y, size_t n, size_t stride) 
       sum = sum * exp_f64(greatest - value) + 1.0;
       greatest = value;
     }
-    y[i * stride] = leaving(greatest + log_f64(sum));
+    y[i * stride] = canonicalize(greatest + log_f64(sum));
   }
 }
 
 template <bool kGreatest, typename T>
-void extreme(const T* x, T* y, int64_t* indices, size_t n, size_t stride) noexcept {
+void find_extremes(const T* x, T* y, int64_t* indices, size_t n, size_t stride) noexcept {
   T best = x[0];
   int64_t index = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -71,8 +71,8 @@ void scan(const Scan& a) noexcept {
         case Running::log_sum_exp:
           if constexpr (sizeof(T) == sizeof(float)) accumulate_exponentials(x, y, a.n, a.inner);
           break;
-        case Running::max: extreme<true>(x, y, indices, a.n, a.inner); break;
-        case Running::min: extreme<false>(x, y, indices, a.n, a.inner); break;
+        case Running::max: find_extremes<true>(x, y, indices, a.n, a.inner); break;
+        case Running::min: find_extremes<false>(x, y, indices, a.n, a.inner); break;
       }
     }
   }

@@ -47,17 +47,17 @@ struct Heap {
 };
 
 template <typename T>
-T leaving(T value) noexcept {
+T canonicalize(T value) noexcept {
   if constexpr (std::is_same_v<T, float>) return canonical(value);
   return value;
 }
 
 template <typename T>
 void topk_row(const T* x, size_t n, size_t k, const Heap<T>& heap) noexcept {
-  for (size_t i = 0; i < k; ++i) heap.put(i, {leaving(x[i]), static_cast<int64_t>(i)});
+  for (size_t i = 0; i < k; ++i) heap.put(i, {canonicalize(x[i]), static_cast<int64_t>(i)});
   for (size_t i = k / 2; i-- > 0;) heap.sink(i, k, heap.at(i));
   for (size_t i = k; i < n; ++i) {
-    const typename Heap<T>::Item item = {leaving(x[i]), static_cast<int64_t>(i)};
+    const typename Heap<T>::Item item = {canonicalize(x[i]), static_cast<int64_t>(i)};
     if (heap.precedes(item, heap.at(0))) heap.sink(0, k, item);
   }
   for (size_t last = k; last-- > 1;) {

@@ -96,8 +96,8 @@ ALCOVE_FORMULA(signbit, uint8_t, static_cast<uint8_t>(bits_of(x) >> 31))
 
 #undef ALCOVE_FORMULA
 
-ALCOVE_INLINE float leaving(float value) noexcept { return canonical(value); }
-ALCOVE_INLINE uint8_t leaving(uint8_t value) noexcept { return value; }
+ALCOVE_INLINE float canonicalize(float value) noexcept { return canonical(value); }
+ALCOVE_INLINE uint8_t canonicalize(uint8_t value) noexcept { return value; }
 
 // ivdep: no element depends on another, also where input and output are the same bytes.
 template <typename T, T function(float, const UnaryF32&)>
@@ -106,7 +106,7 @@ void unary_loop(const UnaryF32& p) noexcept {
   T* output = static_cast<T*>(p.output);
   const UnaryF32 parameters = p;
 #pragma GCC ivdep
-  for (size_t i = 0; i < p.count; ++i) output[i] = leaving(function(input[i], parameters));
+  for (size_t i = 0; i < p.count; ++i) output[i] = canonicalize(function(input[i], parameters));
 }
 
 void unary_sin(const UnaryF32& p) noexcept {

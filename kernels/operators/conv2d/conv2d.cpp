@@ -76,7 +76,7 @@ void gather(const Conv2dF32& a, const Pixels& pixels, size_t group) noexcept {
 }
 
 // The product of some pixels with the weights of one group.
-LinearF32 product(const Conv2dF32& a, const Pixels& pixels, size_t group) noexcept {
+LinearF32 make_gemm(const Conv2dF32& a, const Pixels& pixels, size_t group) noexcept {
   const size_t channels = a.groups * a.out_c;
   const size_t patch = a.kernel_h * a.kernel_w * a.in_c;
   const size_t at = pixels.first * channels + group * a.out_c;
@@ -100,7 +100,7 @@ void convolve_gathered(const Conv2dF32& a, const Pixels& pixels) noexcept {
     for (size_t group = 0; group < a.groups; ++group) {
       const Pixels here = {pixels.first + done * pixels.step, count, pixels.step};
       gather(a, here, group);
-      a.linear(product(a, here, group));
+      a.linear(make_gemm(a, here, group));
     }
   }
 }
@@ -109,7 +109,7 @@ void convolve_gathered(const Conv2dF32& a, const Pixels& pixels) noexcept {
 void convolve_in_place(const Conv2dF32& a, const Pixels& pixels, const float* input) noexcept {
   const size_t channels = a.groups * a.in_c;
   for (size_t group = 0; group < a.groups; ++group) {
-    LinearF32 args = product(a, pixels, group);
+    LinearF32 args = make_gemm(a, pixels, group);
     args.input = input + group * a.in_c;
     args.input_stride = a.stride_w * channels;
     args.runs = a.kernel_h;
@@ -118,7 +118,7 @@ void convolve_in_place(const Conv2dF32& a, const Pixels& pixels, const float* in
   }
 }
 
-Conv2dSizes sizes_of(const Conv2dF32& a) noexcept {
+Conv2dSizes measure_sizes(const Conv2dF32& a) noexcept {
   return {a.in_c, a.out_w, a.out_c, a.groups, a.kernel_h, a.kernel_w, a.stride_w, a.dilation_h, a.dilation_w};
 }
 
@@ -135,7 +135,7 @@ void spread(const Conv2dF32& a, const float* line, size_t plane, float* planes) 
 }
 
 void convolve_narrow(const Conv2dF32& a) noexcept {
-  const size_t plane = conv2d_plane_floats(sizes_of(a));
+  const size_t plane = conv2d_plane_floats(measure_sizes(a));
   const size_t line_planes = a.in_c * plane;
   float* const zeros = a.scratch + a.kernel_h * line_planes;
   // Distances and no addresses: whatever reads scratch sees the same in every run.
@@ -168,7 +168,7 @@ void convolve_narrow(const Conv2dF32& a) noexcept {
 }  // namespace
 
 void conv2d_f32_scalar(const Conv2dF32& a) noexcept {
-  if (a.out_w >= kFewestNarrow && conv2d_is_narrow(sizes_of(a))) return convolve_narrow(a);
+  if (a.out_w >= kFewestNarrow && conv2d_is_narrow(measure_sizes(a))) return convolve_narrow(a);
   const size_t pixels = a.batch * a.out_h * a.out_w;
   const bool is_pointwise = a.kernel_h == 1 && a.kernel_w == 1 && a.pad_top == 0 && a.pad_left == 0;
   if (is_pointwise && a.stride_h == 1 && a.stride_w == 1 && a.out_h == a.in_h && a.out_w == a.in_w) {

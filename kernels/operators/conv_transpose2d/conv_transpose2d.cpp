@@ -15,7 +15,7 @@ struct Axis {
   size_t first, count, taps;
 };
 
-Axis axis_of(size_t phase, size_t out, size_t pad, size_t stride, size_t kernel, size_t dilation) noexcept {
+Axis make_axis(size_t phase, size_t out, size_t pad, size_t stride, size_t kernel, size_t dilation) noexcept {
   const size_t first = (phase + stride - pad % stride) % stride;
   size_t taps = 0;
   for (size_t tap = 0; tap < kernel; ++tap) taps += tap * dilation % stride == phase ? 1u : 0u;
@@ -94,8 +94,8 @@ void conv_transpose2d_f32_scalar(const ConvTranspose2dF32& a) noexcept {
   for (size_t group = 0; group < a.groups; ++group) {
     for (size_t row = 0; row < a.stride_h; ++row) {
       for (size_t column = 0; column < a.stride_w; ++column) {
-        const Phase phase{row, column, axis_of(row, a.out_h, a.pad_top, a.stride_h, a.kernel_h, a.dilation_h),
-                          axis_of(column, a.out_w, a.pad_left, a.stride_w, a.kernel_w, a.dilation_w)};
+        const Phase phase{row, column, make_axis(row, a.out_h, a.pad_top, a.stride_h, a.kernel_h, a.dilation_h),
+                          make_axis(column, a.out_w, a.pad_left, a.stride_w, a.kernel_w, a.dilation_w)};
         if (phase.rows.count > 0 && phase.columns.count > 0) run_phase(a, phase, group, panels);
         panels += (a.out_c + 15) / 16 * (phase.rows.taps * phase.columns.taps * a.in_c + 1) * 16;
       }

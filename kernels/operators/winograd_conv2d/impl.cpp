@@ -17,7 +17,7 @@ struct Winograd {
   static R scaled_add(float factor, R x, R y) noexcept { return V::fma(V::fill(factor), x, y); }
 
   // d by B: 0; +-sqrt(2); +-sqrt(1/2); infinity.
-  static void before(const R (&d)[6], R (&v)[6]) noexcept {
+  static void transform_input(const R (&d)[6], R (&v)[6]) noexcept {
     const R even = scaled_add(-0.5f, d[2], d[4]), odd = scaled_add(-0.5f, d[1], d[3]);
     const R even_half = scaled_add(-2.0f, d[2], d[4]), odd_half = scaled_add(-2.0f, d[1], d[3]);
     v[0] = scaled_add(-2.5f, d[2], V::add(d[0], d[4]));
@@ -29,7 +29,7 @@ struct Winograd {
   }
 
   // m by A: powers of the points.
-  static void after(const R (&m)[6], R (&y)[4]) noexcept {
+  static void transform_output(const R (&m)[6], R (&y)[4]) noexcept {
     const R sum = V::add(m[1], m[2]), difference = scaled_add(-1.0f, m[2], m[1]);
     const R sum_half = V::add(m[3], m[4]), difference_half = scaled_add(-1.0f, m[4], m[3]);
     y[0] = V::add(V::add(m[0], sum), sum_half);
@@ -48,13 +48,13 @@ struct Winograd {
   struct Corner {
     size_t batch, row, column;  // of the first output pixel
   };
-  Corner corner(size_t tile) const noexcept {
+  Corner find_corner(size_t tile) const noexcept {
     return {tile / (tiles_h * tiles_w), tile / tiles_w % tiles_h * 4, tile % tiles_w * 4};
   }
 
   // The transformed input of one tile, into its place in every plane.
   void read(size_t tile, float* planes) const noexcept {
-    const Corner at = corner(tile);
+    const Corner at = find_corner(tile);
     const float* image = a.input + at.batch * a.in_h * a.in_w * a.in_c;
     bool has_row[6], has_column[6];
     size_t first[6], step[6];
@@ -73,14 +73,14 @@ struct Winograd {
         for (size_t i = 0; i < 6; ++i) {
           d[i] = has_row[i] && has_column[j] ? V::load(image + first[i] + step[j] + c, lanes) : V::fill(0.0f);
         }
-        before(d, v);
+        transform_input(d, v);
 #pragma GCC unroll 6
         for (size_t i = 0; i < 6; ++i) down[i][j] = v[i];
       }
       float* plane = planes + c;
       for (size_t i = 0; i < 6; ++i) {
         R v[6];
-        before(down[i], v);
+        transform_input(down[i], v);
 #pragma GCC unroll 6
         for (size_t j = 0; j < 6; ++j, plane += in_plane) V::store(plane, lanes, v[j]);
       }
@@ -89,7 +89,7 @@ struct Winograd {
 
   // The pixels of one tile that the output has, from its place in every plane.
   void write(size_t tile, const float* planes) const noexcept {
-    const Corner at = corner(tile);
+    const Corner at = find_corner(tile);
     const size_t rows = a.out_h - at.row < 4 ? a.out_h - at.row : 4;
     const size_t columns = a.out_w - at.column < 4 ? a.out_w - at.column : 4;
     const size_t start = ((at.batch * a.out_h + at.row) * a.out_w + at.column) * a.out_c;
@@ -101,18 +101,18 @@ struct Winograd {
         R m[6], y[4];
 #pragma GCC unroll 6
         for (size_t i = 0; i < 6; ++i) m[i] = V::load(planes + (i * 6 + j) * out_plane + n, lanes);
-        after(m, y);
+        transform_output(m, y);
 #pragma GCC unroll 4
         for (size_t i = 0; i < 4; ++i) down[i][j] = y[i];
       }
       for (size_t i = 0; i < rows; ++i) {
         R y[4];
-        after(down[i], y);
+        transform_output(down[i], y);
         const size_t line = start + i * a.out_w * a.out_c + n;
         for (size_t j = 0; j < columns; ++j) {
           R made = V::add(y[j], bias);
           if (a.residual != nullptr) made = V::add(made, V::load(a.residual + line + j * a.out_c, lanes));
-          V::store(a.output + line + j * a.out_c, lanes, activated<V>(a.activation, made));
+          V::store(a.output + line + j * a.out_c, lanes, activate<V>(a.activation, made));
         }
       }
     }
