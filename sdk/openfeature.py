@@ -18,8 +18,8 @@ the policy was not confirmed by a sync of this process.  Codes: PROVIDER_NOT_REA
 FLAG_NOT_FOUND, TYPE_MISMATCH.
 
 The evaluation context is not asked: who is in which arm is a matter of the installation's secret and of what the app
-told the client of its device, so a flag never says something else than what the device does.  Evaluation is a look-up
-in memory, without network, disk or lock.  `track` does nothing: no arm is ever sent.
+said of its device to the client, so a flag never says something else than what the device does.  Evaluation looks
+up memory, without network, disk or lock.  `track` does nothing: no arm is ever sent.
 """
 
 from collections.abc import Callable, Mapping, Sequence

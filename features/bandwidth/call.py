@@ -1,6 +1,6 @@
 """Simulates calls whose senders follow an estimate in closed loop; shows how an app uses the feature.
 
-python -m alcove.features.bandwidth.call --traces ../shared/data/bwe/bwe_traces.csv.xz    # over recorded capacities
+python -m alcove.features.bandwidth.call --traces TRACES.csv.xz    # over recorded capacities
 python -m alcove.features.bandwidth.call                                                  # over made-up ones
 """
 

@@ -58,7 +58,7 @@ class Bandwidth:
     """
 
     name: ClassVar[str] = "bandwidth"
-    summary: ClassVar[str] = "How many bits a second can a call send?"
+    summary: ClassVar[str] = "Estimates how many bits a second a call can send."
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
 

@@ -151,7 +151,7 @@ class FeedRanking:
     """Feed ranking: history and candidates in, `FeedAnswer` out; nothing is remembered between two requests."""
 
     name: ClassVar[str] = "feed_ranking"
-    summary: ClassVar[str] = "What should come first in a feed?"
+    summary: ClassVar[str] = "Orders a feed by what its reader opened before, with reasons."
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
     dim: ClassVar[int] = CONFIGS[DEFAULT_VERSION].dim

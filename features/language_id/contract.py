@@ -55,7 +55,7 @@ class LanguageId:
     """Language identification: one text in, `LanguageAnswer` out."""
 
     name: ClassVar[str] = "language_id"
-    summary: ClassVar[str] = f"Which of {len(LANGUAGES)} languages is a text in?"
+    summary: ClassVar[str] = f"Identifies which of {len(LANGUAGES)} languages a text is in."
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
 

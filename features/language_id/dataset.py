@@ -1,4 +1,4 @@
-"""Reads ../shared/data/lid and draws the training samples of the model.
+"""Reads the training text (CARD.md names its sources) and draws the training samples of the model.
 
 A text is the concatenation of its words, and so is its bag of n-grams (the hash never looks across words).  So each
 distinct word is hashed once, by the kernel that runs on the device, and a sample is a list of word numbers.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from alcove.features.language_id.config import LANGUAGES, ModelConfig
 
 NON_COMMERCIAL = frozenset({"masakhanews", "lafand", "masakhaner"})
-"""Sources without a licence for commercial use (DATA.md); never trained on."""
+"""Sources without a licence for commercial use (CARD.md); never trained on."""
 
 STRONG_COPYLEFT = frozenset({"scratch", "mozilla-ga"})
 """AGPL and GPL sources; left out too, so that the licence of the weights stays simple."""

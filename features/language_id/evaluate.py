@@ -1,6 +1,6 @@
 """Evaluates the committed programs in the native runtime, and writes the figures of CARD.md.
 
-python -m alcove.features.language_id.evaluate --data ../shared/data/lid    # writes the card and its neighbours
+python -m alcove.features.language_id.evaluate --data FOLDER    # writes the card and its neighbours
     --peers PEERS              # also beside other libraries, installed in that environment (peers.py)
     --held-out RUN ntrex       # also a run of `train --without ntrex` on that source
 python -m alcove.features.language_id.evaluate --texts FILE.tsv             # your texts: language<TAB>text; only prints

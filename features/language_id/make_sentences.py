@@ -1,6 +1,6 @@
 """Chooses the sentences that the demo's devices read, and writes `sentences.tsv` from Common Voice (CC0).
 
-    python -m alcove.features.language_id.make_sentences --data ../shared/data/lid
+    python -m alcove.features.language_id.make_sentences --data FOLDER
 
 Training leaves every text of the file out, so that the demo does not read what the models were trained on.
 """

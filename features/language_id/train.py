@@ -1,6 +1,6 @@
 """Trains one version of the model on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.language_id.train --data ../shared/data/lid --version 3.1.0 --run runs/language_id-3.1.0
+    python -m alcove.features.language_id.train --data FOLDER --version 3.1.0 --run runs/language_id-3.1.0
 
 The same arguments give the same weights on the same machine: every batch depends on the seed and its step alone, so a
 run that was cut off continues from its last checkpoint as if nothing had happened.  The folder of the run holds

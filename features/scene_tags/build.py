@@ -1,6 +1,6 @@
 """From trained weights to the committed program.
 
-    python -m alcove.features.scene_tags.build --version 1.1.0 --run RUN --data ../shared/data/tagging --cache DECODED
+    python -m alcove.features.scene_tags.build --version 1.1.0 --run RUN --data FOLDER --cache DECODED
 
 Scores and int8 ranges are calibrated on training pictures that were kept from the weights.
 """

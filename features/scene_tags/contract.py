@@ -82,7 +82,7 @@ class SceneTags:
 
     name: ClassVar[str] = "scene_tags"
     summary: ClassVar[str] = (
-        f"Which of {len(TAGS)} tags has a picture, which part of it matters, what music goes with it?"
+        f"Gives a picture's tags (of {len(TAGS)}), the part of it to keep, and the mood of music that fits."
     )
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)

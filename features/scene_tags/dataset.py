@@ -1,7 +1,7 @@
 """Reads the training pictures, and draws batches from them.
 
-Three sets of `shared/data/tagging` (its DATA.md has sources and terms): Tiny ImageNet without the classes of
-`config.LEFT_OUT`, the Intel scenes, CIFAR-10.  Five pictures of each class of the first and one in twenty of the second
+Three sets (CARD.md has sources and terms): Tiny ImageNet without the classes of `config.LEFT_OUT`, the Intel scenes,
+CIFAR-10.  Five pictures of each class of the first and one in twenty of the second
 are kept from training: scores are calibrated on them.  Decoding needs Pillow (the `dev` extra).
 
 A batch depends on the seed and its step alone, so that a training that was cut off continues as if nothing had

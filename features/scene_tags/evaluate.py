@@ -1,6 +1,6 @@
 """Evaluates the committed version beside a plain network of the same cost; prints and writes the card's figures.
 
-    python -m alcove.features.scene_tags.evaluate --data ../shared/data/tagging --cache DECODED --run RUN --plain RUN
+    python -m alcove.features.scene_tags.evaluate --data FOLDER --cache DECODED --run RUN --plain RUN
 
 Pictures of the `dev` splits, which no training saw.  `--sheet DIR` also writes a contact
 sheet of such pictures with their tags; whose they are is unclear, so that no such sheet is committed.

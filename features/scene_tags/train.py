@@ -1,6 +1,6 @@
 """Trains one network on one core, with checkpoints, and writes down how.
 
-    python -m alcove.features.scene_tags.train --data ../shared/data/tagging --version 1.1.0 --run runs/scene_tags-1.1.0
+    python -m alcove.features.scene_tags.train --data FOLDER --version 1.1.0 --run runs/scene_tags-1.1.0
     python -m alcove.features.scene_tags.train … --kind plain --run runs/scene_tags-1.1.0-plain
 
 The second is the plain network of the comparison: the same data, steps, losses and rates, nothing chosen for either.

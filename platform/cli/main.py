@@ -5,9 +5,9 @@ A verb's module is loaded when it is asked for: one command does not wait for th
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
+from importlib import import_module, metadata
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.options import CommandGroup
@@ -67,7 +67,12 @@ def app_of(verb: str | None) -> typer.Typer:
     )
 
     @app.callback()
-    def _alcove() -> None:
+    def _alcove(
+        *,
+        is_version: Annotated[
+            bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        ] = False,
+    ) -> None:
         """Compile, certify, sign, ship, compare and run models that stay on the device."""
 
     for name, (module, attribute) in VERBS.items():
@@ -86,6 +91,14 @@ def app_of(verb: str | None) -> typer.Typer:
             is_stub = found.__module__ == __name__
             app.command(name, context_settings=_ANYTHING if is_stub else None)(found)
     return app
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
+
+        say_text(f"alcove {metadata.version('alcove')}")
+        raise typer.Exit
 
 
 def explain_missing_extra(command: str, library: str) -> str:

@@ -17,7 +17,7 @@ Reason = Annotated[
 
 
 def validate(*, name: VersionArgument, call: CallOptions) -> None:
-    """Recompute the certificate on the server and hold every figure against its bound; exit code 1 if one fails."""
+    """Recompute the certificate on the server and compare every figure with its bound; exit code 1 if one fails."""
     with call.connect() as client:
         version, validation = client.validate_version(*resolve(client, name))
     if call.as_json:
@@ -40,14 +40,14 @@ def validate(*, name: VersionArgument, call: CallOptions) -> None:
 
 
 def release(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
-    """Say that a validated (or deprecated) version may be used."""
+    """Release a validated (or deprecated) version for use."""
     with call.connect() as client:
         version = client.release_version(*resolve(client, name), reason=reason)
     _tell(version, as_json=call.as_json)
 
 
 def deprecate(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
-    """Say that a released version should not be chosen any more; devices that have it keep it."""
+    """Deprecate a released version: devices that have it keep it, and nothing new should choose it."""
     with call.connect() as client:
         version = client.deprecate_version(*resolve(client, name), reason=reason)
     _tell(version, as_json=call.as_json)

@@ -164,7 +164,7 @@ async def serve(settings: Settings) -> None:
 
 def _checked_keys(settings: Settings) -> OnlineKeys:
     for path in refuse_foreign_keys(settings):
-        _log.warning("a key that this server must not read is in its reach: a first try, no more", path=str(path))
+        _log.warning("the server can read a key that is not its own: only for a try-out", path=str(path))
     keys = load_keys(settings)
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
     verify_keys(settings, keys, Repository(settings.tree).state())
@@ -272,7 +272,7 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
     async def work() -> None:
         done = await collect_garbage(store, tree, lock, now_s=clock.now_s(), grace_s=GRACE_S)
         if done.removed:
-            _log.info("blobs that nothing names are removed", count=len(done.removed), bytes=done.freed_bytes)
+            _log.info("unreferenced blobs removed", count=len(done.removed), bytes=done.freed_bytes)
 
     return work
 

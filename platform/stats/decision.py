@@ -238,7 +238,7 @@ def _first_obstacle(
         if not size.is_distinct_from_zero:
             return _hold(
                 ReasonCode.BELOW_MINIMUM_COHORT,
-                f"arm {arm} has about {max(size.devices, 0.0):.0f} devices, which cannot be told from none",
+                f"arm {arm} has about {max(size.devices, 0.0):.0f} devices, which cannot be distinguished from none",
             )
         if size.noise_variation > MAX_SIZE_VARIATION:
             return _hold(

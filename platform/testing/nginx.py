@@ -56,7 +56,7 @@ def _write_configuration(folder: Path, tree: Path, port: int, upstream: str) -> 
     temporary = "".join(f"    {part}_temp_path {folder}/{part};\n" for part in _PARTS)
     for old, new in {
         "pid /run/nginx-alcove.pid;": f"pid {folder}/nginx.pid;\ndaemon off;\nuser root;",
-        "server 127.0.0.1:8080;": f"server {upstream};",
+        "server 127.0.0.1:7480;": f"server {upstream};",
         "listen 443 ssl;": f"listen 127.0.0.1:{port};",
         "ssl_certificate /etc/alcove/tls/fullchain.pem;": "",
         "ssl_certificate_key /etc/alcove/tls/key.pem;": "",

@@ -58,9 +58,9 @@ async def analyze_all(experiment_ids: Iterable[str], act: Act) -> list[Experimen
         try:
             seen.append(await act(PRINCIPAL, work))
         except (PlatformError, *UNREADABLE_ERRORS) as error:
-            _log.error("experiment not looked at", experiment=experiment_id, error=str(error))
+            _log.error("the analysis of an experiment failed", experiment=experiment_id, error=str(error))
         except Exception as error:  # noqa: BLE001 - the others have interim analyses planned too
-            _log.error("experiment not looked at", experiment=experiment_id, exc_info=error)
+            _log.error("the analysis of an experiment failed", experiment=experiment_id, exc_info=error)
     return seen
 
 

@@ -52,9 +52,9 @@ async def analyze_all(rollout_ids: Iterable[str], act: Act, source: ReportSource
         try:
             seen.append(await act(PRINCIPAL, work))
         except PlatformError as error:
-            _log.error("rollout not looked at", rollout=rollout_id, error=str(error))
+            _log.error("the analysis of a rollout failed", rollout=rollout_id, error=str(error))
         except Exception as error:  # noqa: BLE001 - the others may be doing harm
-            _log.error("rollout not looked at", rollout=rollout_id, exc_info=error)
+            _log.error("the analysis of a rollout failed", rollout=rollout_id, exc_info=error)
     return seen
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def test_every_command_and_option_is_explained(name: str) -> None:
     assert said.code == 0
     assert COMMANDS[name].help
     assert all(getattr(parameter, "help", "") for parameter in COMMANDS[name].params)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    """`alcove --version` prints one line, for a report of a bug."""
+    said = alcove("--version")
+    assert (said.code, said.out) == (0, f"alcove {metadata.version('alcove')}\n")
 
 
 def test_without_the_server_libraries_other_verbs_work() -> None:

@@ -143,7 +143,7 @@ def test_empty_arm_is_unknown_and_holds(exact: Exact) -> None:
         expected_shares=(0.999, 0.001),
     )
     assert unseen.decision.code is ReasonCode.BELOW_MINIMUM_COHORT
-    assert "arm 1 has about 0 devices, which cannot be told from none" in unseen.decision.reason
+    assert "arm 1 has about 0 devices, which cannot be distinguished from none" in unseen.decision.reason
 
 
 def test_answers_all_in_one_cell_make_negative_estimates_and_no_trouble() -> None:
