@@ -228,7 +228,7 @@ def _same_signers(base: TrustedState, root: Root) -> None:
     """Check that a root without new targets leaves the current ones readable."""
     before, after = base.root.roles["targets"], root.roles["targets"]
     if set(before.keyids) != set(after.keyids) or before.threshold != after.threshold:
-        msg = "root changes who signs the targets, so the targets must be signed anew in the same change"
+        msg = "root changes who signs the targets, so the targets must be signed again in the same change"
         raise PublishError(msg)
 
 

@@ -1,6 +1,6 @@
 """Decomposes an exported graph to torch's core operators, in a fraction of the time that torch takes.
 
-`ExportedProgram.run_decompositions` sets torch up for a table of decompositions each time anew: it looks for composite
+`ExportedProgram.run_decompositions` sets torch up for a table of decompositions again each time: it looks for composite
 operators in every namespace, and for each of 1,300 registers 22 kernels, which it takes away in the end.  That takes
 longer than all else of a small export.  What is registered follows from the table and from what was registered before,
 which are the same from export to export, so it is recorded the first time and put in place at once from then on; where

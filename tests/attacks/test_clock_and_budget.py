@@ -138,7 +138,7 @@ def test_device_that_is_off_at_night_has_its_budget_each_day() -> None:
     assert spender.total == 4 * EPSILON_PER_DAY
 
 
-def test_ledger_of_before_clocks_were_noted_goes_on() -> None:
+def test_ledger_of_before_clocks_were_noted_continues() -> None:
     """Lines without clocks are read; the first new line brings what can be known, and no more than a day."""
     spender = Spender()
     old_s = spender.clock.now_s() - 20 * DAY_S

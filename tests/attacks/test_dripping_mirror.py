@@ -75,7 +75,7 @@ def part_bytes(device: Device) -> int:
     return sum(file.stat().st_size for file in (device.folder / "downloads").iterdir())
 
 
-def test_file_has_a_deadline_and_the_next_sync_goes_on(dripping: tuple[Device, Drip, VersionRef]) -> None:
+def test_file_has_a_deadline_and_the_next_sync_continues(dripping: tuple[Device, Drip, VersionRef]) -> None:
     """However slow: ten minutes a sync, and what came of it stays until the whole is there."""
     device, drip, _ = dripping
     drip.seconds_a_chunk = MAX_FILE_S / 10

@@ -77,7 +77,7 @@ def test_whatever_lies_in_a_folder_without_our_mark_survives_its_opening(
         assert not names or (is_full and is_of_before)
 
 
-def test_folder_of_an_older_sdk_is_recognised_and_goes_on(device: Device) -> None:
+def test_folder_of_an_older_sdk_is_recognised_and_continues(device: Device) -> None:
     """What it installed, knew and had begun is there; the mark is set."""
     assert device.client().sync().error is None
     for name in (MARK, "freshness.json", "freshness.lock"):

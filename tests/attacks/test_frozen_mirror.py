@@ -178,7 +178,7 @@ def test_mirror_that_keeps_the_date_fresh_and_holds_something_back_is_not_heard(
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"x" * 100_000, b'{"format": 1, "age_ns": -1}'])
-def test_damaged_record_takes_nothing_away_and_counts_anew(frozen: Device, damage: bytes) -> None:
+def test_damaged_record_takes_nothing_away_and_counts_again(frozen: Device, damage: bytes) -> None:
     """What cannot be read is as if it had never been: time is counted from then on."""
     live_through(frozen, hold_clock, range(1, 5), reopen=True)
     (frozen.folder / "freshness.json").write_bytes(damage)

@@ -212,7 +212,7 @@ def test_binary_search_by_sizes_ends_after_four_answers(
     assert coarse(DeviceAttributes(memory_mb=memory_mb)).memory_mb in MEMORY_STEPS_MB
 
 
-def test_devices_of_one_step_of_memory_are_never_told_apart(
+def test_devices_of_one_step_of_memory_are_never_distinguished(
     released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor by versions that are too large, nor by reports, whatever is asked: 6 144 MB and 8 191 MB are one."""
@@ -250,7 +250,7 @@ def test_small_arms_are_fetched_by_all_whatever_the_policy_says(released_world: 
     assert all(one == seen[0] for one in seen)
 
 
-def test_arms_that_are_too_large_are_told_four_times_and_no_more(
+def test_arms_that_are_too_large_are_revealed_four_times_and_no_more(
     released_world: World, make_device: MakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Above the bound by the signed manifests an arm shows, and counts; then the device stays on its default."""

@@ -21,7 +21,7 @@ SIZE = 5 * CHUNK_BYTES + 77
 @pytest.mark.parametrize(
     "cut", [1, 77, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES + 12_345, SIZE - 1]
 )
-def test_download_goes_on_at_a_multiple_of_64_kib_wherever_it_broke(
+def test_download_continues_at_a_multiple_of_64_kib_wherever_it_broke(
     device: Device, server: TreeServer, cut: int
 ) -> None:
     """The number in `Range` is one of a few that all devices use; so is what a device asks for in all other headers."""

@@ -43,7 +43,7 @@ def ways_back(world: ServerWorld) -> dict[str, Callable[[PlatformClient, str], o
     }
 
 
-def test_what_was_revoked_stays_so_whoever_asks(world: ServerWorld, served: Served) -> None:
+def test_what_was_revoked_stays_revoked_for_every_caller(world: ServerWorld, served: Served) -> None:
     """Each call that could bring it back, by the token that revoked, and by an operator's; published again, too."""
     with world.client(served, "team:text") as team, world.client(served, "operator") as operator:
         for version in ("1.0.0", "2.0.0"):

@@ -117,7 +117,7 @@ def test_a_peer_gets_as_many_threads_and_cores_as_alcove(monkeypatch: pytest.Mon
     ]
 
 
-def test_cores_that_stayed_idle_are_told() -> None:
+def test_cores_that_stayed_idle_are_reported() -> None:
     """Who had two threads and kept one core busy is not as slow as its time says."""
     busy = Point("threads_linear", 2, 5.0, 55.0, {"ort": 9.0}, {}, {"ort": 1.04, "alcove": 1.98})
     assert notes([*POINTS, busy], {})[0] == "Cores kept busy on threads_linear 2: alcove 2.0, ort 1.0."

@@ -150,7 +150,7 @@ def test_simulated_interim_analyses_are_the_comparisons_own() -> None:
     assert differ <= 1  # where a score lies on the boundary: the two imagine one more report a little differently
 
 
-def test_fleets_are_told_the_errors_that_cuped_was_forecast() -> None:
+def test_fleets_get_the_errors_that_cuped_was_forecast() -> None:
     """It pays where the table says, by what it says; small fleets aside, whose own errors are rough."""
     found = [one for one in gains(np.random.default_rng(20_271_110), runs=2) if one.devices >= 100_000]
     assert all(one.simulated == pytest.approx(one.forecast, rel=0.05) for one in found)

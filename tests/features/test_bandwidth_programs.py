@@ -123,7 +123,7 @@ def test_missing_from_the_first_tick_is_an_answer_too(models: dict[str, Model]) 
 
 
 def test_input_of_another_shape_is_a_typed_error(models: dict[str, Model]) -> None:
-    """And the session goes on."""
+    """And the session continues."""
     session = models["int8"].session()
     with pytest.raises(InputError):
         session(np.zeros((1, 149), np.float32))
@@ -141,7 +141,7 @@ def test_stream_counts_ticks_that_did_not_come_as_missing(models: dict[str, Mode
     assert answer.std_bps == pytest.approx(last[1].item() * 1.05**9, rel=1e-3)
 
 
-def test_stream_begins_anew_after_a_pause_of_ten_seconds(models: dict[str, Model], observations: np.ndarray) -> None:
+def test_stream_starts_again_after_a_pause_of_ten_seconds(models: dict[str, Model], observations: np.ndarray) -> None:
     """The path may be any other one: the answer is that of a new call."""
     stream = BandwidthStream(models["int8"])
     for tick, row in enumerate(observations[2, :30]):
@@ -166,7 +166,7 @@ def test_time_that_does_not_go_on_is_refused(
 
 
 def test_command_answers_every_line_of_standard_input_with_one_line(observations: np.ndarray) -> None:
-    """Good, empty, broken and wrong ones: the bad get an error or the estimate before, and the call goes on."""
+    """Good, empty, broken and wrong ones: the bad get an error or the estimate before, and the call continues."""
     good = [json.dumps([round(float(value), 3) for value in row]) for row in observations[0, :24]]
     numbers = json.loads(good[20])
     missing = [json.dumps([bad, *numbers[1:]]) for bad in (float("nan"), float("inf"), -5.0, None)]

@@ -124,7 +124,7 @@ def test_greatest_score_comes_first_and_equals_as_given() -> None:
     assert all(entry.because == () for entry in answer.ranked)
 
 
-def test_candidate_without_a_row_is_told_and_not_ranked() -> None:
+def test_candidate_without_a_row_is_reported_and_not_ranked() -> None:
     """In the order given; with none known the feed is empty, and that is an answer."""
     rows = [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
     answer = FeedRanking().decode(outputs_of([0.0, -5.0, 0.0], [9, 4, 8], [1], rows=rows))
@@ -168,7 +168,7 @@ def test_weights_move_what_was_seen_down_and_what_is_new_up() -> None:
 
 
 def test_diversity_shows_another_kind_before_more_of_the_same() -> None:
-    """Two of one direction and a weaker one across it: across comes second, and the cost of likeness is told."""
+    """Two of one direction and a weaker one across it: across comes second, and the cost of likeness is given."""
     rows = [[3, 0, 0], [2, 0, 0], [0, 1, 0]]
     given = outputs_of([2.0, 1.9, 1.5], [1, 2, 3], [], rows=rows, weights=[0, 0, 0.5, 20])
     ranked = FeedRanking().decode(given).ranked

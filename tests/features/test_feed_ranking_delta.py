@@ -111,7 +111,7 @@ def test_delta_for_vectors_of_another_size_is_refused() -> None:
     ],
 )
 def test_delta_that_could_not_be_read_is_not_made(rows: np.ndarray, said: str) -> None:
-    """Whoever makes it hears of it, not the devices."""
+    """Its author gets the error, not the devices."""
     with pytest.raises(DeltaError, match=said):
         delta_bytes(rows, program=PROGRAM, first_id=100)
 

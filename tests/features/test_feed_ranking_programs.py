@@ -180,7 +180,7 @@ def test_command_answers_every_line_with_one_line() -> None:
 
 
 def test_card_shows_what_was_measured_of_this_very_program() -> None:
-    """The card's figures are those of evaluation.json; all baselines are beaten, and it is told which goals are met."""
+    """The card's figures are those of evaluation.json; all baselines are beaten, and it says which goals are met."""
     result = json.loads((FOLDER / "evaluation.json").read_text(encoding="utf-8"))["result"]
     assert result["digest"] == hashlib.sha256(program_path(DEFAULT_VERSION).read_bytes()).hexdigest()
     card = (FOLDER / "CARD.md").read_text(encoding="utf-8")

@@ -139,7 +139,7 @@ def test_accuracy_on_development_texts_has_a_floor(models: dict[str, Model]) -> 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the training texts are not beside the checkout ({DATA})")
 def test_demo_sentences_are_common_voice_and_left_out_of_training() -> None:
-    """Each one is in the training file under that source alone, and the reader is told to leave it out."""
+    """Each one is in the training file under that source alone, and the reader leaves it out."""
     from alcove.features.language_id.dataset import read_rows
     from alcove.features.language_id.train import read_excluded_sentences
 

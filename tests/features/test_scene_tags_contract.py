@@ -155,7 +155,7 @@ def test_mood_follows_the_table() -> None:
 
 
 def test_five_pictures_make_a_tag_that_fits_their_like() -> None:
-    """A picture near them fits; one elsewhere does not; a second tag is told apart; the file gives the same."""
+    """A picture near them fits; one elsewhere does not; a second tag is distinguished; the file gives the same."""
     made = Vocabulary().with_tag("mascot", [look(seed, near=1) for seed in range(10, 15)])
     made = made.with_tag("logo", [look(seed, near=2) for seed in range(20, 25)])
     for vocabulary in (made, Vocabulary.from_bytes(made.to_bytes())):

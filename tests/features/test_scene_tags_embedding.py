@@ -35,7 +35,7 @@ def share_of_nearest_right(embeddings: np.ndarray, classes: np.ndarray) -> float
     return float((classes[similarities.argmax(axis=1)] == classes).mean())
 
 
-def test_classes_never_seen_are_told_apart_better_than_by_the_features() -> None:
+def test_classes_never_seen_are_distinguished_better_than_by_the_features() -> None:
     """Fitted to some classes, tried on others; what only differs from picture to picture is left out."""
     weight, bias = discriminants(*draw_features(40, 30, seed=1), TELLING)
     features, classes = draw_features(20, 30, seed=2)

@@ -163,7 +163,7 @@ def test_turned_pictures_are_turned_back() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", b"P6", b"P6 5 5", b"\x89PNG\r\n\x1a\n", b"{}" * 500, b"\0" * 4096])
-def test_what_is_no_picture_is_told(data: bytes) -> None:
+def test_what_is_no_picture_is_reported(data: bytes) -> None:
     """Empty, text, a signature alone."""
     with pytest.raises((NotAPictureError, TruncatedPictureError)):
         picture_of(data)
@@ -205,7 +205,7 @@ def test_sizes_in_headers_are_believed_only_within_bounds() -> None:
         picture_of(b"P6 0 7 255\n")
 
 
-def test_files_too_large_missing_or_unreadable_are_told_by_name(
+def test_files_too_large_missing_or_unreadable_are_reported_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder, a name that cannot be, a long one in part."""

@@ -175,7 +175,7 @@ def test_colours_change_within_a_third_and_mixing_keeps_targets_true() -> None:
     assert kinds == {"mixed", "plain"}
 
 
-def test_training_that_was_cut_off_goes_on_to_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
+def test_training_that_was_cut_off_continues_to_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
     """Stopped after five steps of eight; weights, average and loss of the rest are the same bits."""
     whole = train_some(corpus, tmp_path / "whole")
     train_some(corpus, tmp_path / "cut", until=5)

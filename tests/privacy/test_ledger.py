@@ -103,7 +103,7 @@ def test_refusal_writes_nothing() -> None:
 
 
 def test_crash_after_each_byte_of_each_write_never_gives_budget() -> None:
-    """Power goes at every byte of an append, twice in a row: never more than the cap, and days later work goes on."""
+    """Power goes at every byte of an append, twice in a row: never more than the cap, and days later work continues."""
     whole = CrashingLog()
     ledger_of(whole).debit(TASK, 0, ONE)
     line_bytes = len(whole.data)

@@ -17,7 +17,7 @@ CELLS = [2, 3, 12, 80, 256, 65536]
 
 
 class ScriptedEntropy:
-    """Gives the words it was told to give."""
+    """Gives the words that it was made with."""
 
     def __init__(self, *words: int) -> None:
         self.words = list(words)
@@ -65,7 +65,7 @@ class UniformOverAll(RandomizedResponse):
 
 
 def exact_distribution(mechanism: RandomizedResponse, cell: int) -> list[Fraction]:
-    """Return the exact probabilities of the told cells, found by asking the sampler, not its attributes.
+    """Return the exact probabilities of the reported cells, found by asking the sampler, not its attributes.
 
     The threshold is found by bisection over the first word; above it every other word's residue is tried.
     """
@@ -104,7 +104,7 @@ def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
 
 
 def is_private(mechanism: RandomizedResponse) -> bool:
-    """Whether any two true cells give any told cell with likelihoods within e ** epsilon of each other."""
+    """Whether any two true cells give any reported cell with likelihoods within e ** epsilon of each other."""
     rows = [exact_distribution(mechanism, cell) for cell in range(mechanism.cell_count)]
     columns = list(zip(*rows, strict=True))
     if any(min(column) == 0 for column in columns):
@@ -196,7 +196,7 @@ def test_covariance_matches_simulation() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=20), st.sampled_from(EPSILONS))
 def test_covariance_is_symmetric_and_never_negative(counts: list[int], epsilon: Fraction) -> None:
-    """Whatever was told: symmetric, positive semi-definite, rows that sum to zero."""
+    """For every report: symmetric, positive semi-definite, rows that sum to zero."""
     mechanism = RandomizedResponse(len(counts), epsilon)
     matrix = mechanism.covariance(counts)
     scale = max(float(np.abs(matrix).max()), 1.0)
@@ -207,7 +207,7 @@ def test_covariance_is_symmetric_and_never_negative(counts: list[int], epsilon: 
 
 
 def test_sampler_draws_as_often_when_it_keeps() -> None:
-    """The number of draws does not say whether the true cell was told."""
+    """The number of draws does not say whether the true cell was reported."""
     mechanism = RandomizedResponse(4, Fraction(2))
     for word in (0, (1 << 64) - 1):
         entropy = ScriptedEntropy(word, 1)

@@ -54,7 +54,7 @@ def online_with(world: RepositoryFixture, role: str, new: CryptoSigner) -> Onlin
 def accept(
     world: RepositoryFixture, change: SigningRequest, keys: OnlineKeys | None = None, *, has_old: bool = True
 ) -> None:
-    """Make a change part of the tree; the world's tree goes on with the keys given."""
+    """Make a change part of the tree; the world's tree continues with the keys given."""
     keys = keys or world.keys.online
     old = [getattr(world.keys.online, role) for role in ONLINE_ROLES] if has_old else []
     world.tree.accept_request(change, keys, old_keys=old)

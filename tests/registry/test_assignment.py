@@ -133,7 +133,7 @@ def test_control_comes_from_the_top_and_treatment_from_zero() -> None:
 
 @given(shares_of_two, shares_of_two, st.integers(0, 10**6))
 def test_widening_never_removes_a_device(before: tuple[int, int], growth: tuple[int, int], device: int) -> None:
-    """Whoever is in an arm is in the same arm after any widening of both."""
+    """A device in an arm is in the same arm after any widening of both."""
     after = tuple(min(5000, low + more) for low, more in zip(before, growth, strict=True))
     old = resolve(policy(*before), "language_id", secret(device))
     new = resolve(policy(*after), "language_id", secret(device))
@@ -143,7 +143,7 @@ def test_widening_never_removes_a_device(before: tuple[int, int], growth: tuple[
 
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10**6))
 def test_widening_a_rollout_never_removes_a_device(share: int, wider: int, device: int) -> None:
-    """Whoever has the new version keeps it while the share rises."""
+    """A device with the new version keeps it while the share rises."""
     low, high = sorted((share, wider))
     if resolve(policy(rollout=low), "language_id", secret(device)).reason is Reason.ROLLOUT:
         assert resolve(policy(rollout=high), "language_id", secret(device)).reason is Reason.ROLLOUT
@@ -242,7 +242,7 @@ def test_control_of_a_rollout_stays_on_the_default_and_reports(share: int, contr
 
 
 def test_halted_default_ends_the_comparison_of_a_rollout_not_the_rollout() -> None:
-    """The treatment goes on in no arm; the control has nothing to run, like everybody else."""
+    """The treatment continues in no arm; the control has nothing to run, like everybody else."""
     document = make_compared_policy(5000, 5000)
     halted = frozenset({ref("0.9.0").manifest_sha256})
     seen = set()

@@ -179,7 +179,7 @@ def test_overlap_means_that_a_device_is_in_both(one: list[Condition], other: lis
         assert not (first.matches(device) and second.matches(device))
 
 
-def test_everybody_overlaps_with_whoever_there_is() -> None:
+def test_everybody_overlaps_with_every_audience() -> None:
     """No audience is an audience of all."""
     ios = parse_audience("os == ios")
     assert overlaps(None, None)

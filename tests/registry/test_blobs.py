@@ -110,7 +110,7 @@ def test_stored_blobs_are_listed_and_removed(store: ObjectBlobStore) -> None:
 
 
 def test_part_of_a_blob_is_read(store: ObjectBlobStore) -> None:
-    """From any offset on; beyond the end is told."""
+    """From any offset on; beyond the end is an error."""
     store.put(NAME, DATA)
     assert store.read(NAME, 0, 10) == DATA[:10]
     assert store.read(NAME, 9_999_999, 5) == DATA[9_999_999:10_000_004]

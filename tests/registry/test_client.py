@@ -105,7 +105,7 @@ def test_expired_role_is_named(
         assert not world.tree.check().is_sound
 
 
-def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_anew(
+def test_expired_timestamp_stays_expired_but_a_newer_one_is_judged_again(
     published_repository: RepositoryFixture,
 ) -> None:
     """Turning the clock back revives nothing."""

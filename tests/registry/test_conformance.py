@@ -1,6 +1,6 @@
 """Our client follows the TUF specification: updates, rollback, expiry, thresholds, key rotation and recovery.
 
-The scenarios are those of the public conformance suite for TUF clients (tuf-conformance), told again over our own
+The scenarios are those of the public conformance suite for TUF clients (tuf-conformance), repeated over our own
 simulator, because that suite is in no package index: where somebody has installed it, the last test runs it whole.
 None is expected to fail.  Delegations, quoting and downloads are in `test_conformance_targets.py`.
 """
@@ -124,7 +124,7 @@ def test_role_that_is_wrong_in_any_way_is_not_stored(
     assert client.versions() == {**dict.fromkeys(TOP, 2), "root": 1}
 
 
-def test_damaged_store_is_read_anew(client: Subject, repository: Repository) -> None:
+def test_damaged_store_is_read_again(client: Subject, repository: Repository) -> None:
     """A file of the client's own that is torn is fetched again, whichever it is."""
     assert client.refresh() == 0
     for role in TOP[1:]:
@@ -489,7 +489,7 @@ def test_public_conformance_suite_passes_with_no_expected_failure(tmp_path: Path
     """Every scenario of tuf-conformance itself, where it is installed: it is in no package index."""
     suite = importlib.util.find_spec("tuf_conformance")
     if suite is None or suite.origin is None:
-        pytest.skip("tuf-conformance is in no package index: its scenarios are told again here; install it to run it")
+        pytest.skip("tuf-conformance is in no package index: its scenarios are repeated here; install it to run it")
     entrypoint = tmp_path / "client"
     entrypoint.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{conformance_client.__file__}" "$@"\n')
     entrypoint.chmod(0o755)

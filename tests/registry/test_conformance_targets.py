@@ -125,7 +125,7 @@ def test_target_is_found_only_along_roles_that_were_delegated_its_path(
     assert repository.requests[4:] == [(role, 1) for role in order]
 
 
-def test_stored_role_is_verified_by_whoever_delegates_to_it_now(client: Subject, repository: Repository) -> None:
+def test_stored_role_is_verified_by_its_present_delegator(client: Subject, repository: Repository) -> None:
     """B's keys for C are others than A's: what A vouched for is nothing to B, though it has the same name."""
     delegate(repository, [Edge("targets", "A", ("a/*",)), Edge("targets", "B", ("b/*",))])
     delegate(repository, [Edge("A", "C", ("a/*",)), Edge("B", "C", ("b/*",))])

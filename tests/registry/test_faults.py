@@ -94,7 +94,7 @@ def test_halt_killed_at_any_step_is_published_by_repeating(published_repository:
 
 
 def test_refresh_killed_at_any_step_is_completed_by_repeating(published_repository: RepositoryFixture) -> None:
-    """Policy, halt, snapshot and timestamp signed anew."""
+    """Policy, halt, snapshot and timestamp signed again."""
     published_repository.clock.time_s += 3600
     published_repository.tree.refresh()
     later_s = published_repository.clock.time_s + 16 * 86_400
@@ -123,7 +123,7 @@ def test_failed_publication_leaves_the_tree_open_to_another(published_repository
         assert [ref.version for ref in published_repository.tree.versions("language_id")] == ["1.0.0"]
     else:
         fail_at = 16
-    # The last step fails after the timestamp was replaced: published, though the writer was told otherwise.
+    # The last step fails after the timestamp was replaced: published, though the writer got an error.
     assert fail_at == 15
     published_repository.push(second)
     published_repository.push(first)

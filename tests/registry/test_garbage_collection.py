@@ -64,7 +64,7 @@ def test_what_nothing_names_goes_and_what_the_tree_names_stays(stored_repository
 
 
 def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored_repository: RepositoryFixture) -> None:
-    """The grace counts from the last put; a blob dated anew between look and removal stays."""
+    """The grace counts from the last put; a blob redated between check and removal stays."""
     name = put(stored_repository.tree.blobs, "uploaded for a push that is to come")
     assert collect(stored_repository.tree, int(time.time()) - 3600) == set()
     assert stored_repository.tree.blobs.renew(name)
@@ -74,7 +74,7 @@ def test_what_is_young_stays_and_asking_for_it_again_makes_it_young(stored_repos
     assert abs(found.stored_at_s - time.time()) < 60
 
 
-def test_a_blob_dated_anew_between_look_and_removal_stays(published_repository: RepositoryFixture) -> None:
+def test_a_blob_redated_between_check_and_removal_stays(published_repository: RepositoryFixture) -> None:
     """A second push of the same bytes is in time until the very removal."""
     name = put(published_repository.tree.blobs, "old")
     hour_ago = int(time.time()) - 3600

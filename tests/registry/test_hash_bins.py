@@ -402,7 +402,7 @@ def test_members_with_keys_of_their_own_sign_on_top_of_each_other(published_repo
 
 
 def test_key_of_a_team_with_bins_is_replaced(spread: RepositoryFixture) -> None:
-    """The team and every bin are signed anew in one change; devices find all versions before and after."""
+    """The team and every bin are signed again in one change; devices find all versions before and after."""
     spread.client("old device").manifest("language_id", "1.5.0")
     new = CryptoSigner(Ed25519PrivateKey.generate())
     old = spread.keys.teams["text"]

@@ -40,12 +40,12 @@ class TokenSigner(Signer):
 
     @property
     def public_key(self) -> Key:
-        """What it was told its public key is."""
+        """The public key that it was given."""
         return self._key
 
     @classmethod
     def from_priv_key_uri(cls, priv_key_uri: str, public_key: Key, secrets_handler: Any = None) -> "TokenSigner":
-        """A key by its label, for whoever knows the PIN."""
+        """A key by its label, for a caller who knows the PIN."""
         if secrets_handler("pin") != PIN:
             msg = "wrong PIN"
             raise PermissionError(msg)
@@ -146,7 +146,7 @@ def test_keys_in_a_service_sign_with_its_secret(
 
 
 @pytest.mark.parametrize("role", ONLINE_ROLES)
-def test_what_is_wrong_with_a_key_is_told_when_it_is_loaded(
+def test_what_is_wrong_with_a_key_is_reported_when_it_is_loaded(
     folder: Path, token: type[TokenSigner], monkeypatch: pytest.MonkeyPatch, role: str
 ) -> None:
     """Each fault names the file; none waits for the first publication."""

@@ -168,7 +168,7 @@ def test_held_out_devices_are_in_no_experiment_and_still_get_rollouts(share: int
 def test_widening_never_moves_a_device(
     shares: tuple[int, int], growth: tuple[int, int], place: tuple[int, int], more: tuple[int, int], device: int
 ) -> None:
-    """Arms, segment and the narrowing of a holdout: whoever was in an arm is in the same one."""
+    """Arms, segment and the narrowing of a holdout: a device that was in an arm is in the same one."""
     wider = tuple(min(5000, low + extra) for low, extra in zip(shares, growth, strict=True))
     first, count = place[0], min(place[1], 10_000 - place[0])
     start = max(0, first - more[0])

@@ -177,7 +177,7 @@ def other_order(targets: Targets) -> None:
 def test_targets_that_break_a_rule_are_refused_though_signed(
     published_repository: RepositoryFixture, edit: object
 ) -> None:
-    """The tree is not asked to trust whoever drafts."""
+    """The tree is not asked to trust the person who drafts."""
     begun = draft(published_repository)
     begun.renew("targets")
     change = begun.draft()
@@ -191,11 +191,11 @@ def test_targets_that_break_a_rule_are_refused_though_signed(
     assert tree_files(published_repository) == before
 
 
-def test_change_that_forgets_who_must_sign_anew_is_refused(published_repository: RepositoryFixture) -> None:
+def test_change_that_forgets_who_must_sign_again_is_refused(published_repository: RepositoryFixture) -> None:
     """New keys of the targets without targets, a team's without its list: nobody could read them afterwards."""
     new = new_signer()
     root_alone = replacement(published_repository, "targets", new)
-    with pytest.raises(PublishError, match="signed anew"):
+    with pytest.raises(PublishError, match="signed again"):
         published_repository.tree.accept_request(
             sign_by(
                 SigningRequest({"root": root_alone.roles["root"]}, root_alone.current), published_repository.keys.root

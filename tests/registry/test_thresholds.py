@@ -113,7 +113,7 @@ def test_a_version_is_passed_round_until_enough_have_signed(
     assert published_repository.tree.check().is_sound
 
 
-def test_of_two_files_the_second_is_drafted_anew(published_repository: RepositoryFixture, members: Members) -> None:
+def test_of_two_files_the_second_is_drafted_again(published_repository: RepositoryFixture, members: Members) -> None:
     """Both had enough signatures; the tree took one, and says of the other that it is stale."""
     first, second, _ = members
     packages = [published_repository.package(version) for version in ("2.0.0", "3.0.0")]

@@ -190,7 +190,7 @@ def test_lone_surrogates_are_refused_with_their_character(classifier: Model) -> 
         assert "surrogate" in str(caught.value)
 
 
-def test_a_session_goes_on_after_any_refusal(classifier: Model, layers: Model) -> None:
+def test_a_session_continues_after_any_refusal(classifier: Model, layers: Model) -> None:
     """Errors leave nothing behind: the next good call answers as a fresh session."""
     session = classifier.session()
     expected = [out.tolist() for out in classifier.session()("Wo ist der Bahnhof?")]

@@ -73,7 +73,7 @@ def test_products_are_shared_out_by_rows_or_by_outputs(rows: int) -> None:
             assert shared_out(model, threads, inputs) == expected
 
 
-def test_large_ops_are_shared_out_without_being_told() -> None:
+def test_large_ops_are_shared_out_without_being_asked() -> None:
     """With the work that is worth a thread, through the public interface."""
     model = load(linear(512, 256, 256))
     inputs = make_inputs(model)

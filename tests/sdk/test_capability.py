@@ -91,7 +91,7 @@ def test_version_without_a_variant_for_a_device_leaves_it_what_it_has(
 def test_device_that_grew_takes_the_other_variant_after_a_restart(
     released_world: World, make_device: MakeDevice
 ) -> None:
-    """What is installed is not what it would choose now: it is fetched anew."""
+    """What is installed is not what it would choose now: it is fetched again."""
     released_world.push(
         "3.0.0", PROGRAMS["small"], others={"large": PROGRAMS["large"]}, requirements={"large": REQUIREMENTS["large"]}
     )

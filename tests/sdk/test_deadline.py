@@ -19,7 +19,7 @@ LONG_MS = 30_000.0
 
 
 class SlowEngine(FakeEngine):
-    """Its programs wait before they answer, while they are told to.
+    """Its programs wait before they answer, while they are asked to.
 
     Attributes:
         go_on: lets them answer.
@@ -49,7 +49,7 @@ class _SlowProgram(FakeProgram):
 
 
 def test_late_run_answers_with_a_code_and_later_ones_do_not_pile_up(device: Device) -> None:
-    """While the model hangs each call comes back with the code, and only the first began a run; then it goes on."""
+    """While the model hangs each call comes back with the code, and only the first began a run; then it answers."""
     engine = SlowEngine()
     client = device.client(engine=engine)
     hasty = client.feature(FEATURE, deadline_ms=20)

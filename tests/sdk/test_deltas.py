@@ -156,7 +156,7 @@ def test_base_that_rotted_on_the_device_is_no_base(behind: Device) -> None:
     assert blobs_asked_for(behind, before) == [program_path(behind.world, "4.0.0")]
 
 
-def test_delta_cut_in_the_middle_goes_on_from_there(behind: Device) -> None:
+def test_delta_cut_in_the_middle_continues_from_there(behind: Device) -> None:
     """Weather: the sync ends, the old version answers, the next sync asks for the rest."""
     behind.transport.fault = lambda _method, path: setattr(
         behind.transport, "truncate_at", 10 if path.startswith("/blobs") else None

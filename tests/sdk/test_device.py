@@ -69,7 +69,7 @@ def test_damaged_secret_leaves_predictions_alone(device: Device) -> None:
 
 
 def test_racing_processes_agree_on_one_secret(tmp_path: Path) -> None:
-    """Whoever comes second takes what is there."""
+    """The second caller takes what is there."""
     path = tmp_path / "identity"
 
     def race(step: str, _: Path) -> None:

@@ -124,7 +124,7 @@ def test_observer_sees_every_byte_and_the_counts_agree(device: Device, server: T
 
 
 def test_headers_are_the_same_for_every_device(device: Device, server: TreeServer) -> None:
-    """No cookie, no validator, no identifier: two devices cannot be told apart by what they send."""
+    """No cookie, no validator, no identifier: two devices cannot be distinguished by what they send."""
     for name in ("first", "second"):
         device.folder = device.folder.with_name(name)
         device.client(server.url, transport=None).sync()
@@ -155,7 +155,7 @@ def test_answer_longer_than_asked_for_is_cut_off(egress: Egress, server: TreeSer
 
 
 def test_range_gives_the_rest(egress: Egress, server: TreeServer) -> None:
-    """A start goes on from there; a server that ignores it says so by starting at 0."""
+    """A start continues from there; a server that ignores it says so by starting at 0."""
     (server.folder / "file").write_bytes(bytes(range(256)))
     with egress.get("/file", max_bytes=256, start=200) as download:
         assert (download.start, b"".join(download.chunks)) == (200, bytes(range(200, 256)))

@@ -92,7 +92,7 @@ def test_nothing_after_the_exposure_enters(device: Device) -> None:
 
 
 def test_answers_between_the_policy_and_the_first_use_do_not_enter(device: Device) -> None:
-    """A second process that has not synced yet goes on with the old version: its answers come too late."""
+    """A second process that has not synced yet continues with the old version: its answers come too late."""
     slow, quick = client_of(device), client_of(device)
     slow.sync()
     use(slow, 5)

@@ -31,7 +31,7 @@ SHIPPED = "shipped baseline baseline"
 
 
 class DeadlyEngine(FakeEngine):
-    """Kills its own process, where and how it is told, with one program.
+    """Kills its own process, where and how it is asked, with one program.
 
     Args:
         label: the program's answer.
@@ -300,7 +300,7 @@ def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated_device
 
 
 def test_crash_loop_beside_a_healthy_process_is_caught_and_leaves_that_one_alone(updated_device: Device) -> None:
-    """Two programs of one app: one is well with the new version, at each start anew; the other dies of it."""
+    """Two programs of one app: one is well with the new version, again at each start; the other dies of it."""
     deadly = DeadlyEngine("two", "run", die(signal.SIGSEGV))
     alive = updated_device.client()
     assert updated_device.answer(alive) == TWO

@@ -103,7 +103,7 @@ def test_arm_of_an_experiment_is_a_split(device: Device, arm: int, version: str,
 def test_reason_says_what_decided(
     device: Device, policy: dict[str, Any], version: str, reason: Reason, variant: str
 ) -> None:
-    """Everybody the same, the bucket, the audience, or nothing that goes on."""
+    """Everybody the same, the bucket, the audience, or nothing under way."""
     device.world.set_policy("1.0.0", **policy)
     client = device.client(device=DeviceAttributes(os="ios"), entropy=SeededEntropy(1))
     client.sync()

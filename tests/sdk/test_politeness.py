@@ -34,7 +34,7 @@ def updating_device(device: Device) -> Device:
     ("said", "expected_wait_s"),
     [("120", 120), ("0", 0), ("999999999", MAX_RETRY_AFTER_S), ("-5", 0), ("soon", 0), ("9" * 40, 0), ("٣", 0)],
 )
-def test_wait_that_a_server_asks_for_is_told_and_bounded(
+def test_wait_that_a_server_asks_for_is_reported_and_bounded(
     updating_device: Device, server: TreeServer, said: str, expected_wait_s: int
 ) -> None:
     """Seconds are taken up to half a day; anything else is no wait, and nothing that a server says breaks a sync."""
@@ -82,7 +82,7 @@ def test_interval_doubles_with_each_failure_up_to_a_day() -> None:
 
 
 def test_no_turn_comes_before_the_server_wants_it_and_not_all_come_then() -> None:
-    """Devices that were told the same wait spread over as much again."""
+    """Devices that got the same wait spread over as much again."""
     entropy = SeededEntropy(2)
     waits = [next_wait_s(10.0, entropy, failures=1, asked_wait_s=300.0) for _ in range(200)]
     assert 300 <= min(waits) < 310
@@ -202,7 +202,7 @@ class SmallDisk(Files):
 
 
 def test_download_that_would_fill_the_disk_is_not_begun(updating_device: Device) -> None:
-    """A typed error with need and free bytes, no request for the program, the old version; with room it goes on."""
+    """A typed error with need and free bytes, no request for the program, the old version; with room it continues."""
     size = updating_device.world.blob("3.0.0").stat().st_size
     disk = SmallDisk(size + DISK_RESERVE_BYTES - 1)
     client = updating_device.client(files=disk)

@@ -207,7 +207,7 @@ def test_running_prediction_ends_with_what_it_began_with(device: Device) -> None
 
 
 class SlowEngine(FakeEngine):
-    """Takes as long as the test wants to load an installed program, once it is told to."""
+    """Takes as long as the test wants to load an installed program, once it is asked to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ def test_handle_made_while_a_sync_swaps_answers_with_the_new_version(device: Dev
 
 
 async def test_async_prediction_runs_on_another_thread(device: Device) -> None:
-    """The caller's loop goes on; answers and wrong use are as in `predict`."""
+    """The caller's loop continues; answers and wrong use are as in `predict`."""
     names: set[str] = set()
 
     class Naming(Greeting):

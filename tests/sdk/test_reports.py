@@ -244,7 +244,7 @@ def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device)
 
 
 def test_true_cell_leaves_only_through_the_randomizer(released_world: World, make_device: MakeDevice) -> None:
-    """Over many devices the told cells have the mechanism's distribution, not the truth's."""
+    """Over many devices the reported cells have the mechanism's distribution, not the truth's."""
     device = make_device(released_world)
     client = enroll(device, epsilon="2")
     handle = client.feature(FEATURE)

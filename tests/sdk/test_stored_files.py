@@ -53,7 +53,7 @@ def state_files(device: Device) -> set[str]:
     return seen
 
 
-def test_every_file_that_a_device_writes_is_told_of(repository: Path, state_files: set[str]) -> None:
+def test_every_file_that_a_device_writes_is_documented(repository: Path, state_files: set[str]) -> None:
     """No file without its row; and enough was written that this says something."""
     documented = rows(repository)
     empty = {path for path in state_files if path.endswith("lock")} | {"alcove.folder"}

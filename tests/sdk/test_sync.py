@@ -142,7 +142,7 @@ def test_devices_on_both_sides_of_a_rollout_make_identical_requests(
 
 
 def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released_world: World, make_device: MakeDevice) -> None:
-    """Where the policy says so and the signed sizes force it: the downloads tell the arm, as the reader is told."""
+    """Where the policy says so and the signed sizes force it: the downloads reveal the arm, as the document says."""
     for version in ("3.0.0", "4.0.0"):
         released_world.push(version, fake_program(version, size_bytes=ALL_VERSIONS_BYTES // 2 + 1))
     released_world.set_policy("3.0.0", rollout=("4.0.0", 5000), control=5000, own_arm=True)
@@ -158,7 +158,7 @@ def test_own_arm_of_a_large_rollout_is_all_that_is_fetched(released_world: World
 def test_what_another_audience_needs_keeps_nothing_back(
     released_world: World, make_device: MakeDevice, broken: str
 ) -> None:
-    """A version that only others run is fetched too; one that fails is told, and the device's own comes anyway."""
+    """A version that only others run is fetched too; one that fails is reported, and the device's own comes anyway."""
     released_world.push("3.0.0", fake_program("three"))
     released_world.set_policy("3.0.0", rollout=("2.0.0", 10_000), audience="os in (ios)")
     released_world.blob(broken).write_bytes(b"x" * released_world.blob(broken).stat().st_size)
@@ -378,7 +378,7 @@ def test_policy_of_another_app_is_not_taken(device: Device) -> None:
 
 
 def test_version_that_needs_a_newer_runtime_is_refused_typed(device: Device) -> None:
-    """The error names what is needed and what is here; the old version goes on."""
+    """The error names what is needed and what is here; the old version continues."""
     client = device.client()
     client.sync()
     device.world.push("3.0.0", fake_program("three"), min_runtime="9.0.0")

@@ -26,7 +26,7 @@ def updating_device(device: Device) -> Device:
 
 
 def test_blob_tampered_at_every_chunk_boundary_is_refused(updating_device: Device) -> None:
-    """One flipped bit anywhere: a named error with expected and seen, the old version goes on, then it heals."""
+    """One flipped bit anywhere: a named error with expected and seen, the old version continues, then it heals."""
     blob = updating_device.world.blob("3.0.0")
     data = blob.read_bytes()
     client = updating_device.client()
@@ -99,7 +99,7 @@ def test_missing_blob_leaves_the_old_version(updating_device: Device) -> None:
 
 @pytest.mark.parametrize("folder", ["metadata", "targets"])
 def test_every_tampered_file_of_the_tree_is_refused(updating_device: Device, folder: str) -> None:
-    """Flip a byte in the middle of each signed file in turn: the old version goes on, and healing works."""
+    """Flip a byte in the middle of each signed file in turn: the old version continues, and healing works."""
     client = updating_device.client()
     pristine = updating_device.folder.with_name("pristine")
     shutil.copytree(updating_device.folder, pristine)
@@ -146,7 +146,7 @@ def test_server_that_dies_at_every_block_of_a_sync_loses_nothing(updating_device
     assert outcomes == {"whole", "FetchError", "TransportError"}
 
 
-def test_broken_download_goes_on_where_it_ended(updating_device: Device, server: TreeServer) -> None:
+def test_broken_download_continues_where_it_ended(updating_device: Device, server: TreeServer) -> None:
     """The second request asks for the rest by a range, from a multiple of 64 KiB on, and only that is sent."""
     client = updating_device.client(server.url, transport=None)
     blob = updating_device.world.blob("3.0.0")
@@ -165,7 +165,7 @@ def test_broken_download_goes_on_where_it_ended(updating_device: Device, server:
 
 
 def test_server_that_ignores_ranges_sends_the_whole_again(updating_device: Device, server: TreeServer) -> None:
-    """A plain server works too: the download begins anew."""
+    """A plain server works too: the download begins again."""
     client = updating_device.client(server.url, transport=None)
     server.ignores_range = True
     server.budget = 100_000
@@ -185,7 +185,7 @@ def test_no_server_at_all_is_a_typed_result(updating_device: Device, server: Tre
     assert updating_device.answer(client) == "one 1.0.0 default"
 
 
-def test_expired_tree_is_refused_and_the_old_version_goes_on(updating_device: Device) -> None:
+def test_expired_tree_is_refused_and_the_old_version_continues(updating_device: Device) -> None:
     """Metadata two days old: typed, with the role; fresh metadata heals."""
     client = updating_device.client()
     updating_device.clock.time_s += 2 * DAY

@@ -1,6 +1,7 @@
 """Identifiers are in the field's words: functions are verbs, and no name needs a story (docs/glossary.md)."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ permyriad
 """
 PRIVATE = frozenset(_PRIVATE.split())
 """Words of our own where the field has one: load attempt, active model, minimum version, cosigner, verified."""
+STORY = re.compile(r"(?:^|_)(?:told|whoever|anew|goes_on|looked_at|held_against)(?:_|$)")
+"""Words that need a story, anywhere in a function's name: reported, every caller, again, continues, compared."""
 NOT_OURS = frozenset({"SERVING", "searchsorted"})
 """Names that others gave: a status of gRPC's health service, an operator of torch."""
 
@@ -37,7 +40,9 @@ def find_words(source: str) -> Iterator[tuple[int, str]]:
                     "property" in ast.unparse(one) or "fixture" in ast.unparse(one) for one in node.decorator_list
                 )
                 word = name.strip("_")
-                is_wrong = word not in NOT_OURS and (word in PRIVATE or (not is_noun and is_bare_participle(word)))
+                is_wrong = word not in NOT_OURS and (
+                    word in PRIVATE or STORY.search(word) is not None or (not is_noun and is_bare_participle(word))
+                )
             case _:
                 continue
         if is_wrong:
@@ -62,7 +67,15 @@ def test_identifiers_are_in_the_fields_words(repository: Path, folder: str) -> N
 
 @pytest.mark.parametrize(
     "source",
-    ["told = 1", "def f(taken): ...", "x.looked", "class Servings: ...", "def joined(): ...", "async def _held(): ..."],
+    [
+        "told = 1",
+        "def f(taken): ...",
+        "x.looked",
+        "class Servings: ...",
+        "def joined(): ...",
+        "async def _held(): ...",
+        "def a_told_b(): ...",
+    ],
 )
 def test_private_words_are_found(source: str) -> None:
     """Each kind of identifier is looked at."""

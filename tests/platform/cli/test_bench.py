@@ -148,7 +148,7 @@ def test_made_numbers_stay_within_the_smallest_table() -> None:
         assert set(ids.tolist()) <= {0, 1, 2, 3}
 
 
-def test_a_program_that_no_inputs_fit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_no_inputs_fit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the runtime's own sentence."""
     program = samples()["caller_ids"]
     monkeypatch.setattr(synthetic_inputs, "BOUNDS", (2**31 - 1,))
@@ -156,7 +156,7 @@ def test_a_program_that_no_inputs_fit_is_told(monkeypatch: pytest.MonkeyPatch) -
         synthetic_inputs.timed_inputs(program, load(program))
 
 
-def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its last words."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     code, _, err = bench(sample(tmp_path, "layers"), *QUICK)

@@ -15,7 +15,7 @@ ARMS = ("--arm", "old=1.0.0:50%", "--arm", "new=1.1.0:50%")
 
 
 def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, programs: tuple[Path, Path]) -> None:
-    """Devices and days are told at creation and after each change; a stale etag and an empty change are refused."""
+    """Devices and days are reported at creation and after each change; a stale etag and an empty change are refused."""
     key = shop.folder / "keys" / "teams" / "writing.pem"
     card = shop.folder / "card.md"
     card.write_text("# Planned\n")

@@ -9,7 +9,7 @@ from tests.platform.cli.terminal import Shop, alcove
 
 
 def test_keys_are_private_and_never_made_twice(shop: Shop, tmp_path: Path) -> None:
-    """0600 each; a second ceremony for a tree or with the same keys is refused; one that was interrupted goes on."""
+    """0600 each; a second ceremony for a tree or with the same keys is refused; one that was interrupted continues."""
     modes = {stat.S_IMODE(path.stat().st_mode) for path in shop.folder.glob("*keys/**/*.pem")}
     assert modes == {0o600}
     places = (shop.folder / "keys", shop.folder / "server-keys")

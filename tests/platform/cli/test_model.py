@@ -11,7 +11,7 @@ import pytest
 from tests.platform.cli.terminal import Shop, alcove
 
 
-def test_a_program_is_exported_looked_at_verified_and_run(shop: Shop, programs: tuple[Path, Path]) -> None:
+def test_a_program_is_exported_inspected_verified_and_run(shop: Shop, programs: tuple[Path, Path]) -> None:
     """The team's way on its own machine, without a server."""
     facts = alcove("model", "inspect", programs[0], "--json").json
     assert [port["direction"] for port in facts["ports"]] == ["input", "output"]
@@ -94,7 +94,7 @@ def counting():
         ("counting", (), "attribute calls at"),
     ],
 )
-def test_what_an_export_cannot_take_is_told_without_a_traceback(
+def test_what_an_export_cannot_take_is_reported_without_a_traceback(
     tmp_path: Path, factory: str, options: tuple[str, ...], words: str
 ) -> None:
     """Arguments that don't fit, a mode that would make nothing smaller, state in Python: exit code 1, and no file."""
@@ -208,7 +208,7 @@ number = 3
         ("absent", "has no function 'absent'"),
     ],
 )
-def test_what_a_users_function_does_wrong_is_told_with_its_line(function: str, words: str, tmp_path: Path) -> None:
+def test_what_a_users_function_does_wrong_is_reported_with_its_line(function: str, words: str, tmp_path: Path) -> None:
     """Wrong use, exit code 2, in one sentence; also of the function for calibration, and of a file that has errors."""
     (tmp_path / "broken.py").write_text(BROKEN)
     said = alcove("model", "export", f"{tmp_path}/broken.py:{function}", "--out", tmp_path / "x.alc")
@@ -251,7 +251,7 @@ def test_a_file_may_be_named_as_a_module_of_python(tmp_path: Path) -> None:
     assert "index 1 is 9, allowed are 0 to 3" in beyond.err
 
 
-def test_a_file_with_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_file_with_a_mistake_is_reported_with_its_line(tmp_path: Path) -> None:
     """A syntax error, a package that is not there, and anything that the file raises."""
     for text, words in (
         ("def f(:\n", r"raises SyntaxError: invalid syntax at .*\.py:1"),

@@ -161,7 +161,7 @@ def test_int8_is_calibrated_on_the_first_half_and_compared_on_the_other(
 
 
 def test_same_weights_and_pictures_give_the_same_bytes(team: Path, pictures: Path, tmp_path: Path) -> None:
-    """A program can be made again by whoever doubts it."""
+    """A program can be made again by anyone who doubts it."""
     for name in ("one.alc", "two.alc"):
         import_model(team, pictures, tmp_path / name, "backbone.py:Backbone", "weights.pt", "--option", "classes=3")
     assert (tmp_path / "one.alc").read_bytes() == (tmp_path / "two.alc").read_bytes()
@@ -219,7 +219,7 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(
         (["--architecture", "."], "no transformers config"),
     ],
 )
-def test_wrong_argument_is_told(
+def test_wrong_argument_is_reported(
     options: list[str], message: str, team: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each with what it takes."""

@@ -54,7 +54,7 @@ def test_only_the_slowest_are_shown_and_the_rest_is_summed(programs: tuple[Path,
 
 
 def test_an_array_comes_from_a_file(programs: tuple[Path, Path], tmp_path: Path) -> None:
-    """`@FILE.npy`, for `run` too; what holds no array, or another shape, is told."""
+    """`@FILE.npy`, for `run` too; what holds no array, or another shape, is reported."""
     np.save(tmp_path / "x.npy", np.full((1, 16), 0.5, np.float32))
     from_file = alcove("model", "run", programs[0], f"@{tmp_path}/x.npy", "--json").json
     assert from_file == alcove("model", "run", programs[0], json.dumps([[0.5] * 16]), "--json").json
@@ -70,7 +70,7 @@ def test_an_array_comes_from_a_file(programs: tuple[Path, Path], tmp_path: Path)
     assert "dimension 1 is 3, expected 16" in said.err
 
 
-def test_wrong_use_is_told_before_anything_is_measured(classifier: Path, tmp_path: Path) -> None:
+def test_wrong_use_is_reported_before_anything_is_measured(classifier: Path, tmp_path: Path) -> None:
     """Folders that are not there, inputs that are not taken, files that are no program."""
     for options, code, words in (
         (("--trace", tmp_path / "none" / "t.json"), 2, "is no folder"),

@@ -201,7 +201,7 @@ def test_an_alias_waits_for_a_second_person(shop: Shop, kind: str) -> None:
     ok(shop.operator("model", "rules", kind, "--no-approve-aliases"))
 
 
-def test_what_names_no_version_is_told(shop: Shop, kind: str, tmp_path: Path) -> None:
+def test_what_names_no_version_is_reported(shop: Shop, kind: str, tmp_path: Path) -> None:
     """Exit code 2 for wrong use, 1 for what there is not; one sentence, no traceback, no file."""
     out = tmp_path / "x.alc"
     for code, words, said in (
@@ -294,7 +294,7 @@ def test_a_revoked_version_disappears_from_a_device(
 def test_next_version_is_pushed_with_deltas_from_those_before(
     shop: Shop, kind: str, programs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """From the newest versions, unless told otherwise; each makes the program of what devices have."""
+    """From the newest versions, unless stated otherwise; each makes the program of what devices have."""
     key = shop.folder / "keys" / "teams" / "writing.pem"
     options = ("--feature", kind, "--team", "writing", "--key", key)
     ok(shop.team("model", "push", f"f32={programs[1]}", "--version", "2.2.0", *options))

@@ -104,8 +104,8 @@ def test_a_changed_blob_is_found_by_the_check(shop: Shop, programs: tuple[Path, 
         blob.write_bytes(good)
 
 
-def test_blobs_that_nothing_names_are_told_and_removed(shop: Shop) -> None:
-    """The young one stays, the old one is told by a dry run and then gone; the store is whole, the server runs on."""
+def test_blobs_that_nothing_names_are_reported_and_removed(shop: Shop) -> None:
+    """The young one stays, the old one is listed by a dry run and then gone; store and server are whole."""
     folder = shop.folder / "server" / "tree" / "blobs"
     named = {path.name for path in folder.iterdir()}
     old, young = folder / hashlib.sha256(b"old").hexdigest(), folder / hashlib.sha256(b"young").hexdigest()
@@ -125,7 +125,7 @@ def test_blobs_that_nothing_names_are_told_and_removed(shop: Shop) -> None:
     young.unlink()
 
 
-def test_what_goes_wrong_is_told_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_goes_wrong_is_reported_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
     """Exit codes 1 (refused), 2 (wrong use), 3 (no answer); never a traceback; the thing is named."""
     (tmp_path / "bad.alc").write_bytes(b"not a program")
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))

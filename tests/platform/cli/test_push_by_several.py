@@ -67,7 +67,7 @@ def test_two_of_three_push_at_one_place_or_by_a_file(shop: Shop, duo: Path, prog
 
 
 def test_a_manifest_that_is_not_the_signed_one_is_shown(shop: Shop, duo: Path, programs: tuple[Path, Path]) -> None:
-    """Whoever is asked to sign sees it, and the server refuses it."""
+    """A cosigner sees it, and the server refuses it."""
     change = duo / "other.change"
     to = ("--server", shop.server, "--token-file", duo / "token")
     trusted = [word for name in ("ann", "bob", "cleo") for word in ("--cosigner", duo / f"{name}.pub")]
@@ -88,7 +88,7 @@ def test_a_manifest_that_is_not_the_signed_one_is_shown(shop: Shop, duo: Path, p
         (("--signed", "a.change", "--feature", "shared"), "everything is in the signed change"),
     ],
 )
-def test_what_is_missing_or_too_much_is_told(words: tuple[str, ...], output: str) -> None:
+def test_what_is_missing_or_too_much_is_reported(words: tuple[str, ...], output: str) -> None:
     """Before any server is asked."""
     said = alcove("model", "push", *words)
     assert (said.code, output in said.err) == (2, True)

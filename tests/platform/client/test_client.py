@@ -51,7 +51,7 @@ def test_a_server_that_never_answers_costs_the_deadline_only(silent: str) -> Non
 
 
 def test_a_server_that_is_not_there_is_unavailable() -> None:
-    """Nothing listens: told at once."""
+    """Nothing listens: reported at once."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with PlatformClient(f"127.0.0.1:{port}", TOKEN, timeout_s=60) as client, pytest.raises(UnavailableError) as failure:

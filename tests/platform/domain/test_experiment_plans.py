@@ -1,4 +1,4 @@
-"""Experiments that are planned, guarded and changed as drafts: what is asked is checked, what is needed is told."""
+"""Experiments that are planned, guarded and changed as drafts: what is asked is checked, what is needed is reported."""
 
 import math
 import threading
@@ -61,7 +61,7 @@ def randomize(
     return [int(count) for count in drawn]
 
 
-def test_the_plan_at_creation_says_what_it_takes_and_update_plans_anew(
+def test_the_plan_at_creation_says_what_it_takes_and_update_plans_again(
     world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
 ) -> None:
     """Devices and days; smaller differences need more; a draft without a question has no plan."""
@@ -218,7 +218,7 @@ def test_a_mask_that_names_nothing_or_something_else_is_refused(
 def test_a_watcher_sees_each_change_until_the_stop(
     world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
 ) -> None:
-    """Draft, running, stopped, in order; the stream of one that goes on ends at its deadline."""
+    """Draft, running, stopped, in order; the stream of one that continues ends at its deadline."""
     world.publish(team, feature, "1.0.0")
     world.publish(team, feature, "2.0.0")
     draft = operator.create_experiment(app, feature, ARMS)
@@ -289,7 +289,7 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
 
 
 def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
-    """A mean needs more devices for a smaller difference; a tiny fleet is told what it can find instead."""
+    """A mean needs more devices for a smaller difference; a tiny fleet gets what it can find instead."""
     task = task_of(replace(record(core.ExperimentPlan()), started_at_s=1))
     for kind, quantile in (("latency_mean", None), ("latency_quantile", 0.5)):
         needs = [
@@ -307,7 +307,7 @@ def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
 def test_ratio_correction_and_analyses_are_kept_planned_and_changed(
     operator: PlatformClient, app: str, shared_feature: str
 ) -> None:
-    """All three at once: what was asked is told again; fewer analyses than any number need fewer devices."""
+    """All three at once: what was asked is repeated; fewer analyses than any number need fewer devices."""
     asked: dict[str, Any] = {
         "primary": PER_ANSWER,
         "correction": "holm",

@@ -116,7 +116,7 @@ def test_bad_tokens_are_refused(world: ServerWorld, status_of_call: Callable[...
 
 
 def test_an_unknown_method_is_unimplemented(served: Served, world: ServerWorld) -> None:
-    """A method that there is not is told as such, token or not."""
+    """A method that there is not is reported as such, token or not."""
     with grpc.insecure_channel(served.grpc_address) as channel:
         plain: Any = channel  # bytes in, bytes out: no serializers
         call = plain.unary_unary("/alcove.api.registry.v1.RegistryService/DropEverything")
@@ -128,7 +128,7 @@ def test_an_unknown_method_is_unimplemented(served: Served, world: ServerWorld) 
 def test_malformed_messages_end_the_call_and_nothing_else(
     served: Served, world: ServerWorld, status_of_call: Callable[..., grpc.StatusCode]
 ) -> None:
-    """Bytes that are no message give an error status for every RPC, and the server goes on."""
+    """Bytes that are no message give an error status for every RPC, and the server continues."""
     header = ("authorization", f"Bearer {world.token('operator')}")
     with grpc.insecure_channel(served.grpc_address) as channel:
         plain: Any = channel  # bytes in, bytes out: no serializers

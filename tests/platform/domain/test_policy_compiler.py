@@ -109,7 +109,7 @@ async def add_feature(store: Store, feature: str) -> None:
         )  # fmt: skip
 
 
-async def test_the_serial_rises_by_one_exactly_when_devices_must_read_anew(store: Store) -> None:
+async def test_the_serial_rises_by_one_exactly_when_devices_must_read_again(store: Store) -> None:
     """An unchanged policy keeps its serial; each change takes the next, per app."""
     await add_feature(store, "f")
     serials = []

@@ -122,7 +122,7 @@ def test_stages_are_taken_one_after_the_other_and_then_everybody() -> None:
 
 
 def test_a_rollout_with_an_audience_completes_once_the_audience_is_everybody() -> None:
-    """At 10 000 of an audience it goes on running; its version becomes nobody else's default by accident."""
+    """At 10 000 of an audience it keeps running; its version becomes nobody else's default by accident."""
     current = replace(rollout(S.RUNNING), audience="os in (ios)")
     current = transition(current, Action.ADVANCE, now_s=2, share_basis_points=10_000)
     assert (current.state, current.share_basis_points) == (S.RUNNING, 10_000)

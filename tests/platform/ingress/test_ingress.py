@@ -321,7 +321,7 @@ def test_refusals_are_counted_in_the_log() -> None:
 
 
 async def test_more_reports_than_the_rate_are_turned_away(tmp_path: Path) -> None:
-    """Above the rate: 429 with Retry-After, whoever sends; a moment later they are welcome again."""
+    """Above the rate: 429 with Retry-After, for every sender; a moment later reports are taken again."""
     world = await asyncio.to_thread(ServerWorld, tmp_path / "slow", teams={"text": ("text_00",)})
     keys = world.online_keys
     ports: dict[str, Any] = {"grpc_port": 0, "http_port": 0, "behind_proxy": "127.0.0.1"}
@@ -386,7 +386,7 @@ async def test_a_started_experiment_is_known_at_once_however_many_unknown_tasks_
 
 
 async def test_a_locked_database_is_answered_with_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device is told to come again instead of that something broke; then it is welcome."""
+    """A device is asked to come again, and gets no error of the server; then its report is taken."""
     monkeypatch.setattr(reports, "BUSY_S", 0.1)
     owner = await Store.open(tmp_path / "alcove.db")
     task = await run_experiment(owner)

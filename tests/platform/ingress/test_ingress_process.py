@@ -120,7 +120,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_the_devices_process_has_no_key_and_no_secret_in_its_command_line(fresh: ServerWorld) -> None:
-    """Neither is it told where the keys are, nor does its command line or environment hold more than the server's."""
+    """It does not learn where the keys are, nor do its command line or environment hold more than the server's."""
     settings = Settings(data_dir=fresh.data_dir, online_keys=fresh.online_keys)
     assert "keys" not in settings.ingress.to_json()
     with start_server(fresh) as served:
@@ -171,7 +171,7 @@ async def test_a_devices_process_that_cannot_start_stops_the_start(settings: Set
     assert process.pid is None
 
 
-async def test_a_devices_process_that_ends_before_it_answers_is_told(settings: Settings) -> None:
+async def test_a_devices_process_that_ends_before_it_answers_is_reported(settings: Settings) -> None:
     """Killed while it starts: a typed error, no wait."""
     with listen_http("127.0.0.1", 0) as listener:
         process = IngressProcess(settings.ingress, listener)

@@ -25,7 +25,7 @@ def source(file: Any, repository: Path) -> list[str]:
     return (repository / "proto" / name).read_text(encoding="utf-8").splitlines()
 
 
-def test_every_proto_file_is_looked_at(repository: Path) -> None:
+def test_every_proto_file_is_examined(repository: Path) -> None:
     """A new file must join this list."""
     found = {path.relative_to(repository / "proto").as_posix() for path in (repository / "proto").rglob("*.proto")}
     assert found == {file.name for file in FILES}

@@ -117,7 +117,7 @@ def test_buckets_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(bounded) <= 5
 
 
-def test_a_caller_that_calls_too_often_is_told_when_to_try_again(own: ServerWorld) -> None:
+def test_a_caller_that_calls_too_often_learns_when_to_try_again(own: ServerWorld) -> None:
     """RESOURCE_EXHAUSTED with gRPC's push-back; another caller of the same role passes."""
     server = own.start("--calls-per-second", "2")
     try:
@@ -161,7 +161,7 @@ async def test_a_call_that_hangs_is_ended_whatever_its_deadline(
 async def test_a_time_out_inside_a_call_is_no_deadline_of_the_call(
     world: ServerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is a fault of the server, and told as one."""
+    """It is a fault of the server, and reported as one."""
 
     async def fail(self: object, request: object, context: object) -> None:
         raise TimeoutError
@@ -285,7 +285,7 @@ async def test_there_are_no_metrics_unless_a_port_is_set(world: ServerWorld) -> 
 
 
 async def test_spans_tell_of_calls_and_what_they_did(world: ServerWorld) -> None:
-    """Calls hang under their caller's span, reads under the call; an error is told by its class, never by its words."""
+    """Calls hang under their caller's span, reads under the call; an error appears by its class, never by its words."""
     token = await asyncio.to_thread(world.token, "operator")
     exporter = InMemorySpanExporter()
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -329,7 +329,7 @@ def test_traces_go_to_the_console_where_asked(capsys: pytest.CaptureFixture[str]
 # The end
 
 
-def test_at_the_end_a_stream_is_told_and_a_call_under_way_is_answered(own: ServerWorld) -> None:
+def test_at_the_end_a_stream_is_notified_and_a_call_under_way_is_answered(own: ServerWorld) -> None:
     """SIGTERM: who watches is sent elsewhere at once, who is publishing gets an answer, and the server ends with 0."""
     server = own.start()
     with own.client(server, "team:text") as team, own.client(server, "operator") as operator:

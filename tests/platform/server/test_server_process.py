@@ -137,7 +137,7 @@ def test_another_key_under_an_online_name_stops_the_start(
 
 @pytest.mark.parametrize("role", ONLINE_ROLES)
 def test_a_missing_open_or_broken_online_key_is_named(settings: Settings, role: str) -> None:
-    """Absent, readable by others, or no key at all: the role and the file are told."""
+    """Absent, readable by others, or no key at all: the role and the file are reported."""
     path = settings.online_keys / f"{role}.pem"
     good = path.read_bytes()
     path.chmod(0o644)
@@ -155,7 +155,7 @@ def test_a_missing_open_or_broken_online_key_is_named(settings: Settings, role: 
     check_start(settings)
 
 
-def test_a_data_folder_without_a_tree_is_told(tmp_path: Path, settings: Settings) -> None:
+def test_a_data_folder_without_a_tree_is_reported(tmp_path: Path, settings: Settings) -> None:
     """The message says how a tree is made."""
     empty = settings.model_copy(update={"data_dir": tmp_path})
     with pytest.raises(RepositoryMissingError, match="alcove keys create"):
@@ -187,7 +187,7 @@ def test_settings_out_of_their_bounds_are_refused(settings: Settings, change: di
         Settings.model_validate(settings.model_dump() | change)
 
 
-def test_the_server_listens_on_this_machine_only_unless_told(settings: Settings) -> None:
+def test_the_server_listens_on_this_machine_only_unless_asked(settings: Settings) -> None:
     """Nobody is served by accident."""
     assert settings.host == "127.0.0.1"
 
@@ -273,7 +273,7 @@ def _has_ipv6_loopback() -> bool:
 
 @pytest.mark.skipif(not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback: serving on ::1 is NOT tested")
 def test_an_ipv6_host_is_served_on_both_ports(fresh: ServerWorld) -> None:
-    """The addresses that are told have brackets, and both answer."""
+    """The addresses that are reported have brackets, and both answer."""
     served = fresh.start("--host", "::1")
     assert served.grpc_address.startswith("[::1]:")
     assert served.http_url.startswith("http://[::1]:")
@@ -318,7 +318,7 @@ def test_garbage_on_the_grpc_port_harms_nobody(served: Served, world: ServerWorl
 
 
 def test_sigterm_lets_a_call_under_way_finish(fresh: ServerWorld) -> None:
-    """An upload that has begun when the server is told to stop is stored; then it exits with 0 and frees the folder."""
+    """An upload that has begun when the server stops is stored; then it exits with 0 and frees the folder."""
     served = fresh.start()
     data = b"the last upload" * 1000
     sha256 = hashlib.sha256(data).hexdigest()
@@ -352,7 +352,7 @@ def _holds_upload(served: Served) -> bool:
     return False
 
 
-async def test_a_port_that_is_taken_is_told(settings: Settings, served: Served) -> None:
+async def test_a_port_that_is_taken_is_reported(settings: Settings, served: Served) -> None:
     """Neither port is shared with another server."""
     for field, address in (("grpc_port", served.grpc_address), ("http_port", served.http_url)):
         ports = {"grpc_port": 0, "http_port": 0} | {field: int(address.rpartition(":")[2])}

@@ -143,7 +143,7 @@ async def two(shared: ServerWorld) -> AsyncIterator[list[Store]]:
 
 
 async def test_only_one_server_holds_the_tree(two: list[Store]) -> None:
-    """The second waits; tasks of one server wait for each other; who waits in vain is told so."""
+    """The second waits; tasks of one server wait for each other; one that waits in vain is refused."""
     locks = [RepositoryLock(store) for store in two]
     inside = 0
 

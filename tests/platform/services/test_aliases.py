@@ -166,7 +166,7 @@ def test_what_names_nothing_is_not_found(team: PlatformClient, shared_feature: s
 
 
 def test_a_feature_has_so_many_aliases_and_a_version_so_many_tags(team: PlatformClient, versions: str) -> None:
-    """The bound and the number are told; moving or changing what is there stays possible."""
+    """The bound and the number are reported; moving or changing what is there stays possible."""
     for number in range(max(ALIASES_MAX, TAGS_MAX)):
         if number < ALIASES_MAX:
             team.set_alias(versions, f"a{number}", "1.0.0", reason="x")
@@ -208,7 +208,7 @@ def test_tags_come_and_go_and_say_who_set_them(
     "table", ["state_moves", "alias_moves", "alias_proposals", "validations", "feature_rules"]
 )  # fmt: skip
 async def test_histories_only_grow(store: Store, table: str) -> None:
-    """Whoever has the connection: the database itself refuses to change or remove what happened."""
+    """Even with the connection: the database itself refuses to change or remove what happened."""
     rows = {
         "state_moves": "(1, 1, 'registered', 'validated', 'p', 1, 'r')",
         "alias_moves": "(1, 'f', 'a', NULL, '1.0.0', 'p', 1, 'r', NULL)",

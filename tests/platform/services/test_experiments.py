@@ -134,7 +134,7 @@ def test_no_report_at_all_means_hold(
 def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
     *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, served: Served, app: str, feature: str
 ) -> None:
-    """The better arm wins beyond sampling and privacy noise; only its own version goes on without an override."""
+    """The better arm wins beyond sampling and privacy noise; only its own version advances without an override."""
     publish_two(world, team, feature)
     running = start(operator, app, feature)
     send_reports(served, task_of(world, app, feature), accepted=(0.5, 0.9), per_arm=3000, seed=1)

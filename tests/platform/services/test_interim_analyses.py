@@ -1,4 +1,4 @@
-"""Experiments with interim analyses: made once and in time, by whoever comes, and what was found is kept."""
+"""Experiments with interim analyses: made once and in time, by any caller, and what was found is kept."""
 
 import asyncio
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ class Life:
             return await get_experiment(session, "ex-1")
 
     async def results(self) -> ExperimentResults:
-        """What a reader is told."""
+        """What a reader gets."""
         async with self.store.read() as session:
             return (await engine.read(session, "ex-1"))[1]
 
@@ -298,7 +298,7 @@ async def test_analyses_are_all_on_the_wire(life: Life) -> None:
 async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The analysis is not made and tried again; whoever stops it meanwhile keeps what held before."""
+    """The analysis is not made and tried again; a stop meanwhile keeps what held before."""
     await life.report(HORIZON // ANALYSES)
 
     def refuse(*_: object, **__: object) -> None:
@@ -330,7 +330,7 @@ def test_analyses_are_never_too_many_nor_too_near_whenever_somebody_comes() -> N
 
 
 def test_an_analysis_that_is_not_due_is_not_made() -> None:
-    """Whoever calls it too early is told when it is."""
+    """A caller that comes too early learns when it is due."""
     record = mark_started(draft(), now_s=1000)
     task = task_of(record)
     with pytest.raises(ArgumentError, match="at least 20000"):

@@ -70,7 +70,7 @@ class Stage:
         RepositoryClient(device, FolderFetcher(tree), "https://tree.invalid", root, clock=SYSTEM_CLOCK).refresh()
 
     def run(self, call: str, first: int, *, is_full: bool = False) -> list[dict[str, Any]]:
-        """Let the script end at each second storage call from the first on; return what it told."""
+        """Let the script end at each second storage call from the first on; return what it reported."""
         number, feature = ("2.0.0", "text_00") if call == "publish" else ("1.0.0", "text_00")
         package = self.world.package(feature, number)
         job = {

@@ -71,7 +71,7 @@ def test_pushing_the_same_package_again_is_harmless(world: ServerWorld, team: Pl
 def test_another_package_under_a_published_number_is_refused(
     world: ServerWorld, team: PlatformClient, feature: str
 ) -> None:
-    """The team's own side says so first; the server says so to whoever signs past it."""
+    """The team's own side says so first; the server says so to a team that signs past it."""
     signer = world.keys.teams["text"]
     before = team.team_metadata("text")
     first = push_package(team, world.package(feature), signer)
@@ -170,7 +170,7 @@ def test_a_broken_signature_is_refused_wherever_it_breaks(
 def test_metadata_on_top_of_old_metadata_is_a_conflict_that_a_push_resolves(
     world: ServerWorld, team: PlatformClient, feature: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two members of a team push at once: the slower one is told to read again, and `push_package` does."""
+    """Two members of a team push at once: the slower one is asked to read again, and `push_package` does."""
     old = team.team_metadata("text")
     push_package(team, world.package(feature, "1.0.0"), world.keys.teams["text"])
     # A team with many versions has them in bins; two that go into different ones get in nobody's way.

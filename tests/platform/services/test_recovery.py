@@ -87,7 +87,7 @@ async def test_a_restart_lists_what_the_tree_holds_and_publishes_what_was_decide
 
 
 async def test_one_document_that_is_refused_holds_up_no_other(fresh: ServerWorld, store: Store) -> None:
-    """What the tree refuses stays, is told, and the rest is published."""
+    """What the tree refuses stays, is reported, and the rest is published."""
     manifest = publish_to_tree(fresh)
     unsigned = policy(manifest, 1, "a-bad").model_copy(deep=True)
     ref = VersionRef(version="9.9.9", manifest_sha256="0" * 64)

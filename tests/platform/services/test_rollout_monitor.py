@@ -139,7 +139,7 @@ async def test_an_update_that_changes_nothing_makes_earlier_etags_stale(life: Li
     assert (await life.now()).revision == again.revision
 
 
-async def test_devices_are_told_of_the_control_group_and_of_a_task_for_each_stage(life: Life) -> None:
+async def test_devices_learn_of_the_control_group_and_of_a_task_for_each_stage(life: Life) -> None:
     """Treatment from bucket 0 up, as many from the top down; above half the control is what is left; no task twice."""
     seen = []
     record = await life.begin()
@@ -200,7 +200,7 @@ async def test_harm_that_anybody_can_have_reported_pauses_and_does_no_more(life:
     assert details["analysis"]["is_attested"] is False
     assert details.get("planned") == (None if action is PlanAction.PAUSE else action)
     resumed = await life.change(lambda uow: engine.resume(uow, life.rollout_id))
-    assert resumed.state is RolloutState.RUNNING  # a person who does not believe it goes on
+    assert resumed.state is RolloutState.RUNNING  # a person who does not believe it continues
 
 
 async def test_impossible_reports_hold_and_raise_an_alarm_once(life: Life) -> None:
@@ -290,7 +290,7 @@ async def test_by_default_a_time_out_only_says_so(life: Life) -> None:
 
 
 async def test_a_paused_rollout_is_left_alone(life: Life) -> None:
-    """Whoever paused it decides; not even harm moves it, and nothing is read."""
+    """The person who paused it decides; not even harm moves it, and nothing is read."""
     await life.begin()
     await life.change(lambda uow: engine.pause(uow, life.rollout_id))
     source = Given(crashed=(0.0, 0.5))
@@ -320,7 +320,7 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert approved.share_basis_points == 2000
 
 
-async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) -> None:
+async def test_a_rollout_that_cannot_be_analyzed_holds_up_no_other(life: Life) -> None:
     """Whatever its analysis raises, typed or not: the next one is still judged."""
     await life.begin()
 
@@ -340,7 +340,7 @@ async def test_a_rollout_that_cannot_be_looked_at_holds_up_no_other(life: Life) 
 
 
 async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) -> None:
-    """All is in the database: another store on it goes on, and a second look finds what the first has done."""
+    """All is in the database: another store on it continues, and a second look finds what the first has done."""
     await life.begin()
     await life.analyze(Given(), 60)
     again = Life(life.store, life.now_s, life.rollout_id)

@@ -83,7 +83,7 @@ async def test_a_rollout_goes_up_in_steps_and_becomes_the_default(
     assert operator.rollouts(app, "another") == []
 
 
-def test_pausing_keeps_the_share_and_resuming_goes_on(
+def test_pausing_keeps_the_share_and_resuming_continues(
     *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str, rules: Rules
 ) -> None:
     """A pause changes nothing on any device, and no advance gets through until the resume."""

@@ -103,7 +103,7 @@ def test_revoking_twice_keeps_the_first_moment(tmp_path: Path) -> None:
 
 
 def test_tokens_need_a_data_folder(tmp_path: Path) -> None:
-    """A mistyped folder is told, not made."""
+    """A mistyped folder is reported, not made."""
     with pytest.raises(InvalidFieldError, match="data_dir"):
         create_local_token(tmp_path / "absent", "reader")
     assert not (tmp_path / "absent").exists()

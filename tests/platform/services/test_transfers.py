@@ -72,7 +72,7 @@ def there(folder: Path, sender: str = "team:text") -> int:
     return received_bytes(folder, sender=sender, sha256=hashlib.sha256(SHORT).hexdigest())
 
 
-async def test_an_upload_goes_on_wherever_it_was_cut(
+async def test_an_upload_continues_wherever_it_was_cut(
     receive: Callable[..., Any], blobs: ObjectBlobStore, tmp_path: Path
 ) -> None:
     """Cut at every byte, and at every byte again, it arrives whole; no part is left."""
@@ -121,7 +121,7 @@ async def test_a_part_with_other_bytes_is_refused_at_the_end_and_forgotten(
     assert blobs.get(hashlib.sha256(SHORT).hexdigest()) == SHORT
 
 
-async def test_nobody_goes_on_with_anothers_part(receive: Callable[..., Any], tmp_path: Path) -> None:
+async def test_nobody_continues_anothers_part(receive: Callable[..., Any], tmp_path: Path) -> None:
     """A part is its sender's: another team sees none of it and cannot spoil it."""
     with pytest.raises(CutError):
         await receive(SHORT[:5], cut=True)
@@ -134,7 +134,7 @@ async def test_nobody_goes_on_with_anothers_part(receive: Callable[..., Any], tm
 async def test_two_uploads_of_the_same_bytes_do_not_meet(
     receive: Callable[..., Any], blobs: ObjectBlobStore, tmp_path: Path
 ) -> None:
-    """While one writes, another one of the same sender that goes on is told to wait; one that begins again succeeds."""
+    """While one writes, another one of the same sender is asked to wait; one that begins again succeeds."""
     sender = hashlib.sha256(b"team:text").hexdigest()[:16]
     with (tmp_path / f"{sender}-{hashlib.sha256(SHORT).hexdigest()}.part").open("wb") as holder:
         holder.write(SHORT[:5])
@@ -182,7 +182,7 @@ def cut_upload(stub: Any, metadata: Any, data: bytes, received: int, part: Path)
         call.result()
 
 
-def test_a_cut_upload_goes_on_over_the_wire(
+def test_a_cut_upload_continues_over_the_wire(
     world: ServerWorld, team: PlatformClient, stub: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client asks how much is there and sends the rest only."""
@@ -250,7 +250,9 @@ def test_an_upload_outlives_a_killed_server(tmp_path: Path) -> None:
         assert served.stop() == 0
 
 
-def test_a_download_goes_on_wherever_it_was_cut(team: PlatformClient, operator: PlatformClient, tmp_path: Path) -> None:
+def test_a_download_continues_wherever_it_was_cut(
+    team: PlatformClient, operator: PlatformClient, tmp_path: Path
+) -> None:
     """With nothing, a byte, a chunk and a bit, all but a byte and all of it there: the rest is fetched, and no more."""
     team.upload_blob(DATA)
     path = tmp_path / "model.alc"
@@ -270,7 +272,7 @@ def test_a_download_goes_on_wherever_it_was_cut(team: PlatformClient, operator: 
 def test_a_download_that_proves_wrong_leaves_nothing(
     team: PlatformClient, operator: PlatformClient, tmp_path: Path
 ) -> None:
-    """A part with a flipped byte is told by the digest, removed, and the next download is whole."""
+    """A part with a flipped byte is found by the digest, removed, and the next download is whole."""
     team.upload_blob(DATA)
     path = tmp_path / "model.alc"
     part = tmp_path / f"model.alc.{SHA256[:16]}.part"

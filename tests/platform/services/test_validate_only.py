@@ -125,7 +125,7 @@ def test_an_etag_of_now_passes_and_none_asks_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("etag", ["6", "8", "999999999999999999"])
-def test_an_etag_of_another_time_is_stale_and_told_with_the_present_one(etag: str) -> None:
+def test_an_etag_of_another_time_is_stale_and_reported_with_the_present_one(etag: str) -> None:
     """The error names the thing, its etag and what was sent."""
     with pytest.raises(StaleEtagError, match=f"rollout ro-1 .* '7', got '{etag}'"):
         validate_etag(etag, 7, kind="rollout", name="ro-1")

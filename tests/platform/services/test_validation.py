@@ -49,7 +49,7 @@ def checks_of(made: Package, rules: Rules, previous: Package | None = None) -> M
     return {(check.name, check.variant): check for check in found}
 
 
-def test_without_rules_every_figure_is_told_and_passes() -> None:
+def test_without_rules_every_figure_is_reported_and_passes() -> None:
     """Six figures of each program and one of the version; no bound is made up."""
     found = checks_of(package(b"program one", b"program two!"), Rules())
     assert list(found) == [*((name, f"v{n}") for n in (0, 1) for name in CHECKS), ("signature", "")]
@@ -94,7 +94,7 @@ def test_bounds_are_met_exactly() -> None:
     assert all(check.is_passed for check in found.values())
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     """The first failed check ends nothing."""
     rules = Rules(max_size_bytes=1, max_memory_bytes=1, max_latency_ms=1, allowed_ops=("conv2d",))
     found = checks_of(package(b"program wrong slow nan exotic"), rules)
@@ -102,7 +102,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_a_program_that_cannot_be_taken_apart_fails_what_needs_it() -> None:
-    """Its sizes are still told."""
+    """Its sizes are still reported."""
 
     class Refusing(FakeValidator):
         def summary(self, variant: str, program: bytes) -> ProgramSummary:
@@ -168,7 +168,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("after", "sentence"), BREAKING)
-def test_what_breaks_an_app_is_told(after: ModelSignature, sentence: str) -> None:
+def test_what_breaks_an_app_is_reported(after: ModelSignature, sentence: str) -> None:
     """Whatever an app passes that is not taken, or reads that is not there, is named with both sides."""
     assert any(sentence in found for found in differences(BEFORE, after)), differences(BEFORE, after)
 

@@ -192,7 +192,7 @@ async def test_a_database_file_with_a_broken_page_is_found(tmp_path: Path) -> No
 
 
 async def test_a_collection_leaves_the_store_whole(whole: Whole) -> None:
-    """Garbage goes, told first; what tree and rows name stays; a grace too short for a push is refused."""
+    """Garbage goes, listed first; what tree and rows name stays; a grace too short for a push is refused."""
     blobs = whole.tree.blobs
     names = set()
     for number in range(100):

@@ -87,7 +87,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
 
 
 def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
-    """Mean and spread of the told counts over many draws are those of devices that randomize one by one."""
+    """Mean and spread of the reported counts over many draws are those of devices that randomize one by one."""
     task = task_of("ro-1", RolloutPlan(), 10_000)
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
@@ -156,7 +156,7 @@ def test_a_share_comes_with_its_interval() -> None:
 
 
 @pytest.mark.parametrize("name", ["plot.png", "plot.svg", "page.html"])
-def test_a_simulation_can_be_looked_at(tmp_path: Path, name: str) -> None:
+def test_a_simulation_can_be_drawn(tmp_path: Path, name: str) -> None:
     """A picture, or a page that holds everything it shows."""
     about = scenario(devices=20_000)
     summary = summarize(list(simulate(about)), windows=about.windows, seconds=1.0)

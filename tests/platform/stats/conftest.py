@@ -55,7 +55,7 @@ class Fleet:
         return np.concatenate(arms)
 
     def response_probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the told cells, [cells]."""
+        """Probabilities of the reported cells, [cells]."""
         cells = self.cell_probabilities()
         if self.mechanism is None:
             return cells
@@ -63,11 +63,11 @@ class Fleet:
         return other + (float(self.mechanism.keep_probability) - other) * cells
 
     def randomize(self, rng: np.random.Generator, reports: int, size: int) -> NDArray[np.int64]:
-        """Return told counts of `size` fleets, [size, cells]."""
+        """Return reported counts of `size` fleets, [size, cells]."""
         return rng.multinomial(reports, self.response_probabilities(), size=size)
 
     def aggregate(self, counts: NDArray[np.int64]) -> Aggregate:
-        """Return the aggregate of told counts, [cells]."""
+        """Return the aggregate of reported counts, [cells]."""
         if self.mechanism is None:
             return exact(counts.reshape(self.shape))
         return Aggregate(

@@ -79,7 +79,7 @@ def test_no_reports_give_an_infinite_interval() -> None:
 
 
 def test_arguments_out_of_bounds_are_named() -> None:
-    """Each refused argument is told with its bound and value."""
+    """Each refused argument is reported with its bound and value."""
     for arguments in (
         {"reports": -1},
         {"alpha": 0.0},

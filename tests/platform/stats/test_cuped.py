@@ -39,7 +39,7 @@ class _Engine(FakeEngine):
 
 
 class _Certain:
-    """A secret of its own, and zeros for everything else: the last outcome is drawn, and its true cell is told."""
+    """A secret of its own, and zeros for everything else: the last outcome is drawn, and its true cell is reported."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

@@ -81,7 +81,7 @@ def test_an_analysis_too_early_to_call_anything_leaves_its_part_to_the_next() ->
 
 
 def test_p_values_invert_the_boundaries() -> None:
-    """The alpha whose boundary is the score; more surprising scores have smaller ones, down and up to the ends told."""
+    """The alpha whose boundary is the score; more surprising scores have smaller ones, to the ends given."""
     for information in (evenly(5), (0.2, 0.31), (0.4, 1.3)):
         for alpha in (1e-6, 0.001, 0.05, 0.15):
             score = boundaries(information, alpha)[-1]

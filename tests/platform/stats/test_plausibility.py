@@ -22,7 +22,7 @@ CELLS = ARMS * OUTCOMES * BINS
 
 
 def randomize(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) -> np.ndarray:
-    """Counts of told cells, given how many devices are in each cell."""
+    """Counts of reported cells, given how many devices are in each cell."""
     keep = float(RandomizedResponse(len(true), epsilon).keep_probability)
     counts = np.zeros(len(true), np.int64)
     for cell, devices in enumerate(true.tolist()):
@@ -34,7 +34,7 @@ def randomize(true: np.ndarray, epsilon: Fraction, rng: np.random.Generator) -> 
 
 
 def read(counts: np.ndarray, epsilon: Fraction) -> Aggregate:
-    """The aggregate of told cells."""
+    """The aggregate of reported cells."""
     return aggregate_from_randomized_response(counts.tolist(), HistogramLayout(ARMS, OUTCOMES, BINS), epsilon=epsilon)
 
 

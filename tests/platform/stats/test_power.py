@@ -128,7 +128,7 @@ def test_wrong_use_names_the_argument() -> None:
 
 
 def test_noise_of_two_aggregators_has_the_stated_variance_and_is_symmetric() -> None:
-    """A quarter of a million draws; another epsilon is told apart."""
+    """A quarter of a million draws; another epsilon is distinguished."""
     rng = np.random.default_rng(20_270_202)
     for epsilon in (Fraction(1, 2), Fraction(1), Fraction(4)):
         drawn = draw_noise(rng, (250_000,), epsilon).astype(np.float64)

@@ -20,10 +20,10 @@ def response_probabilities(mechanism: RandomizedResponse) -> tuple[float, float]
 
 
 def test_noise_and_sampling_add_up_to_what_varies_over_new_devices() -> None:
-    """Law of total variance: our noise + multinomial sampling = multinomial variance of the told counts / (p - q)^2.
+    """Law of total variance: our noise + multinomial sampling = multinomial variance of reported counts / (p - q)^2.
 
-    The told counts are their expectations, rounded, so the identity holds up to that rounding. Had the noise contained
-    the sampling of the devices already, the left side would exceed the right by it.
+    The reported counts are their expectations, rounded, so the identity holds up to that rounding. Had the noise
+    contained the sampling of the devices already, the left side would exceed the right by it.
     """
     keep, other = response_probabilities(RandomizedResponse(8, EPSILON))
     scale = 10**6

@@ -69,7 +69,7 @@ async def test_opening_again_keeps_everything(database: Path | str) -> None:
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    """Rubbish is told as such and left as it was."""
+    """Rubbish is reported as such and left as it was."""
     path = tmp_path / "rubbish.db"
     path.write_bytes(b"this is not a database, it is a sentence" * 100)
     before = path.read_bytes()
@@ -90,7 +90,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     ],
 )
 async def test_audit_and_versions_only_grow(store: Store, table: str, statement: str) -> None:
-    """Whoever has the connection, entries can neither be changed, replaced nor removed."""
+    """Even with the connection, entries can neither be changed, replaced nor removed."""
     if store.is_shared:
         replace = f"INSERT INTO {table} SELECT * FROM {table} ON CONFLICT (sequence) DO UPDATE SET sequence = 7"
         truncate = f"TRUNCATE {table} CASCADE"
@@ -166,8 +166,8 @@ async def test_a_request_id_answers_its_own_content_only(store: Store) -> None:
                 await find_response(session, **(key | other))
 
 
-async def test_a_writer_that_waits_in_vain_is_told_so(database: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process holds the database for too long: UNAVAILABLE to whoever called; then all is well."""
+async def test_a_writer_that_waits_in_vain_is_refused(database: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process holds the database for too long: UNAVAILABLE to the caller; then all is well."""
     monkeypatch.setattr(dialects, "BUSY_TIMEOUT_MS", 20)
     store = await Store.open(database)
     with hold_writer(database) as release:
@@ -212,7 +212,7 @@ async def test_a_writer_sees_what_the_writer_before_it_wrote(database: Path | st
 
 
 async def test_a_reader_sees_one_moment_and_holds_up_no_writer(store: Store) -> None:
-    """What is committed while somebody reads is seen by whoever begins later; what a reader changes is thrown away."""
+    """A commit during a read is seen by readers that begin later; what a reader changes is thrown away."""
     async with store.read() as session:
         assert await list_audit(session, Page(0, 10)) == []
         async with store.write() as writer:
@@ -311,8 +311,8 @@ async def test_a_restarted_database_is_found_again(postgres: PostgresServer, mig
     await store.close()
 
 
-async def test_a_full_disk_is_told_and_what_was_begun_is_not_there(tmp_path: Path) -> None:
-    """UNAVAILABLE; nothing of the change stays; with room again all goes on."""
+async def test_a_full_disk_is_reported_and_what_was_begun_is_not_there(tmp_path: Path) -> None:
+    """UNAVAILABLE; nothing of the change stays; with room again all continues."""
     store = await Store.open(tmp_path / "full.db")
     for room_pages in (1, 2, 5, 20):
         async with store.write() as session:

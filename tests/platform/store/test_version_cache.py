@@ -1,4 +1,4 @@
-"""Answers that are remembered are never older than the last commit, whoever made it; short reads run in this thread."""
+"""Answers that are remembered are never older than the last commit of any writer; short reads run in this thread."""
 
 import asyncio
 import subprocess

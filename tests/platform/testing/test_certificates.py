@@ -123,7 +123,7 @@ def test_a_listed_certificate_has_its_role(connect: Connect, authority: Authorit
 
 
 def test_the_audit_log_names_the_certificate(connect: Connect, authority: Authority, guarded: ServerWorld) -> None:
-    """Who published by certificate is told by its name."""
+    """Who published by certificate is reported by its name."""
     guarded.publish(connect(authority.client(*NAMES["team:text"])), "text_00", "1.0.0")
     entries = list_local_audit(guarded.data_dir)
     assert "team:text/uri:spiffe://acme/ci/text" in {entry.principal for entry in entries}
@@ -199,7 +199,7 @@ def test_a_list_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_what_is_no_certificate_has_no_names() -> None:
-    """Garbage is told as such."""
+    """Garbage is reported as such."""
     with pytest.raises(ValueError, match=r".*"):
         names_of(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 

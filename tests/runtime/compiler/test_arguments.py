@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], str, str]] = 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_module_that_no_trace_takes_is_told_in_our_words(case: str) -> None:
+def test_module_that_no_trace_takes_is_reported_in_our_words(case: str) -> None:
     """A finding that names the parameter, attribute or operator, and what to do."""
     make, args, op, words = REFUSED[case]
     finding = refusal(make().eval(), args).findings[0]

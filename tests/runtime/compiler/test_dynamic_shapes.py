@@ -317,7 +317,7 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_vary_is_told_in_a_sentence(case: str) -> None:
+def test_what_cannot_vary_is_reported_in_a_sentence(case: str) -> None:
     """No bound, another structure or other constants at other sizes: one finding that says what to do."""
     function, example, dims, words = REFUSED[case]
     (finding,) = refusal(function, example, dims).findings

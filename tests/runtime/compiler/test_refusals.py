@@ -309,7 +309,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_no_program_has_is_told_with_what_to_write(case: str) -> None:
+def test_what_no_program_has_is_reported_with_what_to_write(case: str) -> None:
     """The first finding says it; every finding of an operator has the user's line."""
     module, arg, words = REFUSED[case]
     error = refusal(module, arg)

@@ -82,7 +82,7 @@ def test_any_number_of_threads_gives_the_same_bytes(name: str) -> None:
         assert together.tobytes() == alone.tobytes(), threads
 
 
-def test_sizes_that_come_with_the_input_are_shared_out_anew() -> None:
+def test_sizes_that_come_with_the_input_are_shared_out_again() -> None:
     """Scratch of threads grows with the session's memory, and moves with it."""
     torch.manual_seed(SEED)
     module = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()

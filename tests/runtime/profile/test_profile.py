@@ -58,7 +58,7 @@ def test_marked_runs_change_what_a_model_keeps_as_runs_do() -> None:
         assert one.tobytes() == other.tobytes()
 
 
-def test_wrong_inputs_and_counts_of_marked_runs_are_told() -> None:
+def test_wrong_inputs_and_counts_of_profiled_runs_are_reported() -> None:
     """The same errors as a call; too many timestamps are refused before memory is allocated for them."""
     session = load(samples()["classifier_int8"]).session()
     for runs in (0, 1 << 40):
@@ -218,7 +218,7 @@ def test_held_bytes_never_exceed_the_arena(name: str) -> None:
     assert not held or max(held) > 0
 
 
-def test_what_was_fused_is_told_in_order() -> None:
+def test_what_was_fused_is_reported_in_order() -> None:
     """Of the samples of images: blocks of convolutions, gates, and what follows a product."""
     fused = {tuple(parts_of(op)) for name in op_samples() for op in read_spec(op_samples()[name]).ops}
     flat = {part for parts in fused for part in parts}

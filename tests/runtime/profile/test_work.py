@@ -44,7 +44,7 @@ def test_products_have_multiply_adds_and_others_have_none(name: str) -> None:
             assert work.bytes_moved > 0, op.name
 
 
-def test_integer_products_are_held_against_the_peak_of_integers() -> None:
+def test_integer_products_are_compared_with_the_peak_of_integers() -> None:
     """Those whose products are of bytes; weights that are made floats first are not."""
     kinds: dict[str, set[str]] = {}
     for name in NAMES:

@@ -255,7 +255,7 @@ READS_AND_WRITES: Mapping[str, Case] = {  # x is [4, 6]; of each the bound, and 
 
 
 @pytest.mark.parametrize("name", READS_AND_WRITES)
-def test_indices_out_of_range_are_told(name: str) -> None:
+def test_indices_out_of_range_are_reported(name: str) -> None:
     """At each position, just outside and far outside: a typed error with all numbers; then all is well."""
     function, bound, wraps = READS_AND_WRITES[name]
     x = torch.randn(4, 6)
@@ -278,7 +278,7 @@ def test_indices_out_of_range_are_told(name: str) -> None:
         np.testing.assert_allclose(seen, function(x, good).numpy(), rtol=1e-6)
 
 
-def test_offsets_out_of_order_are_told() -> None:
+def test_offsets_out_of_order_are_reported() -> None:
     """The first is 0, none falls, none passes the number of ids."""
     table = torch.randn(5, 3)
     ids = torch.tensor([1, 2, 3, 4])
