@@ -19,7 +19,7 @@ inline constexpr float kSixth = 1.0f / 6.0f;
 
 namespace {
 
-// The formulas of kernels/unary, for a vector type V of kernels/vectors.
+// The formulas of kernels/microkernels/unary, for a vector type V of kernels/simd.
 template <class V>
 typename V::Register activate(const Activated& a, typename V::Register y) noexcept {
   if (a.function == Activation::none) return y;

@@ -11,7 +11,7 @@ TAGS: Final = (
     "shop_or_room", "sports", "street", "text_or_screen", "train", "water_scene",
 )
 # fmt: on
-"""In the order of the model's outputs: all tags of the training data (DATA.md there), sorted."""
+"""In the order of the model's outputs: all tags of the training data (CARD.md), sorted."""
 
 EMBEDDING: Final = 128
 """Numbers in an embedding; its length is 1."""

@@ -103,6 +103,28 @@ def test_every_command_in_a_document_parses(repository: Path, root: Any) -> None
     assert count > 80
 
 
+def list_variables(command: Any) -> set[str]:
+    """The environment variables that the options of a command, and of all below it, are read from."""
+    own = {str(parameter.envvar) for parameter in command.params if getattr(parameter, "envvar", None)}
+    return own.union(*(list_variables(each) for each in getattr(command, "commands", {}).values()))
+
+
+def test_variables_in_the_operators_pages_are_those_that_are_read(repository: Path, root: Any) -> None:
+    """Each `ALCOVE_…` of docs/deploy is read somewhere, and each one that an option is read from is on a page."""
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (repository / "docs/deploy").glob("*.md"))
+    named = set(re.findall(r"ALCOVE_[A-Z_]+[A-Z]", pages))
+    sources = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("platform", "registry")
+        for path in (repository / folder).rglob("*.py")
+    )
+    assert list_variables(root) <= named
+    read = list_variables(root) | set(re.findall(r"ALCOVE_[A-Z_]+", sources))
+    assert not {
+        name for name in named if not any(name == one or (one[-1] == "_" and name.startswith(one)) for one in read)
+    }
+
+
 @pytest.mark.parametrize(
     ("page", "message"),
     [

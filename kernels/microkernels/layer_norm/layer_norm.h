@@ -2,7 +2,7 @@
 //   layer  y = ((x - mean) * r) * weight + bias,  mean = sum(x) / n,  r = 1 / sqrt(sum((x - mean)^2) / n + eps)
 //   rms    y = (x * r) * weight + bias,           r = 1 / sqrt(sum(x^2) / n + eps)
 // Mean and variance are those of kernels/microkernels/reduce/moments.h, found in one sweep; x - mean is fma(x - k, r, -rest * r), the last
-// two steps are one fma where both are there.  A missing weight or bias takes no step.  rms sums as kernels/reduce does.
+// two steps are one fma where both are there.  A missing weight or bias takes no step.  rms sums as microkernels/reduce does.
 // Then y = low if y < low, high if y > high (a NaN stays one).
 //
 // n is rounded to float32.  The caller has checked: sizes are at least 1; low <= high; input and output are the same bytes

@@ -1,7 +1,7 @@
 // output[m][n] = bias[n] + sum over k of input[m][k] * weight[n][k], one accumulator per output, from the bias, k in order (above
 // 1,024 of them in the blocks of kernels/long_sum.h), fused multiply-add: so every instruction set gives the same bits; then output = output + residual (if there is one), then the
 // activation: clamp (output = low if output < low, high if output > high; a NaN stays one), or the formula of the unary
-// function of its name (kernels/unary).  A NaN comes out as 0x7FC00000.
+// function of its name (kernels/microkernels/unary).  A NaN comes out as 0x7FC00000.
 //
 // Weights are panels of 16 outputs: [ceil(n/16)][k + 1][16] floats, row 0 the bias, zero beyond n.  The input of a row may lie
 // in `runs` pieces of k / runs floats, run_stride floats from piece to piece: the kernel rows of a convolution.

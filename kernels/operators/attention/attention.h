@@ -4,7 +4,7 @@
 //   e, t = the exponentials of softmax and their sum, for each row of scores; +0 and 1 for a row of -inf alone, but NaN if
 //   empty_is_nan
 //   output[b][l][v] = (sum over s of e[l][s] * value[b][s][v]) / t[l]
-// Sums over e and s have one accumulator each, from +0, in order, fused multiply-add; t is that of kernels/softmax.  A NaN comes
+// Sums over e and s have one accumulator each, from +0, in order, fused multiply-add; t is that of kernels/microkernels/softmax.  A NaN comes
 // out as 0x7FC00000.
 //
 // Key and value are packed into panels and `linear` multiplies them; neighbouring batches that share them (grouped

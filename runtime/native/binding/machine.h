@@ -1,4 +1,4 @@
-// Measures the machine's peak rates by kernels/peak, for the instruction set of this process.
+// Measures the machine's peak rates by kernels/microkernels/peak, for the instruction set of this process.
 #pragma once
 
 #include <cstddef>

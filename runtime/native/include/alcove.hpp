@@ -28,7 +28,8 @@ namespace alcove {
 // A call failed.  what() says why; status() and code() are for programs.
 class Error : public std::runtime_error {
  public:
-  explicit Error(alcove_status status) : std::runtime_error(alcove_last_error()), status_(status), code_(alcove_last_error_code()) {}
+  explicit Error(alcove_status status)
+      : std::runtime_error(alcove_last_error()), status_(status), code_(alcove_last_error_code()) {}
   [[nodiscard]] alcove_status status() const noexcept { return status_; }
   // A name that stays, such as "header_digest".
   [[nodiscard]] const std::string& code() const noexcept { return code_; }
@@ -58,7 +59,7 @@ inline std::size_t dtype_bytes(alcove_dtype dtype) noexcept {
 struct Port {
   std::string_view name;
   alcove_dtype dtype;
-  std::vector<std::uint64_t> dims;        // the greatest
+  std::vector<std::uint64_t> dims;  // the greatest
   std::vector<std::uint64_t> least_dims;
   bool is_ragged;
   std::uint32_t label_count;
@@ -92,7 +93,9 @@ struct Op {
 class Session {
  public:
   // Takes a text by reference: it must live until the run is over.
-  void set_text(std::size_t input, std::string_view text) { check(alcove_session_set_text(get(), input, text.data(), text.size())); }
+  void set_text(std::size_t input, std::string_view text) {
+    check(alcove_session_set_text(get(), input, text.data(), text.size()));
+  }
   void set_dims(std::size_t input, const std::vector<std::uint64_t>& dims) {
     check(alcove_session_set_dims(get(), input, dims.data(), dims.size()));
   }
@@ -155,7 +158,7 @@ class Model {
     return Model(handle);
   }
 
-  // Of its own memory; goes on when the model is gone.
+  // Owns its memory; stays valid when the model is gone.
   [[nodiscard]] Session session(std::uint32_t threads = 1, std::uint64_t memory_limit_bytes = 0,
                                 const alcove_allocator* allocator = nullptr) const {
     const alcove_session_options options = {sizeof(alcove_session_options), threads, memory_limit_bytes, allocator};

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.cli.demo.reporting import HEADERS
-from alcove.platform.testing import Served, ServerWorld
+from alcove.platform.testing import Served, ServerWorld, nginx
 from alcove.platform.testing.nginx import NGINX_CONFIGURATION, running_nginx
 from alcove.registry.client import RepositoryClient
 from alcove.sdk.egress import Egress, TufFetcher
@@ -61,6 +62,29 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
             world.publish(client, FEATURE)
         upstream = served.http_url.removeprefix("http://")
         yield Front(stack.enter_context(running_nginx(folder, world.data_dir / "tree", upstream)), world, served)
+
+
+def test_blobs_come_from_a_bucket_with_the_block_that_the_document_shows(
+    front: Front, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/deploy/stores.md, in the place of the block for blobs: nginx has no file of its own and asks the bucket."""
+    page = (repository / "docs/deploy/stores.md").read_text(encoding="utf-8")
+    block = page.partition("```nginx\n")[2].partition("```")[0]
+    bucket = "https://models.s3.eu-central-1.amazonaws.com/alcove/"
+    assert bucket in block
+    block = block.replace(bucket, f"{front.served.http_url}/blobs/")
+    text = NGINX_CONFIGURATION.read_text(encoding="utf-8")
+    text, count = re.subn(r' +location ~ "\^/blobs/.*?\n {8}\}\n', lambda _: block, text, flags=re.DOTALL)
+    assert count == 1
+    (tmp_path / "bucket.conf").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(nginx, "NGINX_CONFIGURATION", tmp_path / "bucket.conf")
+    (tmp_path / "empty").mkdir()
+    blobs = [path for path in (front.world.data_dir / "tree/blobs").iterdir() if not path.name.startswith(".")]
+    assert blobs
+    with running_nginx(tmp_path, tmp_path / "empty", front.served.http_url.removeprefix("http://")) as url:
+        for blob in blobs:
+            answer = ask(f"{url}/blobs/{blob.name}")
+            assert (answer.status, answer.body) == (200, blob.read_bytes())
 
 
 def every_file(front: Front) -> list[str]:
