@@ -173,10 +173,10 @@ class RepositoryClient:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
 
         What it gives back of a team whose role has expired stays halted, and the halt of before is kept, until the team
-        has signed again: so a team that lifts its halts and lets its role expire stops no halts of others.
+        has signed again: so a team that reinstates its versions and lets its role expire stops no halts of others.
 
         Raises:
-            RollbackError: it is older than one seen before, or gives back what that one took away and no team lifted.
+            RollbackError: it is older than one seen before, or restores what that one took and no team reinstated.
             WrongSubjectError: it speaks of another app.
             RegistryError: as `refresh`, which is called first where it was not.
         """
@@ -190,9 +190,9 @@ class RepositoryClient:
         halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
         if stored is None:
             return self._accept("halt", app, halt, None)
-        lifted, unknown = self._reinstatements(stored, halt)
+        reinstated, unknown = self._reinstatements(stored, halt)
         kept = _with_halted(halt, stored, unknown)
-        if not restores_only_reinstated(stored, kept, lifted):
+        if not restores_only_reinstated(stored, kept, reinstated):
             raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
         self._accept("halt", app, halt, stored, is_stored=not unknown)
         return kept
@@ -210,9 +210,9 @@ class RepositoryClient:
         target = self._find(path)
         if target is None:
             raise MissingTargetError(path)
-        floor = self.min_version(feature)
-        if is_below(version, floor):
-            raise RollbackError("", f"{feature} {version} is below the team's minimum version {floor}")
+        min_version = self.min_version(feature)
+        if is_below(version, min_version):
+            raise RollbackError("", f"{feature} {version} is below the team's minimum version {min_version}")
         file = self._folder / "manifests" / f"{signed_sha256(target)}.json"
         manifest = Manifest.from_bytes(self._document(target, file, "manifest", limits.MANIFEST_MAX_BYTES))
         if manifest.path != path:

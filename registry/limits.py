@@ -36,7 +36,7 @@ EPSILON_MAX: Final = 8  # what a device may spend in 30 days
 WINDOW_MIN_S: Final = 3600  # an hour; a report names its window, and with it when the device was used
 WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
-REINSTATEMENTS_MAX: Final = 256  # what one team has lifted, each thing once; as many as may be halted
+REINSTATEMENTS_MAX: Final = 256  # what one team has reinstated, each thing once; as many as may be halted
 
 DELTAS_MAX: Final = 4  # bases of one program; devices that sync monthly are rarely further behind
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart

@@ -1,4 +1,4 @@
-"""Reads version floors from a team's own signed metadata: a feature never goes below its minimum version.
+"""Reads minimum versions from a team's own signed metadata: a feature never goes below its minimum version.
 
 The policy key chooses among signed versions, so that a rollout can go back; a team that must withdraw old versions for
 good raises their minimum version, which neither the policy key nor a stolen server can lower.  They stand beside the
@@ -36,14 +36,14 @@ def parse_min_versions(role: str, targets: Targets) -> Mapping[str, str]:
         raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
 
 
-def is_below(version: str, floor: str | None) -> bool:
-    """Tell whether `version` is below `floor`; nothing is below None."""
-    return floor is not None and version_key(version) < version_key(floor)
+def is_below(version: str, min_version: str | None) -> bool:
+    """Tell whether `version` is below `min_version`; nothing is below None."""
+    return min_version is not None and version_key(version) < version_key(min_version)
 
 
 def find_lowered(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
     """Return a feature whose minimum version falls or goes from `before` to `after`, or None."""
-    for feature, floor in before.items():
-        if feature not in after or is_below(after[feature], floor):
+    for feature, min_version in before.items():
+        if feature not in after or is_below(after[feature], min_version):
             return feature
     return None

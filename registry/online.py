@@ -115,14 +115,14 @@ def check_serial(path: str, current: Policy | Halt | None, new: Policy | Halt) -
 
 
 def check_halted(current: Halt | None, new: Halt, state: TrustedState) -> None:
-    """Check that a halt takes away all that the one before it did, except for what teams have lifted.
+    """Check that a halt takes away all that the one before it did, except for what teams have reinstated.
 
     Raises:
         PublishError: it gives something back.
         MetadataError: a team's reinstatements are malformed.
     """
     if current is not None and not restores_only_reinstated(current, new, reinstatements_by_feature(state)):
-        msg = f"the halt of {new.app} must name again all that is halted or frozen; the halt key lifts nothing"
+        msg = f"the halt of {new.app} must name again all that is halted or frozen; the halt key reinstates nothing"
         raise PublishError(msg)
 
 

@@ -1,12 +1,12 @@
 """Reads the reinstatements by which a team alone, in its own signed metadata, gives back what a halt took away.
 
 A halt document only ever takes away more, because the halt key is online and may be stolen.  A team that has looked
-into a halted version lifts the halt: it signs that whatever halts of an app up to a serial number took away of a
+into a halted version reinstates it: it signs that whatever halts of an app up to a serial number took away of a
 version (or froze of a feature) may run again.  Then, and only then, the next halt document may leave it out::
 
-    halted in serial 4 ─▶ team lifts it up to 4 ─▶ halt 5 leaves it out ─▶ halted again in 6: needs a new lift
+    halted in serial 4 ─▶ team reinstates it up to 4 ─▶ halt 5 leaves it out ─▶ halted again in 6: needs a new one
 
-A lift itself runs nothing: while the halt document names a version, no device runs it, whatever the team has signed.
+A reinstatement runs nothing: while the halt document names a version, no device runs it, whatever the team signed.
 The reinstatements stand beside the minimum versions, as safe from rollback as the team's versions.
 """
 
@@ -45,7 +45,7 @@ class Reinstatement(Part):
 
     @property
     def thing(self) -> tuple[str, str, str | None]:
-        """What is lifted, whatever the serial: app, feature and version."""
+        """What is reinstated, whatever the serial: app, feature and version."""
         return self.app, self.feature, self.manifest_sha256
 
 
@@ -53,7 +53,7 @@ _REINSTATEMENTS: Final = TypeAdapter(Annotated[tuple[Reinstatement, ...], Field(
 
 
 def parse_reinstatements(role: str, targets: Targets) -> tuple[Reinstatement, ...]:
-    """Return what the team has lifted.
+    """Return what the team has reinstated.
 
     Raises:
         MetadataError: the field says something else, or one thing twice.
@@ -64,27 +64,27 @@ def parse_reinstatements(role: str, targets: Targets) -> tuple[Reinstatement, ..
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise MetadataError(role, f"{FIELD}: {fault['msg']}") from None
-    if len({lift.thing for lift in found}) != len(found):
-        raise MetadataError(role, f"{FIELD}: one thing is lifted twice")
+    if len({item.thing for item in found}) != len(found):
+        raise MetadataError(role, f"{FIELD}: one thing is reinstated twice")
     return found
 
 
 def find_withdrawn(before: Iterable[Reinstatement], after: Iterable[Reinstatement]) -> str | None:
-    """Return what was lifted before and is not, or not as far, after; or None."""
-    serials = {lift.thing: lift.serial for lift in after}
-    for lift in before:
-        if serials.get(lift.thing, 0) < lift.serial:
-            return f"{lift.feature} in {lift.app}"
+    """Return what was reinstated before and is not, or not as far, after; or None."""
+    serials = {item.thing: item.serial for item in after}
+    for item in before:
+        if serials.get(item.thing, 0) < item.serial:
+            return f"{item.feature} in {item.app}"
     return None
 
 
-def restores_only_reinstated(earlier: Halt, later: Halt, lifted: Mapping[str, Iterable[Reinstatement]]) -> bool:
-    """Tell whether a halt takes away what an earlier one did, except for what teams have lifted since.
+def restores_only_reinstated(earlier: Halt, later: Halt, reinstated: Mapping[str, Iterable[Reinstatement]]) -> bool:
+    """Tell whether a halt takes away what an earlier one did, except for what teams have reinstated since.
 
     Args:
         earlier: known before.
         later: its successor.
-        lifted: reinstatements of the team that owns each feature.
+        reinstated: reinstatements of the team that owns each feature.
     """
     halted = {(item.feature, item.version.manifest_sha256) for item in earlier.halted}
     halted -= {(item.feature, item.version.manifest_sha256) for item in later.halted}
@@ -94,20 +94,20 @@ def restores_only_reinstated(earlier: Halt, later: Halt, lifted: Mapping[str, It
     }
     return all(
         any(
-            lift.app == earlier.app and (lift.feature, lift.manifest_sha256) == thing and lift.serial >= earlier.serial
-            for lift in lifted.get(thing[0], ())
+            item.app == earlier.app and (item.feature, item.manifest_sha256) == thing and item.serial >= earlier.serial
+            for item in reinstated.get(thing[0], ())
         )
         for thing in gone
     )
 
 
-def without_reinstated(halt: Halt, lifted: Mapping[str, Iterable[Reinstatement]]) -> Halt:
-    """Return the halt, of the same serial, without what teams have lifted up to that serial."""
+def without_reinstated(halt: Halt, reinstated: Mapping[str, Iterable[Reinstatement]]) -> Halt:
+    """Return the halt, of the same serial, without what teams have reinstated up to that serial."""
     things = {
-        (lift.feature, lift.manifest_sha256)
-        for items in lifted.values()
-        for lift in items
-        if lift.app == halt.app and lift.serial >= halt.serial
+        (item.feature, item.manifest_sha256)
+        for items in reinstated.values()
+        for item in items
+        if item.app == halt.app and item.serial >= halt.serial
     }
     return halt.model_copy(
         update={

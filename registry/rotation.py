@@ -154,12 +154,12 @@ class Draft:
 
         Raises:
             MissingTargetError: the tree has no such team.
-            PublishError: the feature is not the team's, or it is lifted already.
-            MetadataError: the team has lifted more than one document holds.
+            PublishError: the feature is not the team's, or it is reinstated already.
+            MetadataError: the team has reinstated more than one document holds.
         """
         role = layout.team_role(team)
         if not reinstate(role, self._own_team(role, item.feature), item):
-            msg = f"halts of {item.feature} in {item.app} up to {item.serial} are lifted already"
+            msg = f"halts of {item.feature} in {item.app} up to {item.serial} are reinstated already"
             raise PublishError(msg)
 
     def draft(self) -> SigningRequest:

@@ -204,16 +204,16 @@ def raise_min_version(role: str, team: Targets, feature: str, min_version: str) 
     return after != before
 
 
-def reinstate(role: str, team: Targets, lift: Reinstatement) -> bool:
+def reinstate(role: str, team: Targets, item: Reinstatement) -> bool:
     """Let a halted version, or a frozen feature, run again; return False where that is signed already.
 
     Raises:
-        MetadataError: the team has lifted more than one document holds.
+        MetadataError: the team has reinstated more than one document holds.
     """
     before = parse_reinstatements(role, team)
-    if any(known.thing == lift.thing and known.serial >= lift.serial for known in before):
+    if any(known.thing == item.thing and known.serial >= item.serial for known in before):
         return False
-    after = [*(known for known in before if known.thing != lift.thing), lift]
+    after = [*(known for known in before if known.thing != item.thing), item]
     team.unrecognized_fields[LIFTS_FIELD] = [item.model_dump(mode="json", exclude_none=True) for item in after]
     parse_reinstatements(role, team)
     return True

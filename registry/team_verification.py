@@ -146,7 +146,7 @@ def check_growth(state: TrustedState, role: str, changed: Mapping[str, SignedRol
         raise PublishError(msg)
     back = find_withdrawn(parse_reinstatements(role, current), parse_reinstatements(role, owner))
     if back is not None:
-        msg = f"{role} takes back that it lifted {back}; the halt key halts a version again"
+        msg = f"{role} takes back that it reinstated {back}; the halt key halts a version again"
         raise PublishError(msg)
 
 
@@ -236,9 +236,9 @@ def check_policy_versions(state: TrustedState, policy: Policy) -> None:
             if role is None or target is None or target.hashes["sha256"] != ref.manifest_sha256:
                 msg = f"no team has signed {feature} {ref.version} with manifest {ref.manifest_sha256}"
                 raise PublishError(msg)
-            floor = parse_min_versions(role, state.roles[role].metadata.signed).get(feature)
-            if is_below(ref.version, floor):
-                msg = f"{feature} {ref.version} is below the team's minimum version {floor}"
+            min_version = parse_min_versions(role, state.roles[role].metadata.signed).get(feature)
+            if is_below(ref.version, min_version):
+                msg = f"{feature} {ref.version} is below the team's minimum version {min_version}"
                 raise PublishError(msg)
 
 

@@ -126,7 +126,7 @@ class BoundedUpdater(Updater):
         return None if owner is None else parse_min_versions(*owner).get(feature)
 
     def reinstatements(self, feature: str) -> tuple[Reinstatement, ...]:
-        """Return what the role which owns `feature` has lifted; only that role is loaded."""
+        """Return what the role which owns `feature` has reinstated; only that role is loaded."""
         owner = self._owner(feature)
         return () if owner is None else parse_reinstatements(*owner)
 

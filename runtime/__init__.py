@@ -1,4 +1,4 @@
-"""Compile a torch module to a program, load it without torch, run it natively.
+"""Compiles torch modules to programs, and loads and runs programs natively, without torch.
 
 export(module, args) -> Program      needs alcove[export]
 load(path | bytes) -> Model          verified; torch is not needed

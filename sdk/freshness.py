@@ -2,7 +2,7 @@
 
     data_dir/freshness.json     one record, replaced whole; changed under freshness.lock
 
-    sync: tree, halt and floors are read ─▶ hear(signed time): age 0
+    sync: tree, halt and minimum versions are read ─▶ hear(signed time): age 0
     start of the app, sync, prediction ──▶ look(): age grows by what both clocks say
                                      age > max_stale_s ─▶ overdue: the app's own models answer until the next hear
     the accepted signatures have expired by the wall clock or the floor, or age is above a day ─▶ stale
@@ -181,7 +181,7 @@ class Freshness:
         return self.is_overdue
 
     def accept_time(self, said: "SignedTime") -> None:
-        """Note that tree, halt and floors were read, if they are newer than those heard before (F5)."""
+        """Note that tree, halt and minimum versions were read, if they are newer than those heard before (F5)."""
 
         def renew_record(record: Record) -> Record:
             is_same_key = not set(record.keys).isdisjoint(said.keys)

@@ -30,7 +30,7 @@ class ManifestSource(Protocol):
     """What is read of the signed tree for one version."""
 
     def manifest(self, feature: str, version: str) -> "Manifest":
-        """Return a version's manifest, verified against its team's signature and floor."""
+        """Return a version's manifest, verified against its team's signature and minimum version."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Asks the server what to run, and makes it so.
+"""Updates a device: reads the signed tree, and installs and activates what the policy assigns to it.
 
-    lock ─▶ refresh the signed tree ─▶ halt ─▶ floors ─▶ policy ─▶ per feature: resolve ─▶ fetch ─▶ activate ─▶ tidy
+    lock ─▶ refresh the signed tree ─▶ halt ─▶ min versions ─▶ policy ─▶ each feature: resolve ─▶ fetch ─▶ activate
       │            │ refused, or no network: nothing changes       │ a version refused: the feature keeps what it has
       └─ another process syncs: wait, then see what it did
 
@@ -250,8 +250,8 @@ class Updater:
         self._store(progress, progress.state.quarantine(self._slots.attempts.list_quarantined()))
         self._withdraw_below_minimum(progress, tree)
         if all(isinstance(refusal.error, ExpiredMetadataError) for refusal in progress.refused):
-            # Not before: a mirror that holds halts or floors back is not heard.  A team's role that has expired is the
-            # team's own doing, since the snapshot names its version: it takes no other team's features away.
+            # Not before: a mirror that holds halts or minimum versions back is not heard.  A role that has expired is
+            # its team's own doing, since the snapshot names its version: it takes no other team's features away.
             self._freshness.accept_time(tree.signed_time())
         settled = {refusal.feature for refusal in progress.refused}
         policy = tree.policy(self._app)
@@ -356,9 +356,9 @@ class Updater:
         """
         for feature, slots in sorted(progress.state.features.items()):
             try:
-                floor = tree.min_version(feature)
+                min_version = tree.min_version(feature)
                 held = [slot for slot in (slots.current, slots.previous) if slot is not None]
-                below = frozenset(slot.manifest_sha256 for slot in held if is_below(slot.version, floor))
+                below = frozenset(slot.manifest_sha256 for slot in held if is_below(slot.version, min_version))
                 self._store(progress, progress.state.withdraw(below))
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
                 version = slots.current.version if slots.current else BASELINE

@@ -379,9 +379,9 @@ class HoldoutRaisedError(StateError):
 class BelowMinVersionError(StateError):
     """The team has raised the minimum version of its feature above this version."""
 
-    def __init__(self, feature: str, version: str, floor: str) -> None:
-        self.feature, self.version, self.floor = feature, version, floor
-        super().__init__(f"{feature} {version} is below {floor}, the minimum version that its team has set")
+    def __init__(self, feature: str, version: str, min_version: str) -> None:
+        self.feature, self.version, self.min_version = feature, version, min_version
+        super().__init__(f"{feature} {version} is below {min_version}, the minimum version that its team has set")
 
 
 class NoDefaultVersionError(StateError):

@@ -25,7 +25,7 @@ def compile_policy(
     holdout: HoldoutRecord | None = None,
     sizes: Mapping[str, int] = NO_SIZES,
 ) -> Policy:
-    """Return the policy of an app, without anything that is below the floor of its team.
+    """Return the policy of an app, without anything that is below the minimum version of its team.
 
     Args:
         app: name of the app.
@@ -73,17 +73,17 @@ def _feature(
     default: Default,
     rollout: RolloutRecord | None,
     experiments: Sequence[ExperimentRecord],
-    floor: str,
+    min_version: str,
     sizes: Mapping[str, int],
 ) -> FeaturePolicy:
-    if rollout is not None and is_below(rollout.version, floor):
+    if rollout is not None and is_below(rollout.version, min_version):
         rollout = None
     # A comparison with one side missing has no answer.
-    whole = [one for one in experiments if not any(is_below(arm.version, floor) for arm in one.arms)]
+    whole = [one for one in experiments if not any(is_below(arm.version, min_version) for arm in one.arms)]
     compared = tuple(experiment_policy(one, sizes) for one in whole)
     ref = VersionRef(version=default.version, manifest_sha256=default.manifest_sha256)
     return FeaturePolicy(
-        min_version=floor,
+        min_version=min_version,
         default=ref,
         rollout=None if rollout is None else rollout_policy(rollout, ref, sizes),
         experiments=compared,

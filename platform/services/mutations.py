@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from alcove.platform.domain.field_validation import validate_request_id
 from alcove.platform.domain.principal import current_principal
-from alcove.platform.services.policy.decide import drop_lifted
+from alcove.platform.services.policy.decide import apply_reinstatements
 from alcove.platform.services.policy.policy_publisher import PolicyPublisher
 from alcove.platform.services.scope import validate_scope
 from alcove.platform.store import Store
@@ -35,7 +35,7 @@ __all__ = ["Mutations"]
 _Response = TypeVar("_Response", bound=Message)
 _Done = TypeVar("_Done")
 
-_TEAMS = "server/lifts"  # principal of what is done because a team has signed it
+_TEAMS = "server/reinstatements"  # principal of what is done because a team has signed it
 
 
 class _Request(Protocol):
@@ -130,7 +130,7 @@ class Mutations:
         return role.removeprefix(TEAM_PREFIX) if role is not None and is_team(role) else None
 
     def team_signed_rules(self) -> tuple[dict[str, str], dict[str, tuple[Reinstatement, ...]]]:
-        """Return the floor of each feature that has one, and what the team of each feature has lifted.
+        """Return the minimum version of each feature that has one, and what the team of each feature has reinstated.
 
         Raises:
             RegistryError: the tree is damaged.
@@ -138,21 +138,21 @@ class Mutations:
         state = self.tree.state()
         teams = {role: signed.metadata.signed for role, signed in state.roles.items() if is_team(role)}
         lowest = {
-            feature: floor
+            feature: min_version
             for role, signed in teams.items()
-            for feature, floor in parse_min_versions(role, signed).items()
+            for feature, min_version in parse_min_versions(role, signed).items()
         }
         return lowest, reinstatements_by_feature(state)
 
     async def follow_teams(self) -> None:
-        """Decide what teams have said to the tree without a call: what they have lifted leaves the halts.
+        """Decide what teams have said to the tree without a call: what they have reinstated leaves the halts.
 
         Raises:
             RegistryError: the tree is damaged.
         """
         said = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
-            await drop_lifted(UnitOfWork(session, _TEAMS, self.clock.now_s(), *said))
+            await apply_reinstatements(UnitOfWork(session, _TEAMS, self.clock.now_s(), *said))
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

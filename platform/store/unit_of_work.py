@@ -18,8 +18,8 @@ class UnitOfWork:
         session: its transaction; committed by its opener.
         principal: who asked, as audited.
         now_s: when, seconds since 1970-01-01 UTC.
-        min_versions: lowest version of each feature that its team still lets run; features without a floor are absent.
-        reinstatements: what the team that owns each feature has lifted of halts.
+        min_versions: lowest version of each feature that its team still lets run; features without one are absent.
+        reinstatements: what the team that owns each feature has reinstated of halts.
         decided: (kind, app) of documents that the change decided; they are published after the commit.
     """
 

@@ -162,9 +162,9 @@ class HostileTrees:
         known = client.read_stored_halt(APP)
         halt = client.halt(APP)
         if known is not None and not _may_any(case.stolen, ("team-text", "team-speech")):
-            lifted: dict[str, Sequence[Reinstatement]] = {}
-            if not restores_only_reinstated(known, halt, lifted):
-                return ["a halt gave back what no team lifted"]
+            reinstated: dict[str, Sequence[Reinstatement]] = {}
+            if not restores_only_reinstated(known, halt, reinstated):
+                return ["a halt gave back what no team reinstated"]
         if halt.serial == 0 or halt.to_bytes() in self.past.halts or _may(case.stolen, "halt"):
             return []
         return ["a halt that its key never signed"]

@@ -189,9 +189,9 @@ class Maker:
         chance = self.chance
         signed[MIN_VERSIONS] = chance.choice(({}, {FEATURE: "0.0.1"}, {FEATURE: "9.9.9"}, {"bandwidth": "0.0.1"}))
         ref = self.trees.past.first_halt.halted[0].version.manifest_sha256
-        lift = {"app": APP, "feature": FEATURE, "manifest_sha256": ref, "serial": chance.choice((1, 2, 99))}
+        reinstatement = {"app": APP, "feature": FEATURE, "manifest_sha256": ref, "serial": chance.choice((1, 2, 99))}
         signed[REINSTATEMENTS] = chance.choice(
-            ([], [lift], [{"app": APP, "feature": "bandwidth", "serial": 99}], [lift, lift])
+            ([], [reinstatement], [{"app": APP, "feature": "bandwidth", "serial": 99}], [reinstatement, reinstatement])
         )
 
     def _redate(self, signed: Json) -> None:

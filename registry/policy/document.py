@@ -172,7 +172,7 @@ class FeaturePolicy(Part):
     """The versions that devices run for one feature.
 
     Attributes:
-        min_version: the floor; nothing below it may be named.
+        min_version: the minimum version; nothing below it may be named.
         default: who is in no experiment and no rollout runs this.
         rollout: moves devices to another version.
         experiments: those that run, by rising id.
@@ -192,9 +192,9 @@ class FeaturePolicy(Part):
         for first, second in itertools.combinations(self.experiments, 2):
             if _layer_of(first) != _layer_of(second) or _layer_of(first) is None:
                 _validate_apart(first, second)
-        floor = version_key(self.min_version)
+        min_version = version_key(self.min_version)
         for ref in self.versions():
-            if version_key(ref.version) < floor:
+            if version_key(ref.version) < min_version:
                 msg = f"version {ref.version} is below min_version {self.min_version}"
                 raise ValueError(msg)
         return self

@@ -85,7 +85,7 @@ def test_halt_cannot_be_lifted_by_its_own_key(published_repository: RepositoryFi
     halt = Halt(app="messenger", serial=1, halted=(item,))
     assert tree.publish_halt("messenger", halt.to_bytes())
     assert not tree.publish_halt("messenger", halt.to_bytes())
-    with pytest.raises(PublishError, match="lifts nothing"):
+    with pytest.raises(PublishError, match="reinstates nothing"):
         tree.publish_halt("messenger", Halt(app="messenger", serial=2).to_bytes())
     with pytest.raises(StaleMetadataError):
         tree.publish_halt("messenger", Halt(app="messenger", serial=1, frozen=("language_id",)).to_bytes())

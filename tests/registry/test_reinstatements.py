@@ -50,7 +50,7 @@ def test_team_lifts_and_the_next_halt_gives_back(halted_repository: RepositoryFi
     publish(halted_repository, Halt(app="messenger", serial=2, frozen=("language_id",)))
     for name in ("device", "new device"):
         assert halted_repository.client(name).halt("messenger").digests == frozenset()
-    with pytest.raises(PublishError, match="lifts nothing"):
+    with pytest.raises(PublishError, match="reinstates nothing"):
         publish(halted_repository, Halt(app="messenger", serial=3))
     lift(halted_repository, 2, is_frozen=True)
     publish(halted_repository, Halt(app="messenger", serial=3))
@@ -66,7 +66,7 @@ def test_halted_again_needs_a_new_lift(halted_repository: RepositoryFixture) -> 
     publish(halted_repository, again)
     assert halted_repository.client().halt("messenger") == again
     without = Halt(app="messenger", serial=4, frozen=("language_id",))
-    with pytest.raises(PublishError, match="lifts nothing"):
+    with pytest.raises(PublishError, match="reinstates nothing"):
         publish(halted_repository, without)
     halted_repository.misuse("halt", {"halt/messenger.json": without.to_bytes()})
     client = halted_repository.client()
@@ -101,7 +101,7 @@ def test_lift_of_something_else_gives_nothing_back(
     change, _ = draft.draft().sign(halted_repository.keys.teams[team])
     halted_repository.tree.accept_request(change, halted_repository.keys.online)
     without = Halt(app="messenger", serial=2, frozen=("language_id",))
-    with pytest.raises(PublishError, match="lifts nothing"):
+    with pytest.raises(PublishError, match="reinstates nothing"):
         publish(halted_repository, without)
     halted_repository.misuse("halt", {"halt/messenger.json": without.to_bytes()})
     client = halted_repository.client()
@@ -129,7 +129,7 @@ def test_lift_is_never_taken_back_and_a_push_keeps_it(halted_repository: Reposit
     """Neither by a push nor by hand; the same lift again is nothing to sign."""
     lift(halted_repository, 1)
     halted_repository.push(halted_repository.package("2.0.0"))
-    with pytest.raises(PublishError, match="lifted already"):
+    with pytest.raises(PublishError, match="reinstated already"):
         lift(halted_repository, 1)
     metadata: Metadata[Targets] = Metadata.from_bytes(halted_repository.tree.team_metadata("text"))
     metadata.signed.version += 1

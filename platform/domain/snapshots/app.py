@@ -146,7 +146,7 @@ class AppSnapshot:
             state=self.states.get((feature, version.version)),
             rules=self.rules.get(feature),
             halt=self.halt or self.last_halt,
-            floor=self.min_versions.get(feature),
+            min_version=self.min_versions.get(feature),
         )
 
     def find_former(self, feature: str, version: VersionRef, policy: bytes) -> Default | None:
@@ -235,7 +235,7 @@ def validate_runnable(
     state: VersionState | None,
     rules: FeatureRules | None,
     halt: Halt | None,
-    floor: str | None,
+    min_version: str | None,
 ) -> None:
     """Let a version into an app's policy or not; None: the version is unknown here, or nothing was ever said.
 
@@ -252,5 +252,5 @@ def validate_runnable(
         raise NotReleasedError(feature, version.version, state)
     if halt is not None and version.manifest_sha256 in halt.digests:
         raise VersionHaltedError(feature, version.version)
-    if floor is not None and is_below(version.version, floor):
-        raise BelowMinVersionError(feature, version.version, floor)
+    if min_version is not None and is_below(version.version, min_version):
+        raise BelowMinVersionError(feature, version.version, min_version)

@@ -10,7 +10,7 @@ from alcove.platform.store.versions import find_version
 from alcove.registry.policy import VersionRef, halt_from_bytes
 from alcove.registry.reinstatements import without_reinstated
 
-__all__ = ["decide_policy", "drop_lifted", "validate_may_run"]
+__all__ = ["apply_reinstatements", "decide_policy", "validate_may_run"]
 
 
 async def decide_policy(uow: UnitOfWork, app: str) -> int:
@@ -25,8 +25,8 @@ async def decide_policy(uow: UnitOfWork, app: str) -> int:
     return (await save_app(uow, before, before.decide_policy())).policy_serial
 
 
-async def drop_lifted(uow: UnitOfWork) -> None:
-    """Leave out of each app's halt what the teams have lifted since it was decided.
+async def apply_reinstatements(uow: UnitOfWork) -> None:
+    """Leave out of each app's halt what the teams have reinstated since it was decided.
 
     What may run again does not run by itself: a rollout, an experiment or a default has to name it.
     """
@@ -42,7 +42,7 @@ async def drop_lifted(uow: UnitOfWork) -> None:
         await add_publication(uow.session, Publication("halt", app, halt.serial, halt.to_bytes(), is_published=False))
         uow.decided.add(("halt", app))
         given = [f"{item.feature} {item.version.version}" for item in before.halted if item not in after.halted]
-        await uow.audit("lift halt", app, given_back=given, serial=halt.serial)
+        await uow.audit("reinstate", app, reinstated=given, serial=halt.serial)
 
 
 async def validate_may_run(uow: UnitOfWork, app: str, feature: str, version: VersionRef) -> None:
@@ -55,5 +55,5 @@ async def validate_may_run(uow: UnitOfWork, app: str, feature: str, version: Ver
         state=None if published is None else published.state,
         rules=await rules_of(uow.session, feature),
         halt=None if last is None else halt_from_bytes(last.document),
-        floor=uow.min_versions.get(feature),
+        min_version=uow.min_versions.get(feature),
     )
