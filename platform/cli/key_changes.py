@@ -214,7 +214,7 @@ def rotate(
     threshold: Annotated[int | None, typer.Option(help="Number of keys of root or targets that have to sign.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draft that a role gets other keys, loses one, or needs more signatures."""
+    """Draft a change of a role's keys or threshold."""
 
     def step(draft: Draft) -> None:
         gone = [_key_id(text) for text in remove or ()]
@@ -237,7 +237,7 @@ def add_team(
     key: Annotated[list[Path], typer.Option(help="The team's key file; repeatable, one for each member.")],
     as_json: AsJson = False,
 ) -> None:
-    """Draft a team that was not there at the ceremony; the targets' keys and the team's sign."""
+    """Draft a new team; the targets' keys and the team's sign."""
     name, features = parse_team(team)
     _draft_file(
         change, data_dir, lambda d: d.add_team(name, features, [load_key(path) for path in key]), as_json=as_json
@@ -270,7 +270,7 @@ def own(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Draft that a team may publish versions of further features; the targets' keys sign."""
+    """Draft further features for a team; the targets' keys sign."""
     name, features = parse_team(team)
     _draft_file(change, data_dir, lambda draft: draft.own(name, features), as_json=as_json)
 
@@ -282,7 +282,7 @@ def renew(
     role: Annotated[str, typer.Option(help="root, targets or team-NAME; the server renews all others itself.")],
     as_json: AsJson = False,
 ) -> None:
-    """Draft that a role is signed for another year, before it expires."""
+    """Draft a role's signature for another year, before it expires."""
     _draft_file(change, data_dir, lambda draft: draft.renew(role), as_json=as_json)
 
 
@@ -295,7 +295,7 @@ def raise_min_version(
     min_version: Annotated[str, typer.Option(help="Lowest version that may still run on any device.")],
     as_json: AsJson = False,
 ) -> None:
-    """Draft that no device runs an older version of a feature again; the team's key signs, and it cannot be undone."""
+    """Draft a higher minimum version of a feature; the team's key signs, and it cannot be undone."""
     try:
         version_key(min_version)
     except ValueError as error:
@@ -315,7 +315,7 @@ def reinstate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draft that what a halt took away may run again; only the team's key can sign that."""
+    """Draft the reinstatement of what a halt took away; only the team's key can sign it."""
     halt = Repository(data_dir / "tree").halt(app)
     halted = {} if halt is None else {(i.feature, i.version.version): i.version.manifest_sha256 for i in halt.halted}
     if halt is None or ((feature, version) not in halted if version else feature not in halt.frozen):

@@ -23,7 +23,7 @@ __all__ = ["app"]
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Compile, inspect and run programs; push versions, find them again, and take them through their life.",
+    help="Compile, inspect and run programs; push versions, find them again, release and revoke them.",
 )
 app.command("inspect")(model_inspect.inspect)
 app.command("profile")(model_profile.profile)

@@ -58,7 +58,7 @@ def push(
     ] = None,
     call: CallOptions,
 ) -> None:
-    """Package, verify, upload, sign on this machine, and publish a version; repeating continues where a cut was.
+    """Package, verify, upload, sign on this machine, and publish a version; repeat it after an interruption.
 
     Where several of a team have to sign: --out FILE, then `alcove keys sign FILE` by each, then push --signed FILE.
     """
@@ -100,7 +100,10 @@ def push(
     elif call.as_json:
         print_json(pushed)
     else:
-        say(f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})")
+        say(
+            f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})",
+            f"next: alcove model validate {pushed.feature}@{pushed.version}",
+        )
 
 
 def list_command(

@@ -1,1 +1,1 @@
-"""Holds what all parts of the server share: errors, limits, records, checks of values, settings, logs and traces."""
+"""Holds what all rings of the platform share: the log, traces, and settings from a command line."""
