@@ -167,19 +167,19 @@ def fuzz(target: str, seconds: float, start: int) -> Outcome:
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
     done = subprocess.run(command, stderr=subprocess.PIPE, check=False, env={**os.environ, **options})
-    said = done.stderr.decode("utf-8", "replace")
+    output = done.stderr.decode("utf-8", "replace")
     findings = tuple(sorted(set(KEPT.iterdir()) - before))
     if done.returncode != 0:
-        print(said[-4000:], file=sys.stderr)
+        print(output[-4000:], file=sys.stderr)
         findings = findings or (KEPT,)
-    return parse(target, said, seconds, findings)
+    return parse(target, output, seconds, findings)
 
 
-def parse(target: str, said: str, seconds: float, findings: tuple[Path, ...]) -> Outcome:
+def parse(target: str, output: str, seconds: float, findings: tuple[Path, ...]) -> Outcome:
     """Return what libFuzzer said of a run."""
 
     def last(pattern: str) -> int:
-        found = re.findall(pattern, said)
+        found = re.findall(pattern, output)
         return int(found[-1]) if found else 0
 
     return Outcome(

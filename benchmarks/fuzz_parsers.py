@@ -46,12 +46,12 @@ def fuzz(seconds: float, start: int) -> Outcome:
     command += ["-print_final_stats=1", "-timeout=30", "-rss_limit_mb=2048", f"-artifact_prefix={KEPT}/parsers-"]
     search = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": search})
-    said = (done.stderr + done.stdout).decode("utf-8", "replace")
+    output = (done.stderr + done.stdout).decode("utf-8", "replace")
     findings = tuple(sorted(set(KEPT.iterdir()) - before))
     if done.returncode != 0:
-        print(said[-4000:], file=sys.stderr)
+        print(output[-4000:], file=sys.stderr)
         findings = findings or (KEPT,)
-    return parse("parsers", said, seconds, findings)
+    return parse("parsers", output, seconds, findings)
 
 
 def main(arguments: Sequence[str]) -> None:

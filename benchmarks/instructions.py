@@ -80,12 +80,12 @@ def count(program: bytes, executable: Path) -> int:
         path.write_bytes(program)
         tool = [valgrind, "--tool=callgrind", "--toggle-collect=counted_run", f"--callgrind-out-file={folder}/out"]
         environment = {**os.environ, "ALCOVE_ISA": "avx2"}
-        said = subprocess.run(
+        completed = subprocess.run(
             [*tool, str(executable), str(path)], check=True, capture_output=True, text=True, env=environment
         )
-    found = _COLLECTED.search(said.stderr)
+    found = _COLLECTED.search(completed.stderr)
     if found is None:
-        raise RuntimeError(f"callgrind collected nothing: {said.stderr[-300:]}")
+        raise RuntimeError(f"callgrind collected nothing: {completed.stderr[-300:]}")
     return int(found[1])
 
 

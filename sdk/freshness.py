@@ -180,21 +180,21 @@ class Freshness:
         self._change(lambda record: record)
         return self.is_overdue
 
-    def accept_time(self, said: "SignedTime") -> None:
+    def accept_time(self, time: "SignedTime") -> None:
         """Note that tree, halt and minimum versions were read, if they are newer than those heard before (F5)."""
 
         def renew_record(record: Record) -> Record:
-            is_same_key = not set(record.keys).isdisjoint(said.keys)
+            is_same_key = not set(record.keys).isdisjoint(time.keys)
             # A thief of the key may write any number; one that could not be kept would be news at every start.
-            version = min(said.version, _MAX_NUMBER - 1)
+            version = min(time.version, _MAX_NUMBER - 1)
             if is_same_key and version <= record.version:
                 return record
             return replace(
                 record,
                 version=version,
-                signed_s=max(said.signed_s, record.floor_s() if is_same_key else 0),
-                expires_s=said.expires_s,
-                keys=tuple(said.keys),
+                signed_s=max(time.signed_s, record.floor_s() if is_same_key else 0),
+                expires_s=time.expires_s,
+                keys=tuple(time.keys),
                 is_expired=False,
                 age_ns=0,
                 here_ns=0,

@@ -54,18 +54,18 @@ def list_requirements(name: str, extras: frozenset[str]) -> list[Requirement]:
 def licence(name: str) -> str:
     """Return what a distribution says of its licence: an expression, or a name; "" if it says nothing."""
     facts = metadata.metadata(name)
-    said = next(iter([*(facts.get_all("License-Expression") or []), *(facts.get_all("License") or [])]), "")
-    if said and "\n" not in said and len(said) < 100:
-        return said
+    licence_name = next(iter([*(facts.get_all("License-Expression") or []), *(facts.get_all("License") or [])]), "")
+    if licence_name and "\n" not in licence_name and len(licence_name) < 100:
+        return licence_name
     classes = [line.rsplit(" :: ", 1)[1] for line in facts.get_all("Classifier") or [] if line.startswith("License")]
     return classes[0] if classes else ""
 
 
 def component(name: str) -> Component:
     """Return the entry of an installed distribution."""
-    version, said = metadata.version(name), licence(name)
+    version, licence_name = metadata.version(name), licence(name)
     url = PackageURL("pypi", None, normal(name), version)
-    licences = [LicenseFactory().make_from_string(said)] if said else []
+    licences = [LicenseFactory().make_from_string(licence_name)] if licence_name else []
     kind = ComponentType.APPLICATION if name == "alcove" else ComponentType.LIBRARY
     return Component(name=normal(name), version=version, type=kind, purl=url, bom_ref=str(url), licenses=licences)
 
@@ -97,9 +97,9 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             if other != name:
                 links.setdefault(name, set()).add(other)
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
-    for name, (said, role) in INSIDE.items():
+    for name, (licence_name, role) in INSIDE.items():
         result = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
-        result.licenses.add(LicenseFactory().make_from_string(said))
+        result.licenses.add(LicenseFactory().make_from_string(licence_name))
         parts[name] = result
         links.setdefault("alcove", set()).add(name)
     parts["nanobind"] = component("nanobind")  # compiled into the Python module

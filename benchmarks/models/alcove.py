@@ -92,8 +92,8 @@ def measure_native(
     arguments = [str(program), str(seconds), *map(str, inputs)]
     command = ["taskset", "-c", cores_for(core, threads), str(executable), *arguments]
     environment = {**os.environ, "LATENCY_THREADS": str(threads)} | ({"ALCOVE_ISA": isa} if isa else {})
-    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return dict(json.loads(said.stdout))
+    completed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return dict(json.loads(completed.stdout))
 
 
 def measure(executable: Path, program: Path, inputs: Sequence[Path], core: int, seconds: float) -> Times:

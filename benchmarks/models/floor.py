@@ -30,8 +30,10 @@ def limits(core: int) -> Limits:
     subprocess.run(["gcc", "-O3", "-march=native", str(PEERS / "limits.c"), "-o", str(executable)], check=True)
     best: dict[str, float] = {}
     for _ in range(RUNS):
-        said = subprocess.run(["taskset", "-c", str(core), str(executable)], check=True, capture_output=True, text=True)
-        for name, value in json.loads(said.stdout).items():
+        completed = subprocess.run(
+            ["taskset", "-c", str(core), str(executable)], check=True, capture_output=True, text=True
+        )
+        for name, value in json.loads(completed.stdout).items():
             best[name] = max(best.get(name, 0.0), float(value))
     return Limits(
         max(best["f32_avx512_gflops"], best["f32_avx2_gflops"]),

@@ -97,7 +97,7 @@ def answer(places: Places, command: Sequence[str | Path], cores: str) -> dict[st
     """Return what a command prints behind RESULT, pinned to `cores`; "error" if it prints nothing."""
     environment = {**os.environ, "PEERS_ART": str(places.models), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        said = subprocess.run(
+        completed = subprocess.run(
             ["taskset", "-c", cores, *map(str, command)],
             check=False,
             cwd=ROOT,
@@ -108,8 +108,8 @@ def answer(places: Places, command: Sequence[str | Path], cores: str) -> dict[st
         )
     except subprocess.TimeoutExpired:
         return {"error": f"no answer in {TIMEOUT_S} s"}
-    for line in said.stdout.splitlines():
+    for line in completed.stdout.splitlines():
         if line.startswith("RESULT "):
             return dict(json.loads(line.removeprefix("RESULT ")))
-    lines = [line for line in (said.stderr + said.stdout).splitlines() if line.strip()]
-    return {"error": (lines[-1] if lines else f"exit code {said.returncode}")[:120]}
+    lines = [line for line in (completed.stderr + completed.stdout).splitlines() if line.strip()]
+    return {"error": (lines[-1] if lines else f"exit code {completed.returncode}")[:120]}

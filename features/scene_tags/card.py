@@ -155,8 +155,8 @@ def sheet(answers: Mapping[str, SceneAnswer]) -> str:
             f'width="{(crop.right - crop.left) * across:.1f}" height="{(crop.bottom - crop.top) * TILE:.1f}" '
             'fill="none" stroke="white" stroke-width="2"/>'
         )
-        said = [f"{each.tag} {100 * each.score:.0f} %" for each in answers[name].tags[:4]]
-        lines = [f"drawn: {name}", *said, f"music: {answers[name].mood.name}"]
+        tags = [f"{each.tag} {100 * each.score:.0f} %" for each in answers[name].tags[:4]]
+        lines = [f"drawn: {name}", *tags, f"music: {answers[name].mood.name}"]
         for row, text in enumerate(lines):
             weight = ' font-weight="bold"' if row == 0 else ""
             parts.append(f'<text x="{left}" y="{top + TILE + 13 + 12 * row}"{weight}>{html.escape(text)}</text>')

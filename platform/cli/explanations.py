@@ -55,8 +55,8 @@ def show_explanations(
     if as_json:
         print_json([_plain(one, halt, policy.features[one.feature]) for one in explanations])
         return
-    said = ", ".join(f"{name}={getattr(attributes, name)}" for name in sorted(attributes.values)) or "nothing"
-    say(f"policy {policy.serial} of {app}; the device says {said}; secret {key.hex()}")
+    facts = ", ".join(f"{name}={getattr(attributes, name)}" for name in sorted(attributes.values)) or "nothing"
+    say(f"policy {policy.serial} of {app}; the device says {facts}; secret {key.hex()}")
     _print(policy, halt, explanations)
 
 

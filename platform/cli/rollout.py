@@ -202,7 +202,7 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
 
 def _line(rollout: Rollout) -> str:
     analysis = rollout.analysis
-    said = "" if analysis is None else f"; {analysis.decision}: {analysis.reason}"
+    verdict = "" if analysis is None else f"; {analysis.decision}: {analysis.reason}"
     waits = "" if rollout.proposal is None else f"; {rollout.proposal.proposed_by} proposes to advance"
     state = f"{rollout.state.replace('_', ' ')} at {percent(rollout.share_basis_points)}"
-    return f"{when(rollout.updated_at_s)}  {state}{said}{waits}"
+    return f"{when(rollout.updated_at_s)}  {state}{verdict}{waits}"

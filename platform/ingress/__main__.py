@@ -76,10 +76,10 @@ async def _serve_under(listener: socket.socket) -> int:
 
 async def _obey(lines: asyncio.StreamReader, ingress: Ingress) -> None:
     """Do what the server says until it says "stop"."""
-    while (said := (await lines.readline()).strip()) != b"stop":
-        if said == b"figures":
+    while (line := (await lines.readline()).strip()) != b"stop":
+        if line == b"figures":
             _say(ingress.figures().to_json())
-        elif not said:
+        elif not line:
             _log.error("the server of this process is gone: the devices' port closes")
             sys.stderr.flush()
             os._exit(1)  # at once, so that the next server finds the port free; what was answered was committed

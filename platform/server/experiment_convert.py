@@ -169,8 +169,8 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
                 difference=pb.Estimate(value=verdict.difference, low=verdict.low, high=verdict.high),
                 reason=verdict.reason,
             )
-            for arm, said in enumerate(results.verdicts, start=1)
-            for place, verdict in enumerate(said)
+            for arm, of_arm in enumerate(results.verdicts, start=1)
+            for place, verdict in enumerate(of_arm)
         ],
         pairs=[
             pb.PairDifference(

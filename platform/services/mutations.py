@@ -87,17 +87,17 @@ class Mutations:
             PlatformError: whatever `work` raises.
         """
         key = _key(request, kind)
-        said = await asyncio.to_thread(self.team_signed_rules)
+        rules = await asyncio.to_thread(self.team_signed_rules)
         now_s = self.clock.now_s()
         if getattr(request, "validate_only", False):
             async with self.store.rehearse() as session:
                 await validate_scope(session, current_principal(), request, self._team_of)
                 stored = await find_response(session, **key)
-                uow = UnitOfWork(session, current_principal().name, now_s, *said)
+                uow = UnitOfWork(session, current_principal().name, now_s, *rules)
                 return await work(uow) if stored is None else kind.FromString(stored)
         async with self.store.write() as session:
             await validate_scope(session, current_principal(), request, self._team_of)
-            uow = UnitOfWork(session, current_principal().name, now_s, *said)
+            uow = UnitOfWork(session, current_principal().name, now_s, *rules)
             stored = await find_response(session, **key)
             if stored is None:
                 response = await work(uow)
@@ -116,9 +116,9 @@ class Mutations:
             RegistryError: the tree could not be written; the change stands, and the next flush publishes it.
             PlatformError: whatever `work` raises.
         """
-        said = await asyncio.to_thread(self.team_signed_rules)
+        rules = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
-            uow = UnitOfWork(session, principal, self.clock.now_s(), *said)
+            uow = UnitOfWork(session, principal, self.clock.now_s(), *rules)
             done = await work(uow)
         if uow.decided:
             await self.publisher.flush()
@@ -150,9 +150,9 @@ class Mutations:
         Raises:
             RegistryError: the tree is damaged.
         """
-        said = await asyncio.to_thread(self.team_signed_rules)
+        rules = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
-            await apply_reinstatements(UnitOfWork(session, _TEAMS, self.clock.now_s(), *said))
+            await apply_reinstatements(UnitOfWork(session, _TEAMS, self.clock.now_s(), *rules))
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

@@ -84,7 +84,7 @@ def _page(scenario: Scenario, summary: Summary, picture: bytes) -> str:
         "reached everybody": f"{summary.completed.share:.1%}",
         "epsilon spent by a device": f"{summary.epsilon_mean:.3g} on average, {summary.epsilon_max:.3g} at most",
     }
-    cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(said)}</td></tr>" for name, said in rows.items())
+    cells = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
     image = base64.b64encode(picture).decode()
     style = "body{font-family:sans-serif;margin:2em;max-width:60em}th{text-align:left;padding-right:2em}img{width:100%}"
     return (

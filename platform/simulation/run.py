@@ -180,5 +180,5 @@ def _window_analysis(
         reports=result.reports,
         decision=decision.kind,
         code=decision.code,
-        differences=tuple((said.low, said.difference, said.high) for said in result.verdicts),
+        differences=tuple((verdict.low, verdict.difference, verdict.high) for verdict in result.verdicts),
     )

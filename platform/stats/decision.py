@@ -203,10 +203,10 @@ def _by_p_values(arms: int, pairs: Sequence[Difference], holm: HolmDecision, bet
                 f"below {holm.alpha:g}",
             )
     pair, p = max(tested, key=lambda one: math.inf if one[1] is None else one[1])
-    said = "unknown" if p is None else f"{p:.2g}"
+    p_text = "unknown" if p is None else f"{p:.2g}"
     return _hold(
         ReasonCode.NOT_SIGNIFICANT,
-        f"arm {pair.arm} minus arm {pair.versus} has a p-value, {how}, of {said}: no arm has all of its own "
+        f"arm {pair.arm} minus arm {pair.versus} has a p-value, {how}, of {p_text}: no arm has all of its own "
         f"below {holm.alpha:g}",
     )
 

@@ -158,14 +158,14 @@ def _answer(
     name = job["variant"].replace("_", "-")
     if name != ELSEWHERE or alarm is None:
         return {"refused": DEEDS[name]()}
-    said: SimpleQueue[str] = SimpleQueue()
+    answers: SimpleQueue[str] = SimpleQueue()
 
     def try_all() -> None:
         attempt = {name: deed() for name, deed in DEEDS.items() if deed.__qualname__.startswith("_attempt")}
-        said.put(json.dumps(attempt))
+        answers.put(json.dumps(attempt))
 
     with alarm.after(0, try_all):
-        return {"refused": said.get(timeout=30)}
+        return {"refused": answers.get(timeout=30)}
 
 
 if __name__ == "__main__":

@@ -114,13 +114,13 @@ class RawConnection:
 
     def until_ended(self, stream: int) -> bytes:
         """Return what the server says on a stream until it ends it; b"" where it closes the connection."""
-        said = b""
+        received = b""
         while (seen := self.read()) is not None:
             kind, flags, of, payload = seen
             if of == stream:
-                said += payload
+                received += payload
                 if kind == RST_STREAM or flags & END_STREAM:
-                    return said
+                    return received
         return b""
 
     def until_closed(self) -> None:

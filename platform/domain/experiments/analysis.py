@@ -87,8 +87,8 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
     verdicts = _evaluate_guardrails(record, aggregate, windows)
     harms = {
         arm: verdict.reason
-        for arm, said in enumerate(verdicts, start=1)
-        for verdict in said
+        for arm, of_arm in enumerate(verdicts, start=1)
+        for verdict in of_arm
         if verdict.kind is GuardKind.HARMFUL
     }
     decision = apply_guardrails(_decide(record, comparison), harms)
@@ -158,10 +158,10 @@ def _decide(record: ExperimentRecord, comparison: Comparison) -> Decision:
         reason += following
         return Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.BEFORE_FIRST_ANALYSIS, reason)
     last = record.interim_analyses[-1]
-    said = last.decision
+    decision = last.decision
     place = f"{last.fraction:.0%} of {record.plan.planned_reports} reports"
-    reason = f"interim analysis {len(record.interim_analyses)}, at {place}: {said.reason}{following}"
-    return Decision(DecisionKind(said.kind), said.winner, ReasonCode(said.code), reason)
+    reason = f"interim analysis {len(record.interim_analyses)}, at {place}: {decision.reason}{following}"
+    return Decision(DecisionKind(decision.kind), decision.winner, ReasonCode(decision.code), reason)
 
 
 def _planned_reports(record: ExperimentRecord) -> int:

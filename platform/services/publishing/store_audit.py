@@ -132,16 +132,18 @@ def _document_problem(row: PublishedDocument, tree: Repository) -> AuditProblem 
     is_halt = row.kind == "halt"
     path = halt_path(row.app) if is_halt else policy_path(row.app)
     try:
-        said = halt_from_bytes(row.document) if is_halt else policy_from_bytes(row.document)
+        document = halt_from_bytes(row.document) if is_halt else policy_from_bytes(row.document)
         current = tree.halt(row.app) if is_halt else tree.policy(row.app)
     except RegistryError as error:
         return AuditProblem(f"row of {path}", error)
-    if (said.serial, said.app) != (row.serial, row.app):
-        named = f"serial {said.serial} of {said.app}"
+    if (document.serial, document.app) != (row.serial, row.app):
+        named = f"serial {document.serial} of {document.app}"
         return AuditProblem(f"row of {path}", PublishError(f"row of {path}, serial {row.serial}, holds {named}"))
     if current is None:
         return AuditProblem(path, MissingTargetError(path))
-    if current.serial > said.serial or current == said:
+    if current.serial > document.serial or current == document:
         return None
-    problem = f"{path}: serial {said.serial} was published, the tree has another document, of serial {current.serial}"
+    problem = (
+        f"{path}: serial {document.serial} was published, the tree has another document, of serial {current.serial}"
+    )
     return AuditProblem(path, PublishError(problem))

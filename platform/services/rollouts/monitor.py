@@ -94,8 +94,8 @@ def _analysis_record(
         reports=result.reports,
         devices=result.devices,
         verdicts=tuple(
-            VerdictRecord(guardrail.metric, str(said.kind), said.difference, said.low, said.high, said.reason)
-            for guardrail, said in zip(rollout.plan.guardrails, result.verdicts, strict=False)  # none without reports
+            VerdictRecord(guardrail.metric, str(each.kind), each.difference, each.low, each.high, each.reason)
+            for guardrail, each in zip(rollout.plan.guardrails, result.verdicts, strict=False)  # none without reports
         ),
         is_attested=result.is_attested,
     )

@@ -33,7 +33,7 @@ from alcove.registry.manifest import Manifest, Variant
 __all__ = ["ChildChecks"]
 
 MODULE: Final = "alcove.platform.services.validation.child"
-SAID_BYTES: Final = 4096  # of its standard error, where it fails by our fault
+MESSAGE_BYTES: Final = 4096  # of its standard error, where it fails by our fault
 ANSWER_BYTES: Final = 1024 * 1024  # a line of an answer; operators and the names of weights with NaN
 _log = structlog.get_logger()
 
@@ -138,18 +138,18 @@ class ChildChecks:
             except TimeoutError:
                 bound = f"more than {self._cpu_s + limits.CHECK_GRACE_S:g} s, the server's bound"
                 raise CheckBoundError(variant, bound) from None
-            said = b"" if process.stderr is None else await process.stderr.read(SAID_BYTES)
+            message = b"" if process.stderr is None else await process.stderr.read(MESSAGE_BYTES)
         raise CheckBoundError(
-            variant, self._explain_end(process.returncode or 0, said, is_confined=confined is not None)
+            variant, self._explain_end(process.returncode or 0, message, is_confined=confined is not None)
         )
 
     def _memory_bound(self) -> str:
         return f"more than {self._memory_bytes} bytes of memory, the server's bound"
 
-    def _explain_end(self, code: int, said: bytes, *, is_confined: bool) -> str:
+    def _explain_end(self, code: int, message: bytes, *, is_confined: bool) -> str:
         """Say why a process ended without an answer; what is no program's doing goes to the log."""
         if code >= 0 or not is_confined:
-            _log.error("a process for checking programs failed", code=code, said=said.decode("utf-8", "replace"))
+            _log.error("a process for checking programs failed", code=code, said=message.decode("utf-8", "replace"))
         if not is_confined:
             return f"the server could not start its checks (exit code {code})"
         if -code in (signal.SIGXCPU, signal.SIGKILL):

@@ -5,7 +5,7 @@ import math
 from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
-from alcove.runtime.compiler.rules.products import FLOAT_ONLY
+from alcove.runtime.compiler.rules.matmul import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import AttentionAttributes
 from alcove.runtime.format.spec import DType

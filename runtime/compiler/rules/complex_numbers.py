@@ -16,7 +16,7 @@ import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.elementwise import operand
-from alcove.runtime.compiler.rules.products import emit_linear
+from alcove.runtime.compiler.rules.matmul import emit_linear
 from alcove.runtime.compiler.rules.registry import RULES, Call, Refused
 from alcove.runtime.format.spec import DType
 

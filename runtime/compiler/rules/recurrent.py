@@ -12,7 +12,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.pack import joined_name
 from alcove.runtime.compiler.panels import panels
-from alcove.runtime.compiler.rules.products import FLOAT_ONLY
+from alcove.runtime.compiler.rules.matmul import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.format.attributes import GruAttributes, LstmAttributes, RnnAttributes
 from alcove.runtime.format.spec import DType, Layout
