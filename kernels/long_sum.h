@@ -10,6 +10,13 @@
 #include <cstddef>
 #include <cstring>
 
+// One copy for all callers: GCC would make one for each constant that a parameter takes.
+#if __has_cpp_attribute(gnu::noclone)
+#define ALCOVE_ONE_COPY [[maybe_unused, gnu::noinline, gnu::noclone]]
+#else
+#define ALCOVE_ONE_COPY [[maybe_unused, gnu::noinline]]
+#endif
+
 namespace alcove::kernels {
 
 inline constexpr size_t kLongestChain = 1024, kSumBlock = 256, kSumLevels = 4, kSumsOfLevel = 16;
@@ -23,8 +30,7 @@ namespace {
   for (size_t i = 0; i < width; ++i) to[i] += from[i];
 }
 
-// Adds the sums of one block, `width` of them, to levels of so many. One function for all widths: its instances would be the
-// larger part of what products take.
+// Adds the sums of one block, `width` of them, to levels of so many.
 [[maybe_unused, gnu::noinline]] void add_block(float* levels, size_t* counts, const float* block,
                                                size_t width) noexcept {
   for (size_t level = 0;; ++level) {
@@ -43,6 +49,7 @@ namespace {
 // At least one block was added; nothing is after this.
 [[maybe_unused, gnu::noinline]] const float* add_levels(float* levels, const size_t* counts, size_t width) noexcept {
   const float* below = nullptr;
+#pragma GCC unroll 1  // once for a long sum
   for (size_t level = 0; level < kSumLevels; ++level) {
     if (counts[level] == 0) continue;
     float* sums = levels + level * width;
@@ -50,6 +57,14 @@ namespace {
     below = sums;
   }
   return below;
+}
+
+// The two above for the widths of tiles: a copy for each would be the larger part of what products take.
+ALCOVE_ONE_COPY void add_wide_block(float* levels, size_t* counts, const float* block, size_t width) noexcept {
+  add_block(levels, counts, block, width);
+}
+ALCOVE_ONE_COPY const float* add_wide_levels(float* levels, const size_t* counts, size_t width) noexcept {
+  return add_levels(levels, counts, width);
 }
 
 // kWidth long sums side by side.
@@ -63,10 +78,12 @@ struct LongSums {
   }
 
   // The sums of one block.
-  void add(const float* block) noexcept { add_block(levels[0], counts, block, kWidth); }
+  void add(const float* block) noexcept {
+    (kWidth > 16 ? add_wide_block : add_block)(levels[0], counts, block, kWidth);
+  }
 
   // At least one block was added; nothing is after this.
-  const float* total() noexcept { return add_levels(levels[0], counts, kWidth); }
+  const float* total() noexcept { return (kWidth > 16 ? add_wide_levels : add_levels)(levels[0], counts, kWidth); }
 };
 
 }  // namespace

@@ -8,10 +8,45 @@ namespace alcove::kernels {
 
 namespace {
 
+template <class V>
+ALCOVE_ONE_COPY void activate_lanes(const Activated& activation, const float* sums, float* lanes,
+                                    size_t count) noexcept {
+  if (activation.function <= Activation::clamp) {
+    const typename V::Register low = V::fill(activation.low), high = V::fill(activation.high);
+    for (size_t i = 0; i < count; i += V::kWidth) {
+      V::store(lanes + i, V::kWidth, V::clamp(V::load(sums + i, V::kWidth), low, high));
+    }
+    return;
+  }
+  for (size_t i = 0; i < count; i += V::kWidth) {
+    V::store(lanes + i, V::kWidth, activate<V>(activation, V::load(sums + i, V::kWidth)));
+  }
+}
+
+// Stores `count` pixels, whose sums are `width` lanes of an output after those of the one before.
+template <class V, int kOutputs>
+ALCOVE_ONE_COPY void finish(const Conv2dNarrowRow& a, size_t pixel, size_t count, size_t width,
+                            const float* sums) noexcept {
+  float lanes[kOutputs * 4 * V::kWidth];
+  if (a.residual != nullptr) {
+    const float* residual = a.residual + pixel * kOutputs;
+    for (size_t o = 0; o < kOutputs; ++o) {
+      for (size_t i = 0; i < count; ++i) lanes[o * width + i] = sums[o * width + i] + residual[i * kOutputs + o];
+      for (size_t i = count; i < width; ++i) lanes[o * width + i] = 0.0f;
+    }
+    sums = lanes;
+  }
+  activate_lanes<V>(a.activation, sums, lanes, kOutputs * width);
+  float* output = a.output + pixel * kOutputs;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t o = 0; o < kOutputs; ++o) *output++ = lanes[o * width + i];
+  }
+}
+
 // kVectors of neighbours from `pixel` on; the first `count` of them are stored.
 template <class V, int kOutputs, int kVectors, bool kIsLong>
 void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept {
-  typename V::Register y[kOutputs][kVectors];
+  typename V::Register y[kOutputs][kVectors], sums[kOutputs][kVectors];
   for (int o = 0; o < kOutputs; ++o) {
     for (int v = 0; v < kVectors; ++v) y[o][v] = V::fill(a.panel[o]);
   }
@@ -19,15 +54,14 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
   [[maybe_unused]] size_t left = kSumBlock;  // of the block
   [[maybe_unused]] LongSums<kOutputs * kVectors * V::kWidth> long_sums;
   if constexpr (kIsLong) long_sums.clear();
-  [[maybe_unused]] const auto end_block = [&] {
-    float sums[kOutputs * kVectors * V::kWidth];
+  const auto end_block = [&] {
     for (int o = 0; o < kOutputs; ++o) {
       for (int v = 0; v < kVectors; ++v) {
-        V::store(sums + static_cast<size_t>(o * kVectors + v) * V::kWidth, V::kWidth, y[o][v]);
+        sums[o][v] = y[o][v];
         y[o][v] = V::fill(0.0f);
       }
     }
-    long_sums.add(sums);
+    if constexpr (kIsLong) long_sums.add(reinterpret_cast<const float*>(sums));
     left = kSumBlock;
   };
   for (size_t row = 0; row < a.kernel_h; ++row) {
@@ -51,32 +85,10 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
       }
     }
   }
-  if constexpr (kIsLong) {
-    end_block();
-    const float* total = long_sums.total();
-    for (int o = 0; o < kOutputs; ++o) {
-      for (int v = 0; v < kVectors; ++v)
-        y[o][v] = V::load(total + static_cast<size_t>(o * kVectors + v) * V::kWidth, V::kWidth);
-    }
-  }
-  float lanes[kOutputs][kVectors * V::kWidth];
-  for (int o = 0; o < kOutputs; ++o) {
-    if (a.residual != nullptr) {
-      for (size_t i = 0; i < kVectors * V::kWidth; ++i) {
-        lanes[o][i] = i < count ? a.residual[(pixel + i) * kOutputs + static_cast<size_t>(o)] : 0.0f;
-      }
-      for (int v = 0; v < kVectors; ++v) {
-        y[o][v] = V::add(y[o][v], V::load(lanes[o] + static_cast<size_t>(v) * V::kWidth, V::kWidth));
-      }
-    }
-    for (int v = 0; v < kVectors; ++v) {
-      V::store(lanes[o] + static_cast<size_t>(v) * V::kWidth, V::kWidth, activate<V>(a.activation, y[o][v]));
-    }
-  }
-  float* output = a.output + pixel * kOutputs;
-  for (size_t i = 0; i < count; ++i) {
-    for (int o = 0; o < kOutputs; ++o) *output++ = lanes[o][i];
-  }
+  end_block();
+  const float* total = reinterpret_cast<const float*>(sums);
+  if constexpr (kIsLong) total = long_sums.total();
+  finish<V, kOutputs>(a, pixel, count, kVectors * V::kWidth, total);
 }
 
 template <class V, int kOutputs, bool kIsLong>

@@ -17,13 +17,29 @@ namespace {
 template <class V>
 inline constexpr int kParts = 16 / static_cast<int>(V::kWidth);
 
-// What a tile does that adds a residual, applies another function than a clamp, or ends beyond the last output.
+// Whether outputs are only clamped, and whole.
+inline bool is_plain(const LinearF32& a, size_t panel, size_t columns) noexcept {
+  return a.residual == nullptr && a.activation.function <= Activation::clamp && panel * 16 + columns <= a.n;
+}
+
+// What a tile does that has a long sum, adds a residual, applies another function than a clamp, or ends beyond the last
+// output.
 template <class V>
-[[gnu::noinline]] void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t held,
-                              const float* sums) noexcept {
+ALCOVE_ONE_COPY void finish(const LinearF32& a, size_t row, size_t rows, size_t panel, size_t held,
+                            const float* sums) noexcept {
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const size_t left = a.n - panel * 16;
   const size_t columns = left < held ? left : held;
+  if (is_plain(a, panel, held)) {
+    const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
+    for (size_t r = 0; r < rows; ++r, sums += held) {
+      float* output = a.output + (row + r) * output_stride + panel * 16;
+      for (size_t c = 0; c < held; c += V::kWidth) {
+        V::store(output + c, V::kWidth, V::clamp(V::load(sums + c, V::kWidth), low, high));
+      }
+    }
+    return;
+  }
   for (size_t r = 0; r < rows; ++r, sums += held) {
     const size_t start = (row + r) * output_stride + panel * 16;
     for (size_t c = 0; c < columns; c += V::kWidth) {
@@ -33,6 +49,14 @@ template <class V>
       V::store(a.output + start + c, lanes, activate<V>(a.activation, y));
     }
   }
+}
+
+// Adds a block's sums to the levels; returns the total after the last block, when no terms are left.
+ALCOVE_ONE_COPY const float* end_block(float* levels, size_t* counts, const float* sums, size_t width, size_t terms,
+                                       size_t left) noexcept {
+  if (left + kSumBlock >= terms) std::memset(counts, 0, kSumLevels * sizeof *counts);
+  add_block(levels, counts, sums, width);
+  return left == 0 ? add_levels(levels, counts, width) : nullptr;
 }
 
 template <class V, int kRows, int kVectors>
@@ -53,6 +77,7 @@ template <class V, int kRows, int kVectors>
   const size_t run = a.k / a.runs, block = sum_block(a.k);
   const float* x = a.input + row * input_stride;
   LongSums<kRows * kColumns> long_sums;
+  typename V::Register sums[kRows][kVectors];
   for (size_t left = a.k, at = 0;;) {
     size_t here = left < block ? left : block;
     left -= here;
@@ -79,47 +104,29 @@ template <class V, int kRows, int kVectors>
         x += a.run_stride;
       }
     }
-    if (a.k <= kLongestChain) break;
-    if (left + block >= a.k) long_sums.clear();
-    float sums[kRows][kColumns];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) V::store(sums[r] + static_cast<size_t>(v) * V::kWidth, V::kWidth, acc[r][v]);
-    }
-    long_sums.add(sums[0]);
-    const float* total = left == 0 ? long_sums.total() : nullptr;
+    if (left == 0 && a.k <= kLongestChain && is_plain(a, panel, kColumns)) break;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        acc[r][v] =
-            total == nullptr
-                ? V::fill(0.0f)
-                : V::load(total + static_cast<size_t>(r) * kColumns + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+        sums[r][v] = acc[r][v];
+        acc[r][v] = V::fill(0.0f);
       }
     }
-    if (left == 0) break;
+    const float* result = reinterpret_cast<const float*>(sums);
+    if (a.k > kLongestChain)
+      result = end_block(long_sums.levels[0], long_sums.counts, result, kRows * kColumns, a.k, left);
+    if (left == 0) return finish<V>(a, row, kRows, panel, kColumns, result);
   }
-  if (a.residual == nullptr && a.activation.function <= Activation::clamp && panel * 16 + kColumns <= a.n) {
-    const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
-    float* output = a.output + row * output_stride + panel * 16;
+  const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
+  float* output = a.output + row * output_stride + panel * 16;
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r, output += output_stride) {
+  for (int r = 0; r < kRows; ++r, output += output_stride) {
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        V::store(output + static_cast<size_t>(v) * V::kWidth, V::kWidth, V::clamp(acc[r][v], low, high));
-      }
+    for (int v = 0; v < kVectors; ++v) {
+      V::store(output + static_cast<size_t>(v) * V::kWidth, V::kWidth, V::clamp(acc[r][v], low, high));
     }
-    return;
   }
-  float sums[kRows][kColumns];
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) V::store(sums[r] + static_cast<size_t>(v) * V::kWidth, V::kWidth, acc[r][v]);
-  }
-  finish<V>(a, row, kRows, panel, kColumns, sums[0]);
 }
 
 using Tile = void (*)(const LinearF32&, size_t row, size_t panel);

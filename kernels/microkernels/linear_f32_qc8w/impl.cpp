@@ -36,8 +36,9 @@ void tile(const LinearF32Qc8w& a, size_t row, size_t panel) noexcept {
     }
     long_sums.add(sums);
   };
-  for (size_t group = 0; group < k / 4; ++group, x += 4, weights += 64) {
-    if (is_long && group > 0 && group % (kSumBlock / 4) == 0) end_block();
+  for (size_t group = 0;; ++group, x += 4, weights += 64) {
+    if (is_long && group > 0 && group % (kSumBlock / 4) == 0 && group * 4 < k) end_block();
+    if (group == k / 4) break;
     const Lanes16::Words fours = Lanes16::load_words(weights);
     step<kRows, 0>(x, k, fours, acc);
     step<kRows, 1>(x, k, fours, acc);
@@ -45,7 +46,6 @@ void tile(const LinearF32Qc8w& a, size_t row, size_t panel) noexcept {
     step<kRows, 3>(x, k, fours, acc);
   }
   if (k % 4 != 0) {
-    if (is_long && k / 4 % (kSumBlock / 4) == 0) end_block();
     const Lanes16::Words fours = Lanes16::load_words(weights);
     step<kRows, 0>(x, k, fours, acc);
     if (k % 4 > 1) step<kRows, 1>(x, k, fours, acc);
