@@ -39,19 +39,27 @@ from alcove.runtime.format.attributes import (
 )
 from alcove.runtime.format.named_attributes import Attributes
 
-"""Attributes that a dimension-wise number takes."""
+Choices = dict[str, Permutation | None]
+"""The order in which the operands of a node were joined, None for their own, by the key of its result."""
 
 
-def layout(graph: Graph) -> Graph:
-    """Return the graph with as few permutes as sinking them leaves; outputs and states keep their order."""
-    return eliminate_dead_code(_Layout(graph).run())
+def layout(graph: Graph, choices: Choices | None = None) -> Graph:
+    """Return the graph with as few permutes as sinking them leaves; outputs and states keep their order.
+
+    Args:
+        graph: of one module, at given sizes.
+        choices: what was chosen at the sizes before; what is chosen now is added. What costs least depends on the
+            sizes, but a program has the same operators at all of them.
+    """
+    return eliminate_dead_code(_Layout(graph, {} if choices is None else choices).run())
 
 
 class _Layout:
     """One walk over a graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, choices: Choices) -> None:
         self.graph = graph
+        self.choices = choices
         self.values: dict[str, Value] = dict(graph.values)
         self.nodes: list[Node] = []
         self.views: dict[str, tuple[str, Permutation, Origin]] = {}  # view -> its base, its order, who asked for it
@@ -190,22 +198,26 @@ def _elementwise(walk: _Layout, node: Node) -> bool:
     return order is not None and walk.sink(node, [walk.base(node.inputs[0], order)], order)
 
 
-def _choose_order(walk: _Layout, keys: Sequence[str], rank: int) -> Permutation | None:
+def _choose_order(walk: _Layout, node: Node) -> Permutation | None:
     """Return the order in which operands of one node are best joined, None for their own."""
+    keys, out = node.inputs, node.outputs[0]
+    rank = len(walk.shape(out))
     found = {order: None for key in keys if len(walk.shape(key)) == rank and (order := walk.order(key)) is not None}
     if not found:
         return None
+    if out in walk.choices:
+        return walk.choices[out]
     best = min(found, key=lambda order: sum(walk.cost(key, order) for key in keys if len(walk.shape(key)) == rank))
     sinking = sum(walk.cost(key, best) for key in keys if len(walk.shape(key)) == rank)
     staying = sum(
         math.prod(walk.shape(key)) for key in keys if walk.order(key) is not None and key not in walk.materialized
     )
-    return best if sinking <= staying else None
+    return walk.choices.setdefault(out, best if sinking <= staying else None)
 
 
 def _broadcast(walk: _Layout, node: Node) -> bool:
     rank = len(walk.shape(node.outputs[0]))
-    order = _choose_order(walk, node.inputs, rank)
+    order = _choose_order(walk, node)
     if order is None:
         return False
     return walk.sink(node, [walk.base(_widen(walk, key, rank), order) for key in node.inputs], order)
@@ -227,7 +239,7 @@ def _widen(walk: _Layout, key: str, rank: int) -> str:
 
 
 def _concat(walk: _Layout, node: Node) -> bool:
-    order = _choose_order(walk, node.inputs, len(walk.shape(node.outputs[0])))
+    order = _choose_order(walk, node)
     if order is None:
         return False
     attributes = ConcatAttributes(axis=order[node.read(ConcatAttributes).axis])

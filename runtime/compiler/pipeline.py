@@ -16,7 +16,7 @@ from alcove.runtime.compiler.fuse_depthwise_separable import choose_separable, f
 from alcove.runtime.compiler.fuse_gated_activation import fuse_gated_activations
 from alcove.runtime.compiler.fuse_squeeze_excite import fuse_squeeze_excite
 from alcove.runtime.compiler.graph import Graph, render
-from alcove.runtime.compiler.layout import layout
+from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
@@ -84,11 +84,14 @@ def export(
     passes.append(("capture", str(captured.program.graph)))
 
     def compile_program(*, computes_sizes: bool) -> Program:
+        # What pays is chosen at the largest sizes, which come first: a program has the same operators at all sizes.
+        orders: Choices = {}
+
         def fused_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
             graph = record("lower", lower(captured, sizes, computes_sizes=computes_sizes))
             graph = record("eliminate_dead_code", eliminate_dead_code(graph))
             graph = legalize(graph)
-            graph = record("layout", layout(graph))
+            graph = record("layout", layout(graph, orders))
             return record("fuse", fuse(graph))
 
         quantizer = Quantizer(options)
@@ -102,7 +105,6 @@ def export(
             )
 
         largest_graph = gated_at(captured.largest(), record)
-        # Chosen once, so that a program has the same operators at all sizes.
         in_form = choose_winograd(largest_graph, growth_bytes)
         by_rows = choose_separable(largest_graph)
 

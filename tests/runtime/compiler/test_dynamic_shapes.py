@@ -255,6 +255,22 @@ def test_two_inputs_of_one_size_must_agree() -> None:
         model(np.zeros((2, 4), np.float32), np.zeros((3, 4), np.float32))
 
 
+def test_a_cache_of_any_length_stands_before_steps_of_any_number() -> None:
+    """Which of the two costs less to permute depends on both sizes; the program has one order for all of them."""
+
+    class Cached(nn.Module):
+        def forward(self, past: Tensor, x: Tensor) -> Tensor:
+            """Return f32 [1, 2, past + steps, 4] of [1, 2, past, 4] and [1, steps, 2, 4]."""
+            return torch.cat([past, x.transpose(1, 2) * 2], 2).relu()
+
+    module = Cached().eval()
+    dims = ({2: Dim("past", max=7)}, {1: Dim("steps", max=6)})
+    model = load(bytes(export(module, (torch.zeros(1, 2, 3, 4), torch.zeros(1, 4, 2, 4)), dynamic_shapes=dims)))
+    for length, steps in ((1, 1), (2, 2), (2, 6), (7, 1), (7, 6)):
+        past, x = torch.randn(1, 2, length, 4), torch.randn(1, steps, 2, 4)
+        assert np.array_equal(model(past.numpy(), x.numpy())[0], module(past, x).numpy())
+
+
 def test_short_input_takes_little_memory() -> None:
     """A session begins with what the smallest sizes take, grows with its inputs, and never beyond the ceiling."""
     model = export_dynamic(Decoder(longest=1025), ids(1, 9), {1: Dim("length", min=1, max=1024)})
