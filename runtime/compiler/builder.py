@@ -116,6 +116,11 @@ class Builder:
         """Return a constant of `shape` with every element `number`, as torch would convert it."""
         return self.constant(np.full(tuple(shape), number).astype(NUMPY[dtype]))
 
+    def varies(self, number: float) -> bool:
+        """Return whether a number is another one at other sizes."""
+        del number
+        return False
+
     def zeros(self, count: int) -> Value:
         """Return the f32 [count] bias of a product that has none."""
         return self.constant(np.zeros(count, "<f4"), name="")

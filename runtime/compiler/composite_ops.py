@@ -1,4 +1,4 @@
-"""Traces torch's recurrent layers as one operator each, and its transformer layers without reading their masks.
+"""Traces torch's layers so that sizes may vary: recurrent ones, transformers, bags of embeddings.
 
 Torch traces recurrent layers step by step, so that tracing takes as long as the sequence and fixes its length.  For the
 time of a trace the functions that torch.nn's layers call are replaced by operators that know the shapes of their
@@ -7,9 +7,13 @@ results; computing, they are torch's own.
 `nn.Transformer` looks into its masks: traced, a mask is what it is.  `nn.TransformerEncoder` run without gradients
 leaves padded places out, and its output is 0 there (before its last norm) if the padding stands at the ends; traced,
 torch takes another path, so zeros are written here.
+
+Bags of as many ids each begin where `torch.arange(0, numel, length)` says, whose size torch cannot follow when the
+length varies; traced, they begin at multiples of the length.
 """
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
@@ -93,13 +97,27 @@ def _encode(
     return output if self.norm is None else cast("Tensor", self.norm(output))
 
 
+def _embedding_bag(*arguments: Any, **named: Any) -> Tensor:
+    """Stand for `nn.functional.embedding_bag`."""
+    bound = inspect.signature(_PLAIN_BAG).bind(*arguments, **named).arguments
+    ids, weights = bound["input"], bound.get("per_sample_weights")
+    is_weighted_right = weights is None or weights.shape == ids.shape
+    if ids.dim() == _ROWS and not ids.is_nested and bound.get("offsets") is None and is_weighted_right:
+        starts = torch.arange(ids.shape[0], dtype=ids.dtype, device=ids.device) * ids.shape[1]
+        bound |= {"input": ids.reshape(-1), "offsets": starts, "include_last_offset": False}
+        bound["per_sample_weights"] = None if weights is None else weights.reshape(-1)
+    return _PLAIN_BAG(**bound)
+
+
+_ROWS: Final = 2
+_PLAIN_BAG: Final = cast("Callable[..., Tensor]", nn.functional.embedding_bag)
 _BATCHED: Final = 3
 _PLAIN_ENCODE: Final = cast("Callable[..., Tensor]", nn.TransformerEncoder.forward)
 
 
 @contextlib.contextmanager
 def keep_composite_ops() -> Iterator[None]:
-    """Let torch.nn's recurrent layers call one operator each, and no layer read its mask; one thread at a time."""
+    """Let the layers of torch.nn be traced as above; one thread at a time."""
     functions: Any = torch._VF  # noqa: SLF001 - what the layers call has no public name
     layers: Any = transformer
     plain_look = layers._detect_is_causal_mask  # noqa: SLF001 - what the layers call has no public name
@@ -107,9 +125,11 @@ def keep_composite_ops() -> Iterator[None]:
         setattr(functions, name, _whole(getattr(functions, name), name))
     layers._detect_is_causal_mask = _is_said_causal  # noqa: SLF001 - see above
     layers.TransformerEncoder.forward = _encode
+    nn.functional.embedding_bag = _embedding_bag
     try:
         yield
     finally:
+        nn.functional.embedding_bag = _PLAIN_BAG
         layers._detect_is_causal_mask = plain_look  # noqa: SLF001 - see above
         layers.TransformerEncoder.forward = _PLAIN_ENCODE
         for name in _STATES:

@@ -83,6 +83,10 @@ class SizedBuilder(Builder):
         kind = DType.I64 if isinstance(number, int) else DType.F32
         return self.expand(self.cast(self._tensor(number.origins, number.origins.expression, kind), dtype), shape)
 
+    def varies(self, number: float) -> bool:
+        """Return whether it follows from sizes."""
+        return isinstance(number, ComputedInt | ComputedFloat)
+
     def hide_constant(self, x: Value) -> Value:
         """Return a constant as a tensor that no rule computes with now."""
         return x if x.constant is None else self.op("reshape", [x], x.dtype, x.shape)

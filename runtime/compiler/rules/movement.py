@@ -45,10 +45,20 @@ def fill_tensor(b: Builder, shape: Sequence[int], number: float, dtype: DType) -
 
 
 def pad_with(
-    b: Builder, x: Value, before: Sequence[int], after: Sequence[int], *, mode: int = CONSTANT, number: float = 0.0
+    b: Builder,
+    x: Value,
+    before: Sequence[int],
+    after: Sequence[int],
+    *,
+    mode: int = CONSTANT,
+    number: float = 0.0,
+    varies: bool = False,
 ) -> Value:
-    """Return `x` with margins, numbers of elements >= 0 for each dimension; `number` is for CONSTANT alone."""
-    if not any(before) and not any(after):
+    """Return `x` with margins, numbers of elements >= 0 for each dimension; `number` is for CONSTANT alone.
+
+    Margins that vary are made where they are 0, too.
+    """
+    if not any(before) and not any(after) and not varies:
         return x
     shape = [front + size + back for front, size, back in zip(before, x.shape, after, strict=True)]
     bits = element_bits(number, x.dtype) if mode == CONSTANT else 0
@@ -376,8 +386,10 @@ def _pad(call: Call, b: Builder, margins: str, mode: int, number: float = 0.0) -
     before, after = _margins(call[margins], len(x.shape))
     if 0 in x.shape:
         return fill_tensor(b, call.shape, number, x.dtype)
+    varies = any(map(b.varies, call[margins]))
     x = _crop(b, x, before, after)
-    return pad_with(b, x, [max(0, size) for size in before], [max(0, size) for size in after], mode=mode, number=number)
+    before, after = ([max(0, size) for size in sizes] for sizes in (before, after))
+    return pad_with(b, x, before, after, mode=mode, number=number, varies=varies)
 
 
 @rule("aten.constant_pad_nd.default")
