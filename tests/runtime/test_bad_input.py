@@ -77,6 +77,14 @@ def test_tensors_of_torch_are_taken_as_arrays(layers: Model) -> None:
     assert layers(torch.full((1, 1), 0.5).expand(6, 5), cube)[2].tolist() == np.full((6, 5), 0.5).tolist()
 
 
+def test_a_tensor_whose_minus_is_not_in_its_memory_is_refused(layers: Model) -> None:
+    """Torch negates the imaginary part of a conjugate by a bit, which `__dlpack__` does not tell."""
+    x = torch.complex(torch.zeros(X.shape), torch.from_numpy(X)).conj().imag
+    with pytest.raises(InputError, match=r"negative bit: pass x\.resolve_neg\(\)"):
+        layers(x, CUBE)
+    assert [out.tobytes() for out in layers(x.resolve_neg(), CUBE)] == [out.tobytes() for out in layers(-X, CUBE)]
+
+
 class Foreign:
     """Something with `__dlpack__`, on a device of a kind: 1 is the processor, 2 CUDA."""
 

@@ -92,6 +92,16 @@ std::string describe_kind(nb::handle object) {
   return Py_TYPE(object.ptr())->tp_name;
 }
 
+// Torch keeps the minus of an imaginary part, as of a conjugate, in a bit that `__dlpack__` leaves out.
+bool hides_minus(nb::handle object) {
+  if (!nb::hasattr(object, "is_neg")) return false;
+  try {
+    return nb::bool_(nb::object(object.attr("is_neg")())).is(Py_True);
+  } catch (const nb::python_error&) {
+    return false;
+  }
+}
+
 Status too_many_dimensions(const Tensor& tensor, size_t rank) {
   return failure(Code::input_shape, Section::file, "expected %u dimensions, got %zu", tensor.rank, rank);
 }
@@ -148,6 +158,11 @@ bool GivenArray::has_buffer(const Tensor& tensor, nb::handle object) {
 }
 
 Status GivenArray::take_any(const Tensor& tensor, nb::handle object) {
+  if (hides_minus(object)) {
+    return failure(Code::input_dtype, Section::file,
+                   "expected an array of %s, got one with torch's negative bit: pass x.resolve_neg()",
+                   dtype_name(tensor.dtype));
+  }
   if (!nb::try_cast(object, array_)) {
     PyErr_Clear();
     return failure(Code::input_dtype, Section::file, "expected an array of %s, got %.160s", dtype_name(tensor.dtype),
