@@ -14,6 +14,7 @@ from alcove.registry.errors import DocumentError, DocumentTooLargeError
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 _FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
+_FAULT_CHARACTERS: Final = 300  # of each; one may quote the whole document, and devices log it at every sync
 
 
 def _not_reserved(name: str) -> str:
@@ -120,7 +121,7 @@ class Document(Part):
 def _document_error(kind: str, error: ValidationError) -> DocumentError:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     where = ".".join(str(step) for step in faults[0]["loc"])
-    problem = "; ".join(str(fault["msg"]) for fault in faults[:_FAULTS_SHOWN])
+    problem = "; ".join(str(fault["msg"])[:_FAULT_CHARACTERS] for fault in faults[:_FAULTS_SHOWN])
     if len(faults) > _FAULTS_SHOWN:
         problem += f"; and {len(faults) - _FAULTS_SHOWN} more"
     return DocumentError(kind, where, problem)

@@ -31,7 +31,7 @@ from alcove.registry.policy.attributes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 __all__ = ["Audience", "Choice", "Interval", "both", "choice", "interval", "overlap_witness", "overlaps"]
 
@@ -197,19 +197,19 @@ def _combine(first: Audience, second: Audience) -> Audience:
     return Audience(tuple(sorted(merged.items())))
 
 
-def _covers(broad: str, word: str) -> bool:
-    """Tell whether a word is another, or a locale that begins with it; no other attribute's words have a "-"."""
-    return word == broad or word.startswith(f"{broad}-")
-
-
-def _is_covered(word: str, broad: Iterable[str]) -> bool:
-    return any(_covers(one, word) for one in broad)
+def _is_covered(word: str, broad: Collection[str]) -> bool:
+    """Tell whether a word, or a locale that it begins with, is among some; no other attribute's words have a "-"."""
+    while word not in broad:
+        word = word.rpartition("-")[0]
+        if not word:
+            return False
+    return True
 
 
 def _broadest(words: Iterable[str]) -> set[str]:
-    """Return the words that no other of them covers."""
+    """Return the words that no other of them covers; they are as many as a document holds, their bound comes after."""
     known = set(words)
-    return {word for word in known if not _is_covered(word, known - {word})}
+    return {word for word in known if not _is_covered(word.rpartition("-")[0], known)}
 
 
 def _canonical(name: str, among: set[str] | None, without: set[str]) -> Choice:
@@ -261,10 +261,14 @@ def _do_meet(first: Constraint, second: Constraint) -> bool:
         return False
     if first.among is None and second.among is None:
         return True  # at most 128 words are cut out of more than 1 000
-    one = [word for word in first.among or second.among or () if second.admits(word) and first.admits(word)]
-    if one or first.among is None or second.among is None:
-        return bool(one)
-    return any(first.admits(word) and second.admits(word) for word in second.among)
+    # A policy may have 100,000 pairs to compare, of 64 words each.
+    wanted = [set(one.among) for one in (first, second) if one.among is not None]
+    barred = {*first.without, *second.without}
+    return any(
+        all(_is_covered(word, words) for words in wanted) and not _is_covered(word, barred)
+        for words in wanted
+        for word in words
+    )
 
 
 def _witness(name: str, constraint: Constraint) -> str | int:

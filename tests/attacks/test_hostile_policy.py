@@ -5,11 +5,18 @@ is compared: every request, and which tasks have a report.  Versions that are sm
 sizes and reports must tell is counted on the device, and ends.
 """
 
+import itertools
 import json
-from collections.abc import Callable, Sequence
+import string
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 import pytest
+from alcove.registry.errors import DocumentError
+from alcove.registry.limits import AUDIENCE_VALUES_MAX, POLICY_MAX_BYTES
 from alcove.registry.policy import (
     Arm,
     Audience,
@@ -17,11 +24,14 @@ from alcove.registry.policy import (
     ExperimentPolicy,
     FeaturePolicy,
     Outcome,
+    Policy,
     RolloutPolicy,
     TaskPolicy,
     VersionRef,
     make_task,
+    overlaps,
     parse_audience,
+    policy_from_bytes,
 )
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB, coarse
 from alcove.sdk import Client, fetching
@@ -297,3 +307,57 @@ def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) 
     assert [json.loads(entry["task"])["task_id"] for entry in entries] == [one.task_id for one in tasks[3:]]
     assert pending.stat().st_size < MAX_STATE_BYTES / 4
     assert client.report().sent == 1
+
+
+class TooManyCallsError(Exception):
+    """Neither an AssertionError nor a ValueError: pydantic would take those for a refusal."""
+
+
+@contextmanager
+def at_most(calls: int) -> Iterator[None]:
+    """Fail as soon as more functions were called: what takes hours is not waited for."""
+    left = calls
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal left
+        left -= event == "call"
+        if left < 0:
+            raise TooManyCallsError
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize("sign", ["in", "not in"])
+def test_audience_of_too_many_words_is_refused_in_linear_time(sign: str) -> None:
+    """A signed policy of 2 MiB that is one set of words costs a device a second, not a day, and a short line."""
+    ref = VersionRef(version="1.0.0", manifest_sha256="0" * 64)
+    part = rollout(1, ref, parse_audience(f"device_class {sign} (zzzz)"))
+    rules = FeaturePolicy(min_version="0.0.1", default=ref, rollout=part)
+    honest = Policy(app="messenger", serial=1, features={FEATURE: rules}).to_bytes()
+    letters = itertools.product(string.ascii_lowercase, repeat=4)
+    words = ["".join(word) for word in itertools.islice(letters, 20_000)]
+    data = honest.replace(b'["zzzz"]', json.dumps(words, separators=(",", ":")).encode())
+    assert len(honest) + 100_000 < len(data) < POLICY_MAX_BYTES
+    with at_most(30 * len(words)), pytest.raises(DocumentError) as refused:
+        policy_from_bytes(data)
+    assert len(str(refused.value)) < 2000
+
+
+def test_two_audiences_of_the_most_words_are_compared_in_linear_time() -> None:
+    """A policy has room for 100,000 pairs of experiments, of which each word was compared with each."""
+    pairs = ["".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=2)]
+
+    def audience(index: int) -> Audience:
+        own = pairs[index * AUDIENCE_VALUES_MAX :][: AUDIENCE_VALUES_MAX - 1]
+        words = ", ".join([*own, "zz"])
+        region = ("AT", "DE")[index]
+        return parse_audience(f"device_class in ({words}) and locale in ({words}) and region in ({region})")
+
+    first, second = audience(0), audience(1)
+    with at_most(2 * 2 * AUDIENCE_VALUES_MAX * 12):
+        assert not overlaps(first, second)
