@@ -87,9 +87,12 @@ class Files(Disk):
             self.sync_folder(path.parent)
 
     def create_once(self, path: Path, data: bytes) -> bool:
-        """Make a private file with all of `data` unless there is one; tell whether it was made."""
-        temporary = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
-        self.remove(temporary)
+        """Make a private file with all of `data` unless there is one; tell whether it was made.
+
+        The temporary file is nobody else's, not even another thread's, or that of a process of the same number in
+        another container: what they appended to it would be in the file that it becomes.
+        """
+        temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}{PARTIAL}")
         self.append(temporary, data)
         self.sync_file(temporary)
         try:

@@ -79,6 +79,28 @@ def test_racing_processes_agree_on_one_secret(tmp_path: Path) -> None:
     assert installation_secret(path, Files(race), SeededEntropy()) == b"r" * 32
 
 
+def test_racing_threads_never_write_into_one_secret(tmp_path: Path) -> None:
+    """One is about to write its own when the other's has its name, and the temporary file is still there."""
+    path = tmp_path / "identity"
+    may_write, secrets = threading.Event(), []
+
+    def hold(step: str, _: Path) -> None:
+        if step == "append":
+            assert may_write.wait(60)
+
+    late = threading.Thread(target=lambda: secrets.append(installation_secret(path, Files(hold), SeededEntropy(2))))
+
+    def release(step: str, _: Path) -> None:
+        if step == "append":
+            late.start()
+        if step == "remove":
+            may_write.set()
+            late.join(60)
+
+    secrets.append(installation_secret(path, Files(release), SeededEntropy(1)))
+    assert secrets[0] == secrets[1] == path.read_bytes() == SeededEntropy(1).random_bytes(32)
+
+
 @given(STATES)
 def test_state_survives_the_file(state: State) -> None:
     """Writing then reading gives the same state."""
