@@ -5,7 +5,8 @@ A `RepositoryClient` keeps three things in its folder, each written whole or not
 - `tuf/`: the newest metadata it accepted, so that nothing older is accepted again (python-tuf's client);
 - `documents/`: the newest policy and halt of each app, so that serial numbers only rise, and so that a device without
   a network still knows its policy; beside each the ids of the keys that it was signed under, because serial numbers
-  that a thief ran up count no longer when the tree names none of those keys;
+  that a thief ran up count no longer when the tree names none of those keys; and what stays halted because the team
+  that may reinstate it has expired;
 - `manifests/`: manifests by digest, so that each is fetched once.
 
 An expired timestamp stays expired: it is kept as the verdict on its version and all below, so turning the clock back
@@ -38,7 +39,7 @@ from alcove.registry.errors import (
 from alcove.registry.manifest import Manifest, manifest_path
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy.document import Halt, Policy, halt_from_bytes, policy_from_bytes
-from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated
+from alcove.registry.reinstatements import Reinstatement, restores_only_reinstated, without_reinstated
 from alcove.registry.updater import (
     BoundedFetcher,
     BoundedUpdater,
@@ -167,13 +168,15 @@ class RepositoryClient:
             raise MissingTargetError(path)
         file = self._document_file("policy", app)
         policy = policy_from_bytes(self._document(target, file, "policy", limits.POLICY_MAX_BYTES))
-        return self._accept("policy", app, policy, self.read_stored_policy(app))
+        self._check_dated("policy", app, policy, self.read_stored_policy(app))
+        self._store_dated("policy", app, policy)
+        return policy
 
     def halt(self, app: str) -> Halt:
         """Return the published halt of `app`, and keep it; an empty one (serial 0) where none was ever published.
 
-        What it gives back of a team whose role has expired stays halted, and the halt of before is kept, until the team
-        has signed again: so a team that reinstates its versions and lets its role expire stops no halts of others.
+        What it gives back of a team whose role has expired stays halted, until the team has signed again: so a team
+        that reinstates its versions and lets its role expire stops no halts of others.
 
         Raises:
             RollbackError: it is older than one seen before, or restores what that one took and no team reinstated.
@@ -182,20 +185,19 @@ class RepositoryClient:
         """
         path = layout.halt_path(app)
         target = self._find(path)
-        stored = self.read_stored_halt(app)
+        stored, held = self._read_halt("halt", app), self._read_halt("held", app) or Halt(app=app, serial=0)
         if target is None:
             if stored is not None:
                 raise RollbackError("halt", f"the halt of {app} with serial {stored.serial} is gone")
             return Halt(app=app, serial=0)
         halt = halt_from_bytes(self._document(target, self._document_file("halt", app), "halt", limits.HALT_MAX_BYTES))
-        if stored is None:
-            return self._accept("halt", app, halt, None)
-        reinstated, unknown = self._reinstatements(stored, halt)
-        kept = _with_halted(halt, stored, unknown)
-        if not restores_only_reinstated(stored, kept, reinstated):
-            raise RollbackError("halt", f"serial {halt.serial} gives back what serial {stored.serial} took away")
-        self._accept("halt", app, halt, stored, is_stored=not unknown)
-        return kept
+        still_held = self._hold(held, stored or halt, halt)
+        self._check_dated("halt", app, halt, stored)
+        if still_held != held:
+            # First: a kill in between leaves what both documents take away.
+            self._store(self._document_file("held", app), still_held.to_bytes())
+        self._store_dated("halt", app, halt)
+        return _with_halted(halt, still_held)
 
     def manifest(self, feature: str, version: str) -> Manifest:
         """Return the manifest of a version; it is fetched once and proved each time.
@@ -263,12 +265,16 @@ class RepositoryClient:
         return self._read_stored("policy", app, policy_from_bytes, limits.POLICY_MAX_BYTES)
 
     def read_stored_halt(self, app: str) -> Halt | None:
-        """Return the halt accepted last, without any request, or None.
+        """Return what the halt accepted last takes away, as `halt` does, without any request; or None.
 
         Raises:
             StorageError: the folder cannot be read.
         """
-        return self._read_stored("halt", app, halt_from_bytes, limits.HALT_MAX_BYTES)
+        stored, held = self._read_halt("halt", app), self._read_halt("held", app)
+        return stored if stored is None or held is None else _with_halted(stored, held)
+
+    def _read_halt(self, kind: str, app: str) -> Halt | None:
+        return self._read_stored(kind, app, halt_from_bytes, limits.HALT_MAX_BYTES)
 
     def _find(self, path: str) -> TargetFile | None:
         if self._updater is None:
@@ -296,23 +302,19 @@ class RepositoryClient:
             raise IntegrityError(target.path, expected=digest, seen=str(error)) from None
         return data
 
-    def _accept(
-        self, kind: str, app: str, document: _Dated, stored: _Dated | None, *, is_stored: bool = True
-    ) -> _Dated:
+    def _check_dated(self, kind: str, app: str, document: _Dated, stored: _Dated | None) -> None:
         if document.app != app:
             raise WrongSubjectError(kind, field="app", expected=app, seen=document.app)
-        keys = self._keys_of(kind)
-        if stored is not None and self._is_by_one_of(kind, app, keys):
+        if stored is not None and self._is_by_one_of(kind, app, self._keys_of(kind)):
             if document.serial < stored.serial:
                 raise RollbackError(kind, f"serial {document.serial} of {app} is below {stored.serial}, seen before")
             if document.serial == stored.serial and document != stored:
                 raise RollbackError(kind, f"serial {document.serial} of {app} names two documents")
-        if not is_stored:
-            return document
+
+    def _store_dated(self, kind: str, app: str, document: Policy | Halt) -> None:
         self._store(self._document_file(kind, app), document.to_bytes())
         # Second: a kill in between leaves a document whose serial binds too little for once, never one that binds all.
-        self._store(self._keys_file(kind, app), json.dumps(keys).encode())
-        return document
+        self._store(self._keys_file(kind, app), json.dumps(self._keys_of(kind)).encode())
 
     def _keys_of(self, kind: str) -> list[str]:
         updater = self._updater
@@ -326,6 +328,31 @@ class RepositoryClient:
             return not isinstance(known, list) or not known or not set(known).isdisjoint(keys)
         except (ValueError, TypeError):
             return True  # damaged, or stored before there was such a file: the stricter answer
+
+    def _hold(self, held: Halt, earlier: Halt, later: Halt) -> Halt:
+        """Return what stays halted beside a halt because the teams that may reinstate it have expired.
+
+        It is a document of its own, because the halt that takes it away is not the newest: were that one not kept, the
+        next could give back whatever the newest takes away of others.
+
+        Raises:
+            RollbackError: the halt gives back something else that no team reinstated, or too much is held.
+        """
+        reinstated, expired = self._reinstatements(earlier, later)
+        kept = _with_halted(later, earlier, expired)
+        if not restores_only_reinstated(earlier, kept, reinstated):
+            raise RollbackError("halt", f"serial {later.serial} gives back what serial {earlier.serial} took away")
+        left = without_reinstated(held, self._reinstatements(held, later)[0])
+        kept = _with_halted(kept, left)
+        halted, frozen = kept.halted[len(later.halted) :], kept.frozen[len(later.frozen) :]
+        if len(halted) > limits.HALTED_MAX:
+            # A frozen feature gets no version at all.
+            frozen = tuple(dict.fromkeys((*frozen, *(item.feature for item in halted))))
+            halted = ()
+        if len(frozen) > limits.FEATURES_MAX:
+            raise RollbackError("halt", f"{len(frozen)} features are held, at most {limits.FEATURES_MAX} can be")
+        serial = max(held.serial, earlier.serial) if expired else held.serial
+        return Halt(app=held.app, serial=serial, halted=halted, frozen=frozen)
 
     def _reinstatements(
         self, earlier: Halt, later: Halt
@@ -384,10 +411,12 @@ class RepositoryClient:
             raise StorageError(str(path), error.strerror or str(error)) from error
 
 
-def _with_halted(halt: Halt, earlier: Halt, features: frozenset[str]) -> Halt:
-    """Return a halt with what an earlier one took away of some features."""
-    if not features:
-        return halt
-    halted = tuple(item for item in earlier.halted if item.feature in features and item not in halt.halted)
-    frozen = tuple(name for name in earlier.frozen if name in features and name not in halt.frozen)
+def _with_halted(halt: Halt, earlier: Halt, features: frozenset[str] | None = None) -> Halt:
+    """Return a halt with what another one takes away, of some features or of all."""
+
+    def is_meant(feature: str) -> bool:
+        return features is None or feature in features
+
+    halted = tuple(item for item in earlier.halted if is_meant(item.feature) and item not in halt.halted)
+    frozen = tuple(name for name in earlier.frozen if is_meant(name) and name not in halt.frozen)
     return halt.model_copy(update={"halted": halt.halted + halted, "frozen": halt.frozen + frozen})

@@ -5,17 +5,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alcove.registry._tuf import DelegatedRole, Delegations, Key, SuccinctRoles, TargetFile
+from alcove.registry import layout
+from alcove.registry._tuf import DelegatedRole, Delegations, Key, Metadata, SuccinctRoles, TargetFile, Targets
 from alcove.registry.ceremony import initialize_repository
-from alcove.registry.errors import ExpiredMetadataError, MetadataError, MissingTargetError, PublishError, RegistryError
+from alcove.registry.errors import (
+    ExpiredMetadataError,
+    MetadataError,
+    MissingTargetError,
+    PublishError,
+    RegistryError,
+    RollbackError,
+)
 from alcove.registry.keys import create_keys
 from alcove.registry.manifest import manifest_path
+from alcove.registry.metadata_writer import MetadataWriter
 from alcove.registry.package import create_package
 from alcove.registry.policy import FeaturePolicy, Halt, HaltedVersion, Policy, VersionRef
 from alcove.registry.policy.document import halt_to_bytes
 from alcove.registry.reinstatements import Reinstatement
+from alcove.registry.signed_time import utc
 from alcove.registry.team import reinstate, sign_version
 from alcove.registry.testing import RepositoryFixture, next_team_metadata
+from alcove.registry.trust import SignedRole
+from alcove.runtime.files import DISK
 from alcove.sdk import RuntimeTooOldError
 from alcove.sdk.limits import MAX_STALE_S
 from alcove.sdk.testing import FakeEngine, ManualClock, fake_program
@@ -142,6 +154,26 @@ class Neighbours:
         halted = tuple(HaltedVersion(feature=name, version=self.refs[name]) for name in features)
         self.world.tree.publish_halt(APP, halt_to_bytes(Halt(app=APP, serial=serial, halted=halted)))
 
+    def halt_anyway(self, serial: int, *features: str) -> None:
+        """Publish a halt as a thief of the server's keys can, whatever it gives back."""
+        halted = tuple(HaltedVersion(feature=name, version=self.refs[name]) for name in features)
+        data = halt_to_bytes(Halt(app=APP, serial=serial, halted=halted))
+        state, now_s = self.world.tree.state(), self.clock.now_s()
+        path = layout.halt_path(APP)
+        signed = Targets(
+            version=state.roles["halt"].version + 1,
+            expires=utc(now_s + layout.LIFETIMES_S["halt"]),
+            targets={path: TargetFile.from_data(path, data, ["sha256"])},
+        )
+        metadata = Metadata(signed)
+        metadata.sign(self.world.keyring.online.halt)
+        MetadataWriter(self.world.folder, self.world.keyring.online, DISK, now_s).publish(
+            targets={path: data},
+            roles={"halt": SignedRole(metadata, metadata.to_bytes())},
+            snapshot=state.snapshot,
+            timestamp=state.timestamp,
+        )
+
     def publish(self) -> None:
         """Publish a policy of what the two teams have, and with it a tree of today."""
         rules = {name: FeaturePolicy(min_version="0.0.1", default=ref) for name, ref in self.refs.items()}
@@ -211,6 +243,38 @@ def test_team_that_lifts_its_halt_and_expires_stops_no_other_halt(neighbours: Ne
     neighbours.publish()
     assert client.sync().error is None
     assert neighbours.current(OTHER) == halted.manifest_sha256
+
+
+@pytest.mark.parametrize("drops", [1, 2])
+def test_halts_that_came_while_a_team_had_expired_are_given_back_by_nobody(neighbours: Neighbours, drops: int) -> None:
+    """With the server's keys besides: what a device saw halted stays so, also if that halt was not all that it kept."""
+    device = neighbours.device
+    client = device.client()
+    client.sync()
+    neighbours.halt(1, OTHER)
+    client.sync()
+    neighbours.lift(1, lifetime_s=3600)
+    neighbours.clock.pass_s(3601)
+    neighbours.publish()
+    for drop in range(drops):
+        neighbours.halt_anyway(2 + 2 * drop)
+        client.sync()
+        neighbours.halt_anyway(3 + 2 * drop, *([OTHER] if drop + 1 < drops else []))
+        client.sync()
+    neighbours.halt_anyway(8, FEATURE)
+    client.sync()
+    assert device.answer(client) == "shipped baseline baseline"
+    neighbours.halt_anyway(9)
+    for _ in range(2):
+        assert isinstance(client.sync().error, RollbackError)
+        assert device.answer(client) == "shipped baseline baseline"
+        client = device.client()
+    neighbours.halt_anyway(10, FEATURE)
+    assert not isinstance(client.sync().error, RollbackError)
+    neighbours.lift(10, lifetime_s=YEAR)
+    client.sync()
+    assert neighbours.current(OTHER) is not None
+    assert neighbours.current(FEATURE) is None
 
 
 @pytest.mark.parametrize("change", [None, lambda data: b"{}", lambda data: data[:-1] + b" ", lambda data: data * 2])
