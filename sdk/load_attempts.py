@@ -268,7 +268,7 @@ class AttemptLog:
     def __init__(self, folder: Path, files: Files) -> None:
         self._folder = folder
         self._files = files
-        self._kind = hashlib.sha256((sys.argv[0] if sys.argv else "").encode(errors="replace")).hexdigest()[:8]
+        self._kind = hashlib.sha256(_program_name().encode(errors="replace")).hexdigest()[:8]
 
     def begin(self, manifest_sha256: str) -> LoadAttempt | None:
         """Count a load attempt of a version that is about to be loaded; None where it is quarantined.
@@ -418,6 +418,12 @@ class AttemptLog:
     def _list_files(self, pattern: str) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             yield from sorted(self._folder.glob(pattern))
+
+
+def _program_name() -> str:
+    """Return the program's name without its folder: an app that is mounted or unpacked anew is elsewhere each time."""
+    path = Path(sys.argv[0] if sys.argv else "")
+    return f"{path.parent.name}/{path.name}" if path.name == "__main__.py" else path.name
 
 
 def _kind_of(path: Path) -> str:

@@ -116,6 +116,14 @@ def test_several_processes_of_one_kind_and_of_others_on_one_folder(folder: Path)
     assert run_app(folder, answer, kind="service") == -1
 
 
+@pytest.mark.parametrize("name", ["app", "app.py", "messenger/__main__.py"])
+def test_app_that_is_unpacked_elsewhere_at_each_start_leaves_the_version_too(folder: Path, name: str) -> None:
+    """As an AppImage is mounted, or a bundle is updated: it is the same program from another folder."""
+    for start in range(MAX_CRASHES):
+        assert os.WTERMSIG(run_app(folder, crashing_at(1), kind=f"/tmp/.mount_{start}/{name}")) == signal.SIGSEGV
+    assert run_app(folder, answer, kind=f"/tmp/.mount_9/{name}") == -1
+
+
 def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
     """After any number of answers, again and again; nothing is left of it either."""
     for count in range(0, 100, 7):
