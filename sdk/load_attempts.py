@@ -35,6 +35,7 @@ Invariants:
       is not counted.
 """
 
+import atexit
 import contextlib
 import fcntl
 import hashlib
@@ -251,7 +252,14 @@ def _forget_all() -> None:
         attempt.forget()
 
 
+def _abandon_all() -> None:
+    """Let an orderly end of the process be no crash, also while a late run is on a thread that nobody waits for."""
+    for attempt in list(_LIVING):
+        attempt.abandon()
+
+
 os.register_at_fork(after_in_child=_forget_all)
+atexit.register(_abandon_all)
 
 NO_ATTEMPT: Final = LoadAttempt(Files(), Path(), None, Path())
 """Of what needs none: the app's own baseline, and a version whose attempt could not be written."""

@@ -4,6 +4,7 @@ import faulthandler
 import os
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,6 +136,36 @@ def test_app_that_is_killed_at_rest_is_never_blamed(folder: Path) -> None:
 
         assert os.WTERMSIG(run_app(folder, life)) == signal.SIGKILL
     assert not AttemptLog(folder, Files()).list_quarantined()
+    assert not list(folder.glob("*.crash"))
+
+
+APP_THAT_ENDS_DURING_A_RUN = """
+import sys, threading
+from pathlib import Path
+from alcove.sdk.load_attempts import AttemptLog
+from alcove.sdk.storage import Files
+
+attempt = AttemptLog(Path(sys.argv[1]), Files()).begin(sys.argv[2])
+if attempt is None:
+    sys.exit(99)
+attempt.leave(is_healthy=False)
+is_inside = threading.Event()
+
+def run():
+    attempt.enter()
+    is_inside.set()
+    threading.Event().wait()
+
+threading.Thread(target=run, daemon=True).start()
+is_inside.wait()
+"""
+
+
+def test_app_that_ends_in_order_during_a_late_run_is_never_blamed(folder: Path) -> None:
+    """It gave up on an answer at its deadline and exits at once, at each start: nothing has crashed."""
+    for _ in range(MAX_CRASHES + 1):
+        command = [sys.executable, "-c", APP_THAT_ENDS_DURING_A_RUN, str(folder), DIGEST]
+        assert subprocess.run(command, check=False, timeout=600).returncode == 0
     assert not list(folder.glob("*.crash"))
 
 
