@@ -1,4 +1,4 @@
-"""The features that come with alcove, one folder each: what an app can call, and how to read a program's outputs.
+"""Lists the features that come with alcove: what an app can call, and how to read a program's outputs.
 
 Importing this is cheap: a feature's own module, with pydantic and its models, is loaded when the feature is first used.
 """

@@ -1,1 +1,1 @@
-"""Native operators, composed of microkernels for each instruction set and listed in one manifest."""
+"""Provides native operators, composed of microkernels for each instruction set and listed in one manifest."""

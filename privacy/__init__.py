@@ -1,4 +1,4 @@
-"""Pure codecs and rules of private measurement: randomized response and ledger arithmetic."""
+"""Provides pure codecs and rules of private measurement: randomized response and ledger arithmetic."""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Signed packages, the tree that devices read, and the policy that chooses among versions."""
+"""Provides signed packages, the tree that devices read, and the policy that chooses among versions."""
 
 from __future__ import annotations
 

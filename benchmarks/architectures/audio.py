@@ -1,4 +1,4 @@
-"""Separation, noise suppression, keyword spotting, and other models of sound in plain torch."""
+"""Builds models of sound in plain torch: separation, noise suppression, keyword spotting, and others."""
 
 from __future__ import annotations
 

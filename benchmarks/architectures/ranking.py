@@ -1,4 +1,4 @@
-"""Recommendation: bags of ids, interactions, sequences."""
+"""Builds models of recommendation: bags of ids, interactions, sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text recognition, points, time series, and small classics."""
+"""Builds models of text recognition, points, time series, and small classics."""
 
 from __future__ import annotations
 

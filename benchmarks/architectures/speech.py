@@ -1,4 +1,4 @@
-"""Speech models from `transformers` configurations, two layers each."""
+"""Builds speech models from `transformers` configurations, two layers each."""
 
 from __future__ import annotations
 

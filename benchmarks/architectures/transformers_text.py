@@ -1,4 +1,4 @@
-"""Language models from `transformers` configurations, two layers each."""
+"""Builds language models from `transformers` configurations, two layers each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vision models from `transformers` configurations, a few layers each."""
+"""Builds vision models from `transformers` configurations, a few layers each."""
 
 from __future__ import annotations
 

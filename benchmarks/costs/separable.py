@@ -1,4 +1,4 @@
-"""Inverted residuals, operator by operator and some rows at a time."""
+"""Measures inverted residuals, operator by operator and some rows at a time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

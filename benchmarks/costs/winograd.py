@@ -1,4 +1,4 @@
-"""3x3 convolutions, direct and in Winograd's form."""
+"""Measures 3x3 convolutions, direct and in Winograd's form."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

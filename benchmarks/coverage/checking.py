@@ -1,4 +1,4 @@
-"""All samples of one operator, checked: what a worker process does."""
+"""Checks all samples of one operator: what a worker process does."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Random modules: made from a seed, exported, run at every size, compared with eager."""
+"""Generates random modules from a seed, exports and runs them at every size, and compares them with eager."""

@@ -1,4 +1,4 @@
-"""A random module as data: it can be run by torch, cut smaller, and printed as code that anybody can paste.
+"""Defines a random module as data: it can be run by torch, cut smaller, and printed as code to paste.
 
 Each step is one line of Python that makes one value of earlier ones; members are what the module holds.
 """

@@ -1,4 +1,4 @@
-"""The lines that random modules are made of.
+"""Lists the lines that random modules are made of.
 
 A template takes a `Draft` and returns an expression; where none fits it raises, or torch does when it is run.
 """

@@ -1,4 +1,4 @@
-"""Two small vision models: the blocks of MobileNetV3-small for 32x32 images, and a narrow ResNet for scenes.
+"""Defines two small vision models: MobileNetV3-small's blocks for 32x32 images, and a narrow ResNet for scenes.
 
 Sources: Howard et al., "Searching for MobileNetV3", ICCV 2019, table 2, with two of the five strides left out; He et
 al., "Deep residual learning for image recognition", CVPR 2016, with a quarter of the width.

@@ -1,4 +1,4 @@
-"""From trained weights to committed programs, and back: the committed float32 program is the checkpoint.
+"""Builds committed programs of trained weights, and loads them back: the float32 program is the checkpoint.
 
 python -m alcove.features.bandwidth.build --version 1.1.0 --run runs/bandwidth-1.1.0   # from a training run
 python -m alcove.features.bandwidth.build --version 1.1.0                              # again, from the program

@@ -1,4 +1,4 @@
-"""The model as torch modules: what is trained on sequences, and what is exported, a tick at a time with its memory.
+"""Defines the torch modules: one trained on sequences, one exported for a tick at a time with its memory.
 
 Everything that the raw statistics need is inside: units, logarithms, the reference.  Rates are read as ratios to a
 reference, the largest receiving rate of the long windows, and the answer is a ratio to it too: what holds for a call of

@@ -1,4 +1,4 @@
-"""From trained weights to a committed program, and back: the int8 program is the checkpoint.
+"""Builds a committed program of trained weights, and loads it back: the int8 program is the checkpoint.
 
 python -m alcove.features.feed_ranking.build --version 1.0.0 --run runs/feed_ranking-1.0.0   # from a training run
 python -m alcove.features.feed_ranking.build --version 1.0.0                                 # again, from the program

@@ -1,4 +1,4 @@
-"""The whole model as a torch module: ids of a history and of candidates in, scores out.  This is what is exported.
+"""Defines the whole model that is exported: ids of a history and of candidates in, scores out.
 
 The table is in the program, in int8.  Items that came later are rows of an input, numbered on from the table's last, so
 that a program need not change for them.  A row of zeros is no item.  What a request says beside ids goes through as it

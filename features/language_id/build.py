@@ -1,4 +1,4 @@
-"""From trained weights to a committed program, and back: the committed program is the checkpoint.
+"""Builds committed programs of trained weights, and loads them back: the program is the checkpoint.
 
 python -m alcove.features.language_id.build --version 3.1.0 --run runs/language_id-3.1.0   # from a training run
 python -m alcove.features.language_id.build --version 3.1.0                                # again, from the program

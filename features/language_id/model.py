@@ -1,4 +1,4 @@
-"""The whole model as a torch module: text in, ranked languages out.  This is what is exported."""
+"""Defines the whole model that is exported: text in, ranked languages out."""
 
 from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from alcove.features.language_id.network import LanguageIdNetwork

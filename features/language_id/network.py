@@ -1,4 +1,4 @@
-"""The trainable part of the model: a bag of n-gram ids to one score per language."""
+"""Defines the part of the model that is trained: a bag of n-gram ids to one score per language."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""From trained weights to the committed program.
+"""Builds the committed program of trained weights.
 
     python -m alcove.features.scene_tags.build --version 1.1.0 --run RUN --data FOLDER --cache DECODED
 

@@ -1,1 +1,1 @@
-"""Kernels that compute without calling another kernel, a folder each."""
+"""Provides kernels that compute without calling another kernel, a folder each."""

@@ -1,4 +1,4 @@
-"""`alcove experiment`: compare versions, and read what private reports say."""
+"""`alcove experiment`: compares versions, and shows what private reports say."""
 
 from contextlib import suppress
 from dataclasses import dataclass

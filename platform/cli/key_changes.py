@@ -1,4 +1,4 @@
-"""`alcove keys rotate …`: what changes who may sign, drafted here, signed wherever the keys are, accepted by the tree.
+"""`alcove keys rotate …`: drafts, signs and accepts changes of who may sign.
 
 rotate | add-team | own | renew | raise-min-version | reinstate | init ─▶ FILE ─▶ sign (each signer) ─▶ accept
 """

@@ -1,4 +1,4 @@
-"""`alcove keys`: the ceremony that makes all keys and the first signed tree, and every later change of who signs."""
+"""`alcove keys`: makes all keys and the first signed tree, and adds the commands of later changes."""
 
 import contextlib
 import shutil

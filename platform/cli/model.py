@@ -1,4 +1,4 @@
-"""`alcove model`: compile, look at and try programs; what needs a server, or compares, is in the files beside this."""
+"""`alcove model`: compiles, shows and runs programs; what needs a server, or compares, is in the files beside this."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`alcove model alias`: names such as @production that point to a version, and every move that they ever made."""
+"""`alcove model alias`: moves names such as @production that point to a version, and lists their moves."""
 
 from typing import Annotated
 

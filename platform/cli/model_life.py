@@ -1,4 +1,4 @@
-"""`alcove model validate | release | deprecate | revoke | rules`: take a version through its life."""
+"""`alcove model validate | release | deprecate | revoke | rules`: changes the state of a version."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`alcove model push | list | show | download`: bring versions to the registry, and find them again."""
+"""`alcove model push | list | show | download`: brings versions to the registry, and finds them again."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""`alcove layer` and `alcove holdout`: keep the experiments of an app apart, and devices out of all of them."""
+"""`alcove layer` and `alcove holdout`: keeps the experiments of an app apart, and devices out of all of them."""
 
 from typing import Annotated
 

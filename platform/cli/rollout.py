@@ -1,4 +1,4 @@
-"""`alcove rollout`: move an app's devices to a version, step by step."""
+"""`alcove rollout`: moves an app's devices to a version, step by step."""
 
 from contextlib import suppress
 from typing import Annotated

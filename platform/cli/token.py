@@ -1,4 +1,4 @@
-"""`alcove token`: issue, list and revoke API tokens, on the machine that holds the server's data folder."""
+"""`alcove token`: issues, lists and revokes API tokens, on the machine that holds the server's data folder."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What devices see of the server: a static tree to read and one address for reports; nothing names them."""
+"""Serves devices over HTTP: a static tree to read and one address for reports; nothing names them."""
 
 from alcove.platform.ingress.app import SILENT, create_ingress
 

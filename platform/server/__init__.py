@@ -1,4 +1,4 @@
-"""The server: gRPC for teams and operators, and the keeper of the process that answers devices over HTTP."""
+"""Serves teams and operators over gRPC, and keeps the process that answers devices over HTTP."""
 
 from alcove.platform.core.log import silence_grpc
 

@@ -1,4 +1,4 @@
-"""Statistics of experiments: from private aggregates to intervals and a decision.
+"""Computes the statistics of experiments: from private aggregates to intervals and a decision.
 
 An `Aggregate` is what is read, `estimate` what it says by a metric, `decide` what follows by a test and rules,
 `evaluate_guardrail` whether a guardrail is kept, `PowerModel` what may be hoped for before anything is sent.  Pure

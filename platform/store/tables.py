@@ -4,7 +4,7 @@ S1  `audit` only grows: triggers refuse UPDATE and DELETE (see the first migrati
 S2  One report is never a row: `report_counts` holds sums per task, window and cell only.
 S3  A version is immutable: (feature, version) is unique and triggers refuse UPDATE and DELETE.
 S4  At most one live rollout per app and feature (partial unique index).  Running experiments of a feature share no
-    device: the change that starts one looks (`policy_compiler/claims.py`), and one policy of each serial is decided.
+    device: the change that starts one looks (`domain/experiments/claims.py`), and one policy of each serial is decided.
 S5  Token secrets are stored as digests only.
 """
 

@@ -1,4 +1,4 @@
-"""Policy documents and assignment: pure code that the server and the devices share."""
+"""Defines policy documents and assignment: pure code that the server and the devices share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parity certificate of a program: made at export, checked at publishing and on every device at install.
+"""Makes a program's parity certificate at export, and checks it at publishing and on devices at installation.
 
 samples.py    what inputs may be
 document.py   its bytes: canonical JSON

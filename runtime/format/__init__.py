@@ -1,4 +1,4 @@
-"""The `.alc` program format: what a program is made of, writing it, reading it back."""
+"""Defines the `.alc` program format: what a program is made of, writing it, reading it back."""
 
 from alcove.runtime.format.spec import (
     BucketSpec,

@@ -1,4 +1,4 @@
-"""`alcove demo`: the main job, end to end, on real text.
+"""`alcove demo`: shows the main job, end to end, on real text.
 
 `story` tells the steps; `environment` holds what surrounds them (keys, server process, devices' processes); `catalog`
 is what the team publishes; `device` is one device in a process of its own; `fleet` is many devices in this process;

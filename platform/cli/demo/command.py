@@ -1,4 +1,4 @@
-"""`alcove demo`: options, exit code, and the record."""
+"""`alcove demo`: reads the options, and gives the exit code and the record."""
 
 from __future__ import annotations
 

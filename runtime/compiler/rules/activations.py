@@ -1,4 +1,4 @@
-"""Activations of torch.nn that the runtime has as one function; the others torch takes apart."""
+"""Lowers activations of torch.nn that the runtime has as one function; the others torch takes apart."""
 
 import math
 from typing import Final

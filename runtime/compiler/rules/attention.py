@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: one op for scores, mask, softmax and the sum of values."""
+"""Lowers scaled dot-product attention to one op for scores, mask, softmax and the sum of values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Complex numbers within a program, and the discrete Fourier transform.
+"""Lowers complex numbers within a program, and the discrete Fourier transform.
 
 A program's tensors are real.  A complex tensor of the graph is a `Pair` of them; what moves elements moves both parts,
 arithmetic is written out, and a transform is a product with a constant matrix of cosines and sines; a long one is

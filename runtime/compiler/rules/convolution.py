@@ -1,4 +1,4 @@
-"""Convolutions: aten.convolution in one, two and three dimensions, forward and transposed.
+"""Lowers convolutions: aten.convolution in one, two and three dimensions, forward and transposed.
 
 Images are channels-last in a program: a rule permutes before and after, and `layout.py` takes the permutes out again.
 One dimension is an image of one row.  Three dimensions are one 2-d convolution for each slice of the kernel's depth,

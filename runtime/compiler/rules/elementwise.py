@@ -1,4 +1,4 @@
-"""Element by element: arithmetic, comparisons, logic, bits, choices and casts, in the types that torch promotes to.
+"""Lowers elementwise operators: arithmetic, comparisons, logic, bits, choices and casts, in torch's types.
 
 Every rule casts its operands to the type in which torch computes, so that the runtime's operators see one type: that of
 the result, or for comparisons the one `torch.result_type` gives.

@@ -1,4 +1,4 @@
-"""Bags of embeddings: rows of a table, summed, averaged or compared, one bag at a time."""
+"""Lowers bags of embeddings: rows of a table, summed, averaged or compared, one bag at a time."""
 
 import numpy as np
 from alcove.runtime.compiler.builder import Builder

@@ -1,4 +1,4 @@
-"""Reads and writes at places that data names: rows, elements, boundaries.
+"""Lowers reads and writes at places that data names: rows, elements, boundaries.
 
 Indices are compared with their bounds in the run: one that is out of range is an `InputError`, as it is one in torch.
 """

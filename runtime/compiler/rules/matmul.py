@@ -1,4 +1,4 @@
-"""Matrix products: everything that is a sum of products becomes `linear` or `matmul`.
+"""Lowers matrix products: everything that is a sum of products becomes `linear` or `matmul`.
 
 `linear` is for a constant right operand, whose panels are packed at export; `matmul` packs its right operand in each
 run.

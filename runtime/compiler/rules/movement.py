@@ -1,4 +1,4 @@
-"""Movements: elements that change their place, and tensors made from nothing.
+"""Lowers movements: elements that change their place, and tensors made from nothing.
 
 Nearly all are one `as_strided_copy` or a `reshape`, which costs nothing where the plan lets it share its input's bytes.
 """

@@ -1,4 +1,4 @@
-"""Rows and groups brought to one scale: softmax, layer, group, instance and batch norms, root mean square.
+"""Lowers softmax and the norms of layers, groups, instances and batches, and root mean square.
 
 The kernels of groups work channels last, as images do: the permutations around them meet those of convolutions and
 cancel.  A batch norm in eval mode is one product and one sum, its numbers computed at export.

@@ -1,4 +1,4 @@
-"""Pooling of windows: greatest and mean, of fixed windows and adaptive, in one, two and three dimensions.
+"""Lowers pooling: greatest and mean, of fixed windows and adaptive, in one, two and three dimensions.
 
 One dimension is an image of one row.  Three are pooled rows and columns first, then depth: of greatest and mean alike
 the second pooling finishes what the first began.

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: one op for each layer and direction, its weights in panels.
+"""Lowers recurrent layers and cells: one op for each layer and direction, its weights in panels.
 
 A parameter of torch's layers keeps its name: the panels are called "gru.weight_ih_l0+gru.bias_ih_l0".
 """

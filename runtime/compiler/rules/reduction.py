@@ -1,4 +1,4 @@
-"""Many elements to one: sums, means, products, extremes and their places, variances, norms, running totals.
+"""Lowers reductions: sums, means, products, extremes and their places, variances, norms, running totals.
 
 Dimensions that lie side by side are one step, others one step for each group; places (argmax) are asked of one
 dimension or of all.

@@ -1,4 +1,4 @@
-"""Images at other points: resizing by all of torch's rules, and sampling on a grid.
+"""Lowers sampling of images: resizing by all of torch's rules, and sampling on a grid.
 
 Resizing with antialiasing is a product with one constant matrix a dimension.
 """

@@ -1,4 +1,4 @@
-"""In order of size: sort, topk, and what a sorted row answers.
+"""Lowers sort, topk, and what a sorted row answers.
 
 The kernels sort rows; another dimension is moved to the end and back.  NaN is greater than any number, and of equal
 values the one with the lower index comes first.

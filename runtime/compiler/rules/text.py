@@ -1,4 +1,4 @@
-"""Texts: alcove's own operators."""
+"""Lowers alcove's own operators of texts."""
 
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value

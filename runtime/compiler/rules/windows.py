@@ -1,4 +1,4 @@
-"""Windows without a kernel of their own: whole numbers, and the places of a greatest in three dimensions.
+"""Lowers windows without a kernel of their own: whole numbers, and the places of a greatest in three dimensions.
 
 Composed of one strided copy for each tap of the window, [batch, channels, sizes...] as torch has them.  Right for every
 value, and slow: models that pool or convolve images do so in float32.
