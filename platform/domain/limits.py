@@ -33,6 +33,7 @@ CALLER_CALLS = 64  # of one caller under way; a deployment of many steps at once
 CALLER_STREAMS = 32  # of them watches and transfers, which last; a wall of dashboards has fewer
 CALLER_READS = 8  # of them whose request is half there: 64 MiB at most, of one caller
 CALLER_PUBLICATIONS = 4  # of them that publish, each with a request of up to 8 MiB as long as it takes; others wait
+CALLER_MUTATIONS = 1  # of one caller that change the database, which has one writer; its others wait
 CALLER_SEARCHES = 2  # of one caller: searches through all versions, and evaluations of reports; its others wait
 REQUEST_S = 20.0  # seconds that a request may take to come, once its caller is known; 8 MiB at 3 Mbit/s
 CHUNK_S = 60.0  # seconds between two messages of an upload; 1 MiB at 140 kbit/s

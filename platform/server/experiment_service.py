@@ -9,12 +9,12 @@ from typing import Any
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
+from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_page
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import ExperimentState
 from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, update_spec
-from alcove.platform.server.rate_limits import Turns
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.experiments import get_experiment, list_experiments

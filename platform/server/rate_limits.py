@@ -16,7 +16,7 @@ from alcove.platform.domain.errors import BusyCallerError, ServerFullError, TooM
 from alcove.platform.domain.principal import Principal
 from alcove.platform.ingress.rate import RateLimit
 
-__all__ = ["CallerLimits", "Turns"]
+__all__ = ["CallerLimits"]
 
 CALLERS_KEPT: Final = 10_000  # callers in memory; they are authenticated, so there are never many
 
@@ -103,32 +103,3 @@ class CallerLimits:
                 self._callers = {name: one for name, one in self._callers.items() if one.calls}
             held = self._callers[caller] = _Held(RateLimit(self._per_second, self._monotonic_s))
         return held
-
-
-class Turns:
-    """Lets each caller do `most` of something at once; its others wait, and nobody else's.
-
-    Args:
-        most: at once, of one caller.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._callers: dict[str, tuple[asyncio.Semaphore, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._callers)
-
-    @asynccontextmanager
-    async def turn(self, caller: str) -> AsyncIterator[None]:
-        """Wait for the caller's turn, and have it while the block runs."""
-        semaphore, count = self._callers.get(caller, (asyncio.Semaphore(self._most), 0))
-        self._callers[caller] = semaphore, count + 1
-        try:
-            async with semaphore:
-                yield
-        finally:
-            _, count = self._callers[caller]
-            self._callers[caller] = semaphore, count - 1
-            if count == 1:
-                del self._callers[caller]

@@ -10,13 +10,13 @@ from typing import Any
 
 from alcove.api.registry.v1 import registry_pb2 as pb
 from alcove.api.registry.v1 import registry_pb2_grpc as rpc
+from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.search import page_token, parse_query
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import validate_field
 from alcove.platform.domain.permissions import require_team
 from alcove.platform.domain.principal import current_principal
-from alcove.platform.server.rate_limits import Turns
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
 from alcove.platform.server.registry_convert import (

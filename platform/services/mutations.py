@@ -5,14 +5,19 @@ is published to the tree.  A repeat finds the response and publishes what a fail
 
 A request with `validate_only` goes the same way up to the end of its transaction, which is then thrown away: the answer
 is the one that would be given (ids that the server chooses are others), and nothing is kept, audited or published.
+
+The database has one writer at a time.  A caller's mutations go there one after the other, so that a halt waits for one
+of each other caller at most, however many they send.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from alcove.platform.core.turns import Turns
+from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_request_id
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.services.policy.decide import apply_reinstatements
@@ -56,6 +61,7 @@ class Mutations:
     publisher: PolicyPublisher
     tree: Repository
     clock: Clock
+    _turns: Turns = field(default_factory=lambda: Turns(limits.CALLER_MUTATIONS), init=False)
 
     async def find_response(self, request: _Request, kind: type[_Response]) -> _Response | None:
         """Return the stored response of this very request, or None when it is new.
@@ -86,6 +92,12 @@ class Mutations:
             RegistryError: the tree could not be written; the change stands, and repeating publishes it.
             PlatformError: whatever `work` raises.
         """
+        async with self._turns.turn(current_principal().name):
+            return await self._run(request, kind, work)
+
+    async def _run(
+        self, request: _Request, kind: type[_Response], work: Callable[[UnitOfWork], Awaitable[_Response]]
+    ) -> _Response:
         key = _key(request, kind)
         rules = await asyncio.to_thread(self.team_signed_rules)
         now_s = self.clock.now_s()

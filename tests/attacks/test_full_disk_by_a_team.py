@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -74,6 +75,30 @@ async def test_blobs_of_a_byte_take_no_more_room_than_they_count_as(tmp_path: Pa
         await put_byte(number)
     with pytest.raises(QuotaError):
         await put_byte(5)
+
+
+async def test_a_team_whose_room_is_counted_holds_up_no_other(tmp_path: Path, blobs: BlobStore) -> None:
+    """At a team's bound the whole tree is read: meanwhile another team uploads."""
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    loop, is_counted, may_end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def read_tree() -> set[str]:
+        loop.call_soon_threadsafe(is_counted.set)
+        may_end.wait()
+        return set()
+
+    room = UploadQuotas(folder, blobs, read_tree, most_bytes=PIECE, most_parts=3)
+    await put(room, blobs, 0)
+    full = asyncio.create_task(put(room, blobs, 1))
+    try:
+        await is_counted.wait()
+        async with asyncio.timeout(60):
+            await put(room, blobs, 2, "team:speech")
+    finally:
+        may_end.set()
+    with pytest.raises(QuotaError):
+        await full
 
 
 async def test_the_same_blob_again_and_again_is_noted_once(tmp_path: Path, blobs: BlobStore) -> None:

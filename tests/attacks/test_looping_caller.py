@@ -5,27 +5,38 @@ import gc
 import threading
 import weakref
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from alcove.api.experiment.v1 import experiment_pb2
+from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2 as pb
+from alcove.api.rollout.v1 import rollout_pb2
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
+from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, TooManyCallsError
-from alcove.platform.domain.principal import Role
+from alcove.platform.domain.principal import Principal, Role, current_principal, set_principal
 from alcove.platform.server.messages import deserializer, forgetting
-from alcove.platform.server.rate_limits import CallerLimits, Turns
+from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.token_reads import AT_ONCE, TokenReads
 from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.services.auth.tokens import issue_token
+from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.policy import PolicyPublisher
+from alcove.platform.services.publishing import RepositoryLock
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.wire import METHODS, Wire, method_path
+from alcove.runtime.clock import SYSTEM_CLOCK
 from google.protobuf.message import Message
+from sqlalchemy.ext.asyncio import AsyncSession
 
 
 def test_each_callers_rate_is_its_own() -> None:
@@ -60,6 +71,71 @@ async def test_what_takes_long_is_done_by_turns() -> None:
         is_over.set()
     assert under_way["loops"] == 99
     assert len(turns) == 0
+
+
+async def test_changes_of_one_caller_wait_for_each_other_and_not_before_anothers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty at once, the first of which takes long: one of them is where the database's only writer is waited for."""
+    store = await Store.open(tmp_path / "alcove.db")
+    tree = ServerWorld(tmp_path / "world", teams={"text": ("text_00",)}).tree
+    mutations = Mutations(store, PolicyPublisher(store, tree, RepositoryLock(store)), tree, SYSTEM_CLOCK)
+    writers, is_other_there, may_end = Counter[str](), asyncio.Event(), asyncio.Event()
+    write = store.write
+
+    @asynccontextmanager
+    async def count_writers() -> AsyncIterator[AsyncSession]:
+        caller = current_principal().role.name
+        writers[caller] += 1
+        if caller == "operator":
+            is_other_there.set()
+        async with write() as session:
+            yield session
+
+    async def work(_uow: object) -> policy_pb2.CreateLayerResponse:
+        await may_end.wait()
+        return policy_pb2.CreateLayerResponse()
+
+    async def change(role: str, number: int) -> None:
+        set_principal(Principal(f"{role}-token", Role(role)))
+        request = policy_pb2.CreateLayerRequest(request_id=f"{role}-{number:04d}")
+        await mutations.run(request, policy_pb2.CreateLayerResponse, work)
+
+    monkeypatch.setattr(store, "write", count_writers)
+    async with asyncio.TaskGroup() as calls:
+        for number in range(40):
+            calls.create_task(change("team", number))
+        calls.create_task(change("operator", 0))
+        await is_other_there.wait()
+        assert writers == {"team": 1, "operator": 1}
+        may_end.set()
+    assert writers == {"team": 40, "operator": 1}
+    await store.close()
+
+
+def test_no_number_takes_long_to_read(attacked: Served, server_world: ServerWorld) -> None:
+    """An epsilon whose fraction has a billion digits: refused with its bound, and others served."""
+    with server_world.client(attacked, "team:text") as team:
+        for version in ("1.0.0", "2.0.0"):
+            server_world.publish(team, "text_06", version)
+    operator = server_world.token("operator:text")
+    arms = [experiment_pb2.Arm(name=name, version=f"{name}.0.0", share_basis_points=5000) for name in "12"]
+    with Wire(attacked.grpc_address) as wire:
+        for epsilon in ("1e999999999", "1e-999999999", "1E+999999999999999999", "-1e999999999", "0." + "0" * 29 + "1"):
+            experiment = experiment_pb2.CreateExperimentRequest(
+                request_id="long-number", app="x", feature="text_06", arms=arms, epsilon=epsilon
+            )
+            rollout = rollout_pb2.CreateRolloutRequest(
+                request_id="long-number",
+                app="x",
+                feature="text_06",
+                version="1.0.0",
+                plan=rollout_pb2.Plan(epsilon=epsilon),
+            )
+            for name, request in (("CreateExperiment", experiment), ("CreateRollout", rollout)):
+                code, details, _ = wire.call(name, request, operator)
+                assert (code, "epsilon: expected" in details) == (grpc.StatusCode.INVALID_ARGUMENT, True), details
+        assert wire.call("ListLayers", policy_pb2.ListLayersRequest(app="x"), operator)[0] is grpc.StatusCode.OK
 
 
 async def test_made_up_tokens_share_their_queries(tmp_path_factory: pytest.TempPathFactory) -> None:

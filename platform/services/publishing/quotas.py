@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from alcove.platform.core.turns import Turns
 from alcove.platform.domain.errors import QuotaError
 from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import StorageError
@@ -51,7 +52,7 @@ class UploadQuotas:
         self._most_parts = most_parts
         self._least_bytes = least_bytes
         self._reserved: defaultdict[str, int] = defaultdict(int)
-        self._looking = asyncio.Lock()
+        self._looking = Turns(1)  # of each team: to count takes as long as the tree has versions
 
     @asynccontextmanager
     async def room_for(self, sender: str, sha256: str, size_bytes: int) -> AsyncIterator[None]:
@@ -62,7 +63,7 @@ class UploadQuotas:
             StorageError: the disk failed.
         """
         size_bytes = max(size_bytes, self._least_bytes)
-        async with self._looking:
+        async with self._looking.turn(sender):
             used = await asyncio.to_thread(self._count_used_bytes, sender, sha256, size_bytes + self._reserved[sender])
             if used + self._reserved[sender] + size_bytes > self._most_bytes:
                 used_bytes = used + self._reserved[sender]
