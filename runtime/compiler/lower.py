@@ -19,6 +19,7 @@ from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.suggestions import is_listed
 from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, with_origins
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
+from alcove.runtime.errors import ExportError, Finding
 from alcove.runtime.format.spec import DType
 from alcove.runtime.ops import LabelledTopK
 from torch import Tensor, fx
@@ -135,7 +136,8 @@ class _Lowering:
         if tensor is None:
             tensor = program.constants[target]
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{target} is no tensor")
+            reason = f"forward uses an object of the class {type(tensor).__name__}: only tensors are in a program"
+            raise ExportError([Finding(op=f"object {target}", module_path="", source="", suggestion=reason)])
         return tensor.detach()
 
     def _state(self, node: fx.Node, target: str) -> None:
@@ -264,7 +266,7 @@ class _Lowering:
     def _constant(self, node: fx.Node, name: str, tensor: Tensor) -> None:
         self.constants[node] = tensor
         if tensor.is_complex():
-            self.pairs[node] = (pair_of(self.builder, tensor.detach().resolve_conj().numpy()),)
+            self.pairs[node] = (pair_of(self.builder, tensor.detach().resolve_conj().resolve_neg().numpy()),)
         else:
             self.results[node] = (self._as_value(tensor, name),)
 
@@ -274,7 +276,7 @@ class _Lowering:
 
     def _as_value(self, tensor: Tensor, name: str) -> Value:
         """Return a torch constant as a value; float64 becomes f32, as torch computes with it beside f32 tensors."""
-        array = tensor.detach().cpu().contiguous()
+        array = tensor.detach().cpu().contiguous().resolve_neg()
         if array.dtype not in DTYPES:
             array = array.to(torch.float32)  # a rule refuses results of other types; a scalar's type does not count
         return self.builder.constant(array.numpy(), name=name)

@@ -1,7 +1,10 @@
 """Lists what Python keeps for a module between calls: attributes, and globals and closures that its code names."""
 
+import itertools
 import math
 import operator
+import pickle
+import random
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +13,7 @@ from functools import partial
 from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, Final, Literal
 
+import numpy as np
 import torch
 from alcove.runtime.compiler.source import is_users
 from torch import Tensor, nn
@@ -21,7 +25,8 @@ _OWN: Final = ("_parameters", "_buffers", "_modules", "_flat_weights", "_flat_we
 """Attributes by which torch keeps tensors and modules: the trace itself follows those."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS: Final = {list, dict, set, deque, OrderedDict, defaultdict, Counter}
-_WATCHED: Final = (*_PLAIN, list, dict, set, deque)
+_RANDOM: Final = (random.Random, np.random.RandomState, np.random.Generator)
+_WATCHED: Final = (*_PLAIN, list, dict, set, deque, *_RANDOM, itertools.count, itertools.cycle)
 """What is looked at under a global name: all else is code, or belongs to a library."""
 
 
@@ -247,11 +252,19 @@ def _slots(kind: type) -> Sequence[str]:
 
 
 def _position(value: Any) -> object:
-    """Return where an iterator is, or what an object of a library says of itself."""
+    """Return where an iterator or a source of random numbers is, or what an object of a library says of itself."""
+    if isinstance(value, _RANDOM):
+        return pickle.dumps(value.bit_generator.state if isinstance(value, np.random.Generator) else _state(value))
     if isinstance(value, GeneratorType):
         return None if value.gi_frame is None else value.gi_frame.f_lasti
     text = repr(value)
     return operator.length_hint(value, -1) if " at 0x" in text else text[:_MOST]
+
+
+def _state(source: random.Random | np.random.RandomState) -> object:
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return None if isinstance(source, random.SystemRandom) else source.getstate()
 
 
 def _locals(value: Any) -> list[tuple[str, Any]]:

@@ -65,3 +65,19 @@ def test_number_of_a_buffer_that_changes_is_refused() -> None:
     """It depends on the calls before."""
     with pytest.raises(ExportError, match="depend on"):
         export(Counting(as_number=True).eval(), (torch.ones(2),))
+
+
+def test_imaginary_part_of_a_conjugate_keeps_its_sign() -> None:
+    """Torch negates it by a bit, not in memory."""
+
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("phases", torch.complex(torch.zeros(2), torch.ones(2)).conj())
+
+        def forward(self, x: Tensor) -> Tensor:
+            """Run."""
+            return x + self.get_buffer("phases").imag
+
+    (found,) = load(bytes(export(Shifted().eval(), (torch.zeros(2),))))(np.zeros(2, np.float32))
+    assert found.tolist() == [-1.0, -1.0]

@@ -359,6 +359,36 @@ def test_numbers_that_python_draws_are_refused(case: str) -> None:
         export(Draws().eval(), (torch.ones(2, 3),))
 
 
+SOURCES: dict[str, tuple[object, Callable[[Any], float]]] = {
+    "random": (random.Random(1), lambda source: source.random()),
+    "numpy's generator": (np.random.default_rng(1), lambda source: float(source.random())),
+    "numpy's old one": (np.random.RandomState(1), lambda source: float(source.rand())),
+    "a count": (itertools.count(1), next),
+}
+
+
+@pytest.mark.parametrize("where", ["attribute source", "closure variable held"])
+@pytest.mark.parametrize("case", SOURCES)
+def test_numbers_of_a_source_of_its_own_are_refused(case: str, where: str) -> None:
+    """An attribute's or a closure's; one that nothing draws from does no harm."""
+    held, draw = SOURCES[case]
+
+    class Draws(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source, self.draws = held, True
+
+        def forward(self, x: Tensor) -> Tensor:
+            """Run."""
+            return x * draw(self.source if where.startswith("attribute") else held) if self.draws else x + 1
+
+    with pytest.raises(ExportError, match=f"{where}.*: forward changes it"):
+        export(Draws().eval(), (torch.ones(2, 3),))
+    module = Draws().eval()
+    module.draws = False
+    assert load(bytes(export(module, (torch.ones(2, 3),))))(np.ones((2, 3), np.float32))[0].max() == 2
+
+
 def test_cache_beside_a_buffer_that_changes_is_no_state() -> None:
     """The buffer is the session's; the cache is what every call would make."""
 

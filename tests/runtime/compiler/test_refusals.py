@@ -351,6 +351,13 @@ def test_active_dropout_is_refused() -> None:
         export(module, (X,))
 
 
+def test_generator_of_torch_is_refused() -> None:
+    """The trace holds it as an object."""
+    module = Simple(lambda _, x: x * torch.rand(1, generator=torch.Generator().manual_seed(0)))
+    with pytest.raises(ExportError, match="only tensors are in a program"):
+        export(module.eval(), (X,))
+
+
 def test_what_was_refused_once_is_a_program_now() -> None:
     """Forms that an older exporter had no place for: each of them exports."""
     for function, arg in (
