@@ -16,7 +16,7 @@ from benchmarks.modules.generate import generate
 from benchmarks.modules.minimise import minimise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from benchmarks.modules.source import Source
 
@@ -42,7 +42,7 @@ def examine(job: tuple[int, int]) -> Report:
     return Report(seed, check(smallest, most_sizes), smallest)
 
 
-def examine_all(seeds: range, most_sizes: int, processes: int) -> Iterator[Report]:
+def examine_all(seeds: Sequence[int], most_sizes: int, processes: int) -> Iterator[Report]:
     """Yield reports as they come; the pool's own error reports a process that dies."""
     jobs = [(seed, most_sizes) for seed in seeds]
     if processes == 1:
