@@ -1,4 +1,4 @@
-"""Provides pure codecs and rules of private measurement: randomized response and ledger arithmetic."""
+"""Provides pure codecs and rules of private measurement: Prio3, HPKE, randomized response, ledger arithmetic."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -9,10 +9,14 @@ if TYPE_CHECKING:
         AlcovePrivacyError,
         AlreadyReportedError,
         BudgetExceededError,
+        HpkeError,
         LedgerError,
         LedgerStorageError,
         ParameterError,
         ReportFormatError,
+        VdafDecodeError,
+        VdafError,
+        VdafVerificationError,
     )
     from alcove.privacy.ledger import BudgetLimits, Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomized_response import RandomizedResponse
@@ -25,6 +29,7 @@ __all__ = [
     "BudgetLimits",
     "Debit",
     "Entropy",
+    "HpkeError",
     "Ledger",
     "LedgerError",
     "LedgerStorageError",
@@ -35,6 +40,9 @@ __all__ = [
     "Report",
     "ReportFormatError",
     "Spending",
+    "VdafDecodeError",
+    "VdafError",
+    "VdafVerificationError",
     "report_from_bytes",
     "report_to_bytes",
 ]
@@ -46,10 +54,14 @@ _HOMES = {
         "AlcovePrivacyError",
         "AlreadyReportedError",
         "BudgetExceededError",
+        "HpkeError",
         "LedgerError",
         "LedgerStorageError",
         "ParameterError",
         "ReportFormatError",
+        "VdafDecodeError",
+        "VdafError",
+        "VdafVerificationError",
     ),
     "ledger": ("BudgetLimits", "Debit", "Ledger", "LogFile", "Spending"),
     "randomized_response": ("RandomizedResponse",),

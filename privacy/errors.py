@@ -3,6 +3,10 @@
 AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound
 ├── ReportFormatError         them: bytes that are no report
+├── HpkeError                 them: a ciphertext or key that cannot be used
+├── VdafError                 them: a share or message of Prio3
+│   ├── VdafDecodeError       bytes that no such message has
+│   └── VdafVerificationError a report that is not valid: to be left out
 └── LedgerError               us: the device's budget
     ├── BudgetExceededError   the report would cost more than is left in a period
     ├── AlreadyReportedError  this task's window has had its report
@@ -31,6 +35,37 @@ class ReportFormatError(AlcovePrivacyError):
         self.bound = bound
         self.size_bytes = size_bytes
         super().__init__(f"reports must have {bound}, not {size_bytes} bytes")
+
+
+class HpkeError(AlcovePrivacyError):
+    """A ciphertext cannot be opened, or a key is none."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class VdafError(AlcovePrivacyError):
+    """A share or a message of Prio3 is unusable."""
+
+
+class VdafDecodeError(VdafError):
+    """Bytes are not the message that they should be."""
+
+    def __init__(self, *, what: str, bound: str, value: object) -> None:
+        self.what = what
+        self.bound = bound
+        self.value = value
+        super().__init__(f"{what} must be {bound}, not {value!r}")
+
+
+class VdafVerificationError(VdafError):
+    """A report's proof does not hold, or its parts do not belong together; the report must not be counted."""
+
+    def __init__(self, *, check: str, reason: str) -> None:
+        self.check = check
+        self.reason = reason
+        super().__init__(f"the report is not valid: {check}: {reason}")
 
 
 class LedgerError(AlcovePrivacyError):

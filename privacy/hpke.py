@@ -1,0 +1,135 @@
+"""Encrypts to a public key: HPKE in base mode with X25519, HKDF-SHA256 and AES-128-GCM, one message at a time.
+
+The suite is the one that DAP makes mandatory. The `cryptography` package's own HPKE takes no associated data, which DAP
+needs to bind a share to its report, so the few steps above its primitives are here.
+
+Source: RFC 9180, sections 4, 5.1 and 6.1; the numbers of the suite are in sections 7.1 to 7.3.
+"""
+
+import hashlib
+import hmac
+from typing import Final
+
+from alcove.privacy.errors import HpkeError
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEM_ID: Final = 0x0020
+"""DHKEM(X25519, HKDF-SHA256)."""
+
+KDF_ID: Final = 0x0001
+"""HKDF-SHA256."""
+
+AEAD_ID: Final = 0x0001
+"""AES-128-GCM."""
+
+KEY_BYTES: Final = 32
+"""Size of a private key, of a public key and of an encapsulated key."""
+
+TAG_BYTES: Final = 16
+"""What a ciphertext is longer than its plaintext."""
+
+_HASH_BYTES: Final = 32
+_AEAD_KEY_BYTES: Final = 16
+_NONCE_BYTES: Final = 12
+_KEM_SUITE: Final = b"KEM" + KEM_ID.to_bytes(2, "big")
+_SUITE: Final = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
+
+
+def generate_private_key() -> bytes:
+    """Return a new private key."""
+    return X25519PrivateKey.generate().private_bytes_raw()
+
+
+def derive_public_key(private_key: bytes) -> bytes:
+    """Return the public key of a private one.
+
+    Raises:
+        HpkeError: it is no key.
+    """
+    return _read_private_key(private_key).public_key().public_bytes_raw()
+
+
+def seal(public_key: bytes, info: bytes, aad: bytes, plaintext: bytes) -> tuple[bytes, bytes]:
+    """Return the encapsulated key and the ciphertext, which only the private key opens.
+
+    Args:
+        public_key: the receiver's, `KEY_BYTES` bytes.
+        info: what the key is used for; the receiver must give the same.
+        aad: associated data, authenticated and not sent; the receiver must give the same.
+        plaintext: what is encrypted.
+
+    Raises:
+        HpkeError: the public key is none, or one that would make the secret known.
+    """
+    return seal_with(X25519PrivateKey.generate(), public_key, info, aad, plaintext)
+
+
+def seal_with(
+    ephemeral: X25519PrivateKey, public_key: bytes, info: bytes, aad: bytes, plaintext: bytes
+) -> tuple[bytes, bytes]:
+    """Return what `seal` does with a given ephemeral key, which must not be used again; for test vectors."""
+    encapsulated = ephemeral.public_key().public_bytes_raw()
+    secret = _exchange(ephemeral, public_key, encapsulated + public_key)
+    key, nonce = derive_key_and_nonce(secret, info)
+    return encapsulated, AESGCM(key).encrypt(nonce, plaintext, aad)
+
+
+def open_sealed(private_key: bytes, encapsulated: bytes, info: bytes, aad: bytes, ciphertext: bytes) -> bytes:
+    """Return the plaintext.
+
+    Args:
+        private_key: the receiver's.
+        encapsulated: the encapsulated key that came with the ciphertext.
+        info: as the sender's.
+        aad: as the sender's.
+        ciphertext: what was sent.
+
+    Raises:
+        HpkeError: it was not sealed to this key with this `info` and `aad`, or it was changed.
+    """
+    own = _read_private_key(private_key)
+    secret = _exchange(own, encapsulated, encapsulated + own.public_key().public_bytes_raw())
+    key, nonce = derive_key_and_nonce(secret, info)
+    try:
+        return AESGCM(key).decrypt(nonce, ciphertext, aad)
+    except InvalidTag:
+        raise HpkeError(reason="the ciphertext is not for this key, info and associated data") from None
+
+
+def derive_key_and_nonce(shared_secret: bytes, info: bytes) -> tuple[bytes, bytes]:
+    """Return the AEAD's key and first nonce (RFC 9180, section 5.1: KeySchedule in base mode)."""
+    context = b"\x00" + _extract(_SUITE, b"", b"psk_id_hash", b"") + _extract(_SUITE, b"", b"info_hash", info)
+    secret = _extract(_SUITE, shared_secret, b"secret", b"")
+    return (
+        _expand(_SUITE, secret, b"key", context, _AEAD_KEY_BYTES),
+        _expand(_SUITE, secret, b"base_nonce", context, _NONCE_BYTES),
+    )
+
+
+def _exchange(own: X25519PrivateKey, other: bytes, context: bytes) -> bytes:
+    """Return the KEM's shared secret (section 4.1); X25519 of a point of small order, which is zero, is refused."""
+    try:
+        exchanged = own.exchange(X25519PublicKey.from_public_bytes(other))
+    except ValueError:
+        raise HpkeError(reason=f"the key must be {KEY_BYTES} bytes of a point that is not of small order") from None
+    return _expand(_KEM_SUITE, _extract(_KEM_SUITE, b"", b"eae_prk", exchanged), b"shared_secret", context, _HASH_BYTES)
+
+
+def _extract(suite: bytes, salt: bytes, label: bytes, material: bytes) -> bytes:
+    """Return LabeledExtract: HKDF-Extract of RFC 5869."""
+    return hmac.digest(salt or bytes(_HASH_BYTES), b"HPKE-v1" + suite + label + material, hashlib.sha256)
+
+
+def _expand(suite: bytes, key: bytes, label: bytes, context: bytes, size_bytes: int) -> bytes:
+    """Return LabeledExpand of at most one hash: HKDF-Expand of RFC 5869."""
+    info = size_bytes.to_bytes(2, "big") + b"HPKE-v1" + suite + label + context
+    return hmac.digest(key, info + b"\x01", hashlib.sha256)[:size_bytes]
+
+
+def _read_private_key(private_key: bytes) -> X25519PrivateKey:
+    try:
+        return X25519PrivateKey.from_private_bytes(private_key)
+    except ValueError:
+        raise HpkeError(reason=f"a private key must be {KEY_BYTES} bytes, not {len(private_key)}") from None
