@@ -121,8 +121,8 @@ class Replay:
                 total = prio3.aggregate(self.outputs[at])
                 return prio3.encode_aggregate_share(total).hex(), self.vector["agg_shares"][at]
             case "unshard":
-                shares = [prio3.decode_aggregate_share(bytes.fromhex(each)) for each in self.vector["agg_shares"]]
-                return prio3.unshard(shares), self.vector["agg_result"]
+                totals = [prio3.decode_aggregate_share(bytes.fromhex(each)) for each in self.vector["agg_shares"]]
+                return prio3.unshard(totals), self.vector["agg_result"]
             case other:
                 raise AssertionError(other)
 
