@@ -91,8 +91,8 @@ class Xof:
         while len(self._squeezed) < size_bytes:
             self._lanes = permute(self._lanes)
             self._squeezed += self._block()
-        taken, self._squeezed = self._squeezed[:size_bytes], self._squeezed[size_bytes:]
-        return taken
+        output, self._squeezed = self._squeezed[:size_bytes], self._squeezed[size_bytes:]
+        return output
 
     def next_vector(self, field: Field, length: int) -> list[int]:
         """Return the next `length` uniform elements: words that are not below the modulus are drawn again."""
