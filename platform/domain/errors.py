@@ -410,6 +410,14 @@ class ShareNotRaisedError(StateError):
         )
 
 
+class ApprovalRequiredError(StateError):
+    """A call would do alone what the feature's rules ask two people for."""
+
+    def __init__(self, what: str, feature: str, rule: str, instead: str) -> None:
+        self.what, self.feature, self.rule, self.instead = what, feature, rule, instead
+        super().__init__(f"{what}: the rule {rule} of feature {feature} asks for a second person; {instead}")
+
+
 class OverrideRequiredError(StateError):
     """Advancing without a winner needs an explicit reason."""
 

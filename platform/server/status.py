@@ -57,6 +57,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.BelowMinVersionError: _S.FAILED_PRECONDITION,
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
         _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,
+        _p.ApprovalRequiredError: _S.FAILED_PRECONDITION,
         _p.OverrideRequiredError: _S.FAILED_PRECONDITION,
         # the server itself: these stop it at its start
         _p.KeyWithinReachError: _S.INTERNAL,

@@ -5,7 +5,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 from alcove.platform.domain.audience import validate_audience, validate_wider
-from alcove.platform.domain.errors import IllegalTransitionError, OwnApprovalError, ResourceNotFoundError
+from alcove.platform.domain.errors import (
+    ApprovalRequiredError,
+    IllegalTransitionError,
+    OwnApprovalError,
+    ResourceNotFoundError,
+)
 from alcove.platform.domain.field_validation import validate_field, validate_reason
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import RolloutPlan
@@ -85,6 +90,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is over.
         InvalidFieldError: the plan or the audience is malformed, or changes what a begun rollout is compared by.
+        ApprovalRequiredError: it would reach more devices, where the feature's rules ask for a second person.
     """
     app, before = await load_rollout(uow, rollout_id)
     if before.state not in (RolloutState.DRAFT, RolloutState.RUNNING, RolloutState.PAUSED):
@@ -95,6 +101,13 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
     validate_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         validate_wider(before.audience, audience)
+        if audience != before.audience and app.rules[before.feature].must_approve_rollouts:
+            raise ApprovalRequiredError(
+                f"widen the audience of rollout {rollout_id}",
+                before.feature,
+                "must_approve_rollouts",
+                "roll it back and create one with the wider audience",
+            )
     after = replace(
         before,
         plan=plan,

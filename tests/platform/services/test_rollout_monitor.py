@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.domain.catalog_records import FeatureRules
-from alcove.platform.domain.errors import OverrideRequiredError, OwnApprovalError, ResourceNotFoundError
+from alcove.platform.domain.errors import (
+    ApprovalRequiredError,
+    OverrideRequiredError,
+    OwnApprovalError,
+    ResourceNotFoundError,
+)
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.task import stage_task
@@ -318,6 +323,20 @@ async def test_a_second_person_makes_the_advance(life: Life) -> None:
     assert [entry.action for entry in await life.audit()].count("propose advance") == 2  # not once an analysis
     approved = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/a")
     assert approved.share_basis_points == 2000
+
+
+async def test_nobody_widens_an_approved_audience_alone(life: Life) -> None:
+    """Where the rules ask for a second person: the audience of a begun rollout stays, its plan may change."""
+    async with life.store.write() as session:
+        await add_rules(session, "f", FeatureRules(must_approve_rollouts=True, set_by="operator/x", set_at_s=1))
+    await life.begin(audience="os == ios")
+    running = await life.change(lambda uow: engine.approve(uow, life.rollout_id), "operator/b")
+    assert running.audience
+    with pytest.raises(ApprovalRequiredError, match="must_approve_rollouts"):
+        await life.change(lambda uow: engine.update(uow, life.rollout_id, lambda spec: replace(spec, audience="")))
+    plan = replace(PLAN, auto_advance_reason="no money is at stake")
+    changed = await life.change(lambda uow: engine.update(uow, life.rollout_id, lambda spec: replace(spec, plan=plan)))
+    assert (changed.state, changed.audience) == (RolloutState.RUNNING, running.audience)
 
 
 async def test_a_rollout_that_cannot_be_analyzed_holds_up_no_other(life: Life) -> None:
