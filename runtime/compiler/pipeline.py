@@ -51,7 +51,7 @@ def export(
         quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
             weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantization`.
         calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
-            the shapes of `args`.
+            the shapes of `args`; an axis that varies has its largest size.
         max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, till
             it is not. Needs `calibration`.
         metric: takes a program as a function of its inputs that gives a list of arrays, returns a number, more is
