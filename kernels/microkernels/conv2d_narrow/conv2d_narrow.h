@@ -20,6 +20,7 @@ struct Conv2dNarrowRow {
   const float* panel;     // [kernel_h * kernel_w * in_c + 1][16]
   const float* residual;  // as the output, or null
   float* output;          // [pixels][out_c]
+  // Each is at least 1.
   size_t pixels, in_c, out_c, kernel_h, kernel_w;
   Activated activation;
 };

@@ -8,66 +8,69 @@ namespace alcove::kernels {
 
 namespace {
 
+// Adds the residual, if there is one, to `count` sums, activates and stores them.  `sums` has whole vectors.
 template <class V>
-ALCOVE_ONE_COPY void activate_lanes(const Activated& activation, const float* sums, float* lanes,
-                                    size_t count) noexcept {
-  if (activation.function <= Activation::clamp) {
-    const typename V::Register low = V::fill(activation.low), high = V::fill(activation.high);
-    for (size_t i = 0; i < count; i += V::kWidth) {
-      V::store(lanes + i, V::kWidth, V::clamp(V::load(sums + i, V::kWidth), low, high));
-    }
-    return;
-  }
-  for (size_t i = 0; i < count; i += V::kWidth) {
-    V::store(lanes + i, V::kWidth, activate<V>(activation, V::load(sums + i, V::kWidth)));
-  }
+ALCOVE_ONE_COPY void store_activated(const Activated& activation, const float* sums, const float* residual,
+                                     float* output, size_t count) noexcept {
+  const typename V::Register low = V::fill(activation.low), high = V::fill(activation.high);
+  const bool is_clamp = activation.function <= Activation::clamp;
+  const auto store = [&](size_t i, size_t lanes) {
+    typename V::Register y = V::load(sums + i, V::kWidth);
+    if (residual != nullptr) y = V::add(y, V::load(residual + i, lanes));
+    V::store(output + i, lanes, is_clamp ? V::clamp(y, low, high) : activate<V>(activation, y));
+  };
+  size_t i = 0;
+  for (; i + V::kWidth <= count; i += V::kWidth) store(i, V::kWidth);
+  if (i < count) store(i, count - i);
 }
 
 // Stores `count` pixels, whose sums are `width` lanes of an output after those of the one before.
 template <class V, int kOutputs>
 ALCOVE_ONE_COPY void finish(const Conv2dNarrowRow& a, size_t pixel, size_t count, size_t width,
                             const float* sums) noexcept {
-  float lanes[kOutputs * 4 * V::kWidth];
-  if (a.residual != nullptr) {
-    const float* residual = a.residual + pixel * kOutputs;
-    for (size_t o = 0; o < kOutputs; ++o) {
-      for (size_t i = 0; i < count; ++i) lanes[o * width + i] = sums[o * width + i] + residual[i * kOutputs + o];
-      for (size_t i = count; i < width; ++i) lanes[o * width + i] = 0.0f;
+  float pixels[4 * V::kWidth][kOutputs];
+  if constexpr (kOutputs > 1) {
+#pragma GCC unroll 4
+    for (size_t i = 0; i < width; ++i) {
+#pragma GCC unroll 4
+      for (size_t o = 0; o < kOutputs; ++o) pixels[i][o] = sums[o * width + i];
     }
-    sums = lanes;
+    sums = pixels[0];
   }
-  activate_lanes<V>(a.activation, sums, lanes, kOutputs * width);
-  float* output = a.output + pixel * kOutputs;
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t o = 0; o < kOutputs; ++o) *output++ = lanes[o * width + i];
-  }
+  const size_t first = pixel * kOutputs;
+  const float* residual = a.residual != nullptr ? a.residual + first : nullptr;
+  store_activated<V>(a.activation, sums, residual, a.output + first, count * kOutputs);
 }
 
 // kVectors of neighbours from `pixel` on; the first `count` of them are stored.
 template <class V, int kOutputs, int kVectors, bool kIsLong>
 void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept {
-  typename V::Register y[kOutputs][kVectors], sums[kOutputs][kVectors];
+  constexpr size_t kLanes = kVectors * V::kWidth;
+  typename V::Register y[kOutputs][kVectors];
   for (int o = 0; o < kOutputs; ++o) {
     for (int v = 0; v < kVectors; ++v) y[o][v] = V::fill(a.panel[o]);
   }
   const float* weights = a.panel + 16;
   [[maybe_unused]] size_t left = kSumBlock;  // of the block
-  [[maybe_unused]] LongSums<kOutputs * kVectors * V::kWidth> long_sums;
+  [[maybe_unused]] LongSums<kOutputs * kLanes> long_sums;
   if constexpr (kIsLong) long_sums.clear();
-  const auto end_block = [&] {
+  [[maybe_unused]] const auto end_block = [&] {
+    typename V::Register sums[kOutputs][kVectors];
     for (int o = 0; o < kOutputs; ++o) {
       for (int v = 0; v < kVectors; ++v) {
         sums[o][v] = y[o][v];
         y[o][v] = V::fill(0.0f);
       }
     }
-    if constexpr (kIsLong) long_sums.add(reinterpret_cast<const float*>(sums));
+    long_sums.add(reinterpret_cast<const float*>(sums));
     left = kSumBlock;
   };
-  for (size_t row = 0; row < a.kernel_h; ++row) {
-    const size_t* planes = a.planes + row * a.in_c;
-    for (size_t tap = 0; tap < a.kernel_w; ++tap) {
-      for (size_t c = 0; c < a.in_c; ++c, weights += 16) {
+  const size_t kernel_h = a.kernel_h, kernel_w = a.kernel_w, in_c = a.in_c;
+  if (kernel_h == 0 || kernel_w == 0 || in_c == 0) __builtin_unreachable();
+  for (size_t row = 0; row < kernel_h; ++row) {
+    const size_t* planes = a.planes + row * in_c;
+    for (size_t tap = 0; tap < kernel_w; ++tap) {
+      for (size_t c = 0; c < in_c; ++c, weights += 16) {
         if constexpr (kIsLong) {
           if (left == 0) end_block();
           --left;
@@ -85,10 +88,12 @@ void narrow_tile(const Conv2dNarrowRow& a, size_t pixel, size_t count) noexcept 
       }
     }
   }
-  end_block();
-  const float* total = reinterpret_cast<const float*>(sums);
-  if constexpr (kIsLong) total = long_sums.total();
-  finish<V, kOutputs>(a, pixel, count, kVectors * V::kWidth, total);
+  if constexpr (kIsLong) {
+    end_block();
+    finish<V, kOutputs>(a, pixel, count, kLanes, long_sums.total());
+  } else {
+    finish<V, kOutputs>(a, pixel, count, kLanes, reinterpret_cast<const float*>(y));
+  }
 }
 
 template <class V, int kOutputs, bool kIsLong>
