@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from alcove.runtime import ProgramError, _native, load
 from alcove.runtime.format import records
+from alcove.runtime.format.attributes import NgramHashAttributes
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.records import SectionKind
 from alcove.runtime.format.spec import DType, Storage
@@ -138,8 +139,9 @@ def _index() -> Iterator[Case]:
 def _data_dependent_index() -> Iterator[Case]:
     for name in ("classifier_int8", "classifier_float32"):
         sample = _Sample(name)
-        buckets = next(each for each in sample.spec.ops if each.name == "ngram_hash").attributes[2]
-        for value in (int(buckets) + 1, 2**31 - 1):
+        hashing = next(each for each in sample.spec.ops if each.name == "ngram_hash")
+        buckets = NgramHashAttributes.from_numbers(hashing.attributes).buckets
+        for value in (buckets + 1, 2**31 - 1):
             yield f"{name}: {value} buckets", sample.attribute("ngram_hash", "buckets", value)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from alcove.runtime import _native, load
+from alcove.runtime.format.attributes import LinearAttributes
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import PLAIN_LINEAR, Assembly
 from torch import nn
@@ -26,7 +27,7 @@ def floats(random: np.random.Generator, *shape: int) -> Floats:
 
 
 def linear_case(
-    random: np.random.Generator, shape: tuple[int, ...], n: int, attributes: tuple[int | float, ...]
+    random: np.random.Generator, shape: tuple[int, ...], n: int, attributes: LinearAttributes
 ) -> tuple[bytes, list[Any], list[Any]]:
     """A linear with its inputs and expected outputs."""
     build = Assembly()
@@ -35,12 +36,12 @@ def linear_case(
     out = (*shape[:-1], n)
     argument, expected = [x], torch.nn.functional.linear(*map(torch.from_numpy, (x, weight, bias)))
     inputs = [build.input("x", DType.F32, shape), build.panels("weight", weight, bias)]
-    if attributes[0]:
+    if attributes.has_residual:
         argument.append(floats(random, *out))
         inputs.append(build.input("residual", DType.F32, out))
         expected += torch.from_numpy(argument[1])
-    if attributes[1]:
-        expected = expected.clamp(attributes[2], attributes[3])
+    if attributes.activation:
+        expected = expected.clamp(attributes.low, attributes.high)
     build.output("y", build.op("linear", inputs, (DType.F32, out), attributes=attributes)[0])
     return build.program(), argument, [expected]
 
@@ -141,7 +142,12 @@ def all_cases() -> Iterator[tuple[str, tuple[bytes, list[Any], list[Any]]]]:
     torch.manual_seed(RANDOM_SEED)
     for shape in ((3,), (5, 4), (2, 3, 7), (1, 1, 9, 1)):
         for n in (1, 16, 31, 40):
-            for attributes in (PLAIN_LINEAR.numbers(), (1, 0, 0.0, 0.0), (0, 1, 0.0, np.inf), (1, 1, -0.5, 0.25)):
+            for attributes in (
+                PLAIN_LINEAR,
+                LinearAttributes(has_residual=1, activation=0, low=0.0, high=0.0),
+                LinearAttributes(has_residual=0, activation=1, low=0.0, high=np.inf),
+                LinearAttributes(has_residual=1, activation=1, low=-0.5, high=0.25),
+            ):
                 yield f"linear {shape} {n} {attributes}", linear_case(random, shape, n, attributes)
     shapes = [
         ((1, 1), (1, 1)),

@@ -44,11 +44,13 @@ def temper(spec: ProgramSpec) -> ProgramSpec:
     random, tensors = np.random.default_rng(12), list(spec.tensors)
     for op in spec.ops:
         for place in PACKED.get(op.name, ()):
-            tensor, group = tensors[op.inputs[place]], op.attributes[0] if op.name == "linear_f32_qb4w" else 0
+            tensor = tensors[op.inputs[place]]
+            is_i4 = op.name == "linear_f32_qb4w"
+            group = operator_attributes.LinearF32Qb4wAttributes.from_numbers(op.attributes).group if is_i4 else 0
             if tensor.dtype is DType.I8:
                 inputs = spec.tensors[op.inputs[place - PACKED[op.name][0]]].shape[-1]
                 is_dynamic = op.name == "linear_qd8_qc8w" or len(tensor.shape) == 1
-                data = temper_groups(tensor, int(group), random) if group else temper_words(tensor, random)
+                data = temper_groups(tensor, group, random) if group else temper_words(tensor, random)
                 if is_dynamic:
                     data = sum_words(data, inputs, 1 if len(tensor.shape) == 1 else tensor.shape[0])
                 tensors[op.inputs[place]] = replace(tensor, data=data)

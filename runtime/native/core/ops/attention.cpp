@@ -7,7 +7,9 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kScale = 0, kIsCausal = 1, kMasked = 2, kEmptyIsNan = 3;
+constexpr OpCode kOp = OpCode::attention;
+constexpr Integer kIsCausal{kOp, "is_causal"}, kEmptyIsNan{kOp, "empty_is_nan"};
+constexpr Real kScale{kOp, "scale"}, kMasked{kOp, "masked"};
 constexpr const char* kRoles[] = {"query", "key", "value"};
 
 // What the shapes of query, key and value say together.

@@ -9,54 +9,43 @@ namespace alcove::ops {
 
 namespace {
 
-// Attributes that conv2d and depthwise_conv2d begin with.
-enum Window : uint8_t {
-  kKernelH,
-  kKernelW,
-  kStrideH,
-  kStrideW,
-  kPadTop,
-  kPadLeft,
-  kPadBottom,
-  kPadRight,
-  kDilationH,
-  kDilationW
-};
+constexpr OpCodes kBoth = {OpCode::conv2d, OpCode::depthwise_conv2d};
+constexpr Integers kKernel{kBoth, "kernel"}, kStride{kBoth, "stride"}, kDilation{kBoth, "dilation"};
+constexpr Integers kPadBefore{kBoth, "pad", {"_top", "_left"}}, kPadAfter{kBoth, "pad", {"_bottom", "_right"}};
 
 Status check_window(const Subject& s) {
-  ALCOVE_TRY(check_pair(s, kKernelH, "kernel", 1));
-  ALCOVE_TRY(check_pair(s, kStrideH, "stride", 1));
-  ALCOVE_TRY(check_pair(s, kPadTop, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kPadBottom, "padding", 0));
-  return check_pair(s, kDilationH, "dilation", 1);
+  ALCOVE_TRY(check_pair(s, kKernel, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kStride, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kPadBefore, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kPadAfter, "padding", 0));
+  return check_pair(s, kDilation, "dilation", 1);
 }
 
 Status check_convolved(const Subject& s, uint64_t channels) {
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0],
-                            find_convolution_size(in.dims[1], s.integer(kPadTop), s.integer(kPadBottom),
-                                                  s.integer(kKernelH), s.integer(kStrideH), s.integer(kDilationH)),
-                            find_convolution_size(in.dims[2], s.integer(kPadLeft), s.integer(kPadRight),
-                                                  s.integer(kKernelW), s.integer(kStrideW), s.integer(kDilationW)),
-                            channels};
+  const auto size = [&](size_t axis) {
+    return find_convolution_size(in.dims[1 + axis], s.integer(kPadBefore[axis]), s.integer(kPadAfter[axis]),
+                                 s.integer(kKernel[axis]), s.integer(kStride[axis]), s.integer(kDilation[axis]));
+  };
+  const uint64_t dims[4] = {in.dims[0], size(0), size(1), channels};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
 template <typename Args>
 void set_window(const Call& c, Args& args) noexcept {
-  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
-  args.kernel_h = size(kKernelH);
-  args.kernel_w = size(kKernelW);
-  args.stride_h = size(kStrideH);
-  args.stride_w = size(kStrideW);
-  args.pad_top = size(kPadTop);
-  args.pad_left = size(kPadLeft);
-  args.dilation_h = size(kDilationH);
-  args.dilation_w = size(kDilationW);
+  const auto size = [&c](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
+  args.kernel_h = size(kKernel[0]);
+  args.kernel_w = size(kKernel[1]);
+  args.stride_h = size(kStride[0]);
+  args.stride_w = size(kStride[1]);
+  args.pad_top = size(kPadBefore[0]);
+  args.pad_left = size(kPadBefore[1]);
+  args.dilation_h = size(kDilation[0]);
+  args.dilation_w = size(kDilation[1]);
 }
 
 // Both images have channels for `groups` groups.
-Status check_groups(const Subject& s, uint8_t attribute) {
+Status check_groups(const Subject& s, Integer attribute) {
   ALCOVE_TRY(check_integer(s, attribute, "groups", 1, kMaxDimension));
   const auto groups = static_cast<uint64_t>(s.integer(attribute));
   if (s.input(0).dims[3] % groups == 0 && s.output(0).dims[3] % groups == 0) return {};
@@ -65,8 +54,8 @@ Status check_groups(const Subject& s, uint8_t attribute) {
                  s.output(0).dims[3], groups);
 }
 
-constexpr uint8_t kGroups = kDilationW + 1, kHasResidual = kGroups + 1, kConvActivation = kHasResidual + 1;
-constexpr uint8_t kDepthwiseActivation = kDilationW + 1;
+constexpr Integer kGroups{OpCode::conv2d, "groups"}, kHasResidual{OpCode::conv2d, "has_residual"};
+constexpr ActivationAttributes kConvActivation{OpCode::conv2d}, kDepthwiseActivation{OpCode::depthwise_conv2d};
 
 }  // namespace
 
@@ -80,7 +69,7 @@ Status check_conv2d(const Subject& s, Checked& cost) {
   const Tensor &in = s.input(0), &weight = s.input(1), &out = s.output(0);
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
   const uint64_t in_c = in.dims[3] / groups, out_c = out.dims[3] / groups;
-  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const auto taps = static_cast<uint64_t>(s.integer(kKernel[0]) * s.integer(kKernel[1]));
   const Checked patch = Checked(taps) * in_c;
   if (!patch.is_at_most(kMaxDimension - 1)) {
     return failure(Code::op_shape, Section::program, "conv2d: a patch has too many elements");
@@ -97,10 +86,16 @@ Status check_conv2d(const Subject& s, Checked& cost) {
     ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 4));
   }
   ALCOVE_TRY(check_convolved(s, out.dims[3]));
-  const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
-  const kernels::Conv2dSizes sizes = {in_c,           out.dims[2],      out_c,
-                                      groups,         size(kKernelH),   size(kKernelW),
-                                      size(kStrideW), size(kDilationH), size(kDilationW)};
+  const auto size = [&s](Integer attribute) { return static_cast<size_t>(s.integer(attribute)); };
+  const kernels::Conv2dSizes sizes = {in_c,
+                                      out.dims[2],
+                                      out_c,
+                                      groups,
+                                      size(kKernel[0]),
+                                      size(kKernel[1]),
+                                      size(kStride[1]),
+                                      size(kDilation[0]),
+                                      size(kDilation[1])};
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv2d_scratch_bytes<Checked>(sizes, patch.value())));
   cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (weight.size_bytes / sizeof(float));
   return {};
@@ -150,7 +145,7 @@ Status check_depthwise_conv2d(const Subject& s, Checked& cost) {
     return failure(Code::op_shape, Section::program, "depthwise_conv2d: %" PRIu32 " outputs for %" PRIu32 " channels",
                    outputs, channels);
   }
-  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const auto taps = static_cast<uint64_t>(s.integer(kKernel[0]) * s.integer(kKernel[1]));
   const uint64_t dims[2] = {taps + 1, outputs};
   ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
   ALCOVE_TRY(check_convolved(s, outputs));
@@ -176,18 +171,10 @@ Status run_depthwise_conv2d(const Call& c) noexcept {
 
 namespace {
 
-// Attributes of conv_transpose2d.
-enum Transposed : uint8_t {
-  kTKernelH,
-  kTKernelW,
-  kTStrideH,
-  kTStrideW,
-  kTPadTop,
-  kTPadLeft,
-  kTDilationH,
-  kTDilationW,
-  kTGroups
-};
+constexpr OpCode kTransposed = OpCode::conv_transpose2d;
+constexpr Integers kTKernel{{kTransposed}, "kernel"}, kTStride{{kTransposed}, "stride"};
+constexpr Integers kTPad{{kTransposed}, "pad", {"_top", "_left"}}, kTDilation{{kTransposed}, "dilation"};
+constexpr Integer kTGroups{kTransposed, "groups"};
 
 }  // namespace
 
@@ -195,17 +182,17 @@ Status check_conv_transpose2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
-  ALCOVE_TRY(check_pair(s, kTKernelH, "kernel", 1));
-  ALCOVE_TRY(check_pair(s, kTStrideH, "stride", 1));
-  ALCOVE_TRY(check_pair(s, kTPadTop, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kTDilationH, "dilation", 1));
+  ALCOVE_TRY(check_pair(s, kTKernel, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kTStride, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kTPad, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kTDilation, "dilation", 1));
   ALCOVE_TRY(check_groups(s, kTGroups));
   const Tensor &in = s.input(0), &out = s.output(0);
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 0, in.dims[0]));
   const auto groups = static_cast<uint64_t>(s.integer(kTGroups));
   const uint64_t in_c = in.dims[3] / groups, out_c = out.dims[3] / groups;
-  const auto taps = static_cast<uint64_t>(s.integer(kTKernelH) * s.integer(kTKernelW));
-  const auto phases = static_cast<uint64_t>(s.integer(kTStrideH) * s.integer(kTStrideW));
+  const auto taps = static_cast<uint64_t>(s.integer(kTKernel[0]) * s.integer(kTKernel[1]));
+  const auto phases = static_cast<uint64_t>(s.integer(kTStride[0]) * s.integer(kTStride[1]));
   const Checked patch = Checked(taps) * in_c;
   const Checked floats = Checked(groups) * ((out_c + 15) / 16 * 16) * (patch + phases);
   if (!patch.is_at_most(kMaxDimension) || !floats.is_at_most(kMaxDimension)) {
@@ -215,23 +202,23 @@ Status check_conv_transpose2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_scratch(s, 1, kernels::conv_transpose2d_scratch_bytes(taps, in_c, out_c)));
   // Each pixel belongs to one phase, whose panels are no larger than those of all taps; every phase looks at every tap.
   cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * ((out_c + 15) / 16 * 16) * (patch + 1) +
-         Checked(groups) * phases * (s.integer(kTKernelH) + s.integer(kTKernelW)) +
+         Checked(groups) * phases * (s.integer(kTKernel[0]) + s.integer(kTKernel[1])) +
          Checked(out.dims[0]) * out.dims[1] * out.dims[2] * groups * taps;
   return {};
 }
 
 Status run_conv_transpose2d(const Call& c) noexcept {
-  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  const auto size = [&c](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
   kernels::ConvTranspose2dF32 args{};
   set_images(c, args);
-  args.kernel_h = size(kTKernelH);
-  args.kernel_w = size(kTKernelW);
-  args.stride_h = size(kTStrideH);
-  args.stride_w = size(kTStrideW);
-  args.pad_top = size(kTPadTop);
-  args.pad_left = size(kTPadLeft);
-  args.dilation_h = size(kTDilationH);
-  args.dilation_w = size(kTDilationW);
+  args.kernel_h = size(kTKernel[0]);
+  args.kernel_w = size(kTKernel[1]);
+  args.stride_h = size(kTStride[0]);
+  args.stride_w = size(kTStride[1]);
+  args.pad_top = size(kTPad[0]);
+  args.pad_left = size(kTPad[1]);
+  args.dilation_h = size(kTDilation[0]);
+  args.dilation_w = size(kTDilation[1]);
   args.groups = size(kTGroups);
   args.in_c = c.input(0).dims[3] / args.groups;
   args.out_c = c.output(0).dims[3] / args.groups;

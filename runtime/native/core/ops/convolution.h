@@ -11,10 +11,9 @@ inline constexpr int64_t kMostExtent = 1 << 20;
 // A tap of a depthwise convolution costs as much as so many multiply-adds of a dense product.
 inline constexpr uint64_t kDepthwiseWork = 4;
 
-// Both sizes of one property stand next to each other among the attributes.
-inline Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
-  ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));
-  return check_integer(s, static_cast<uint8_t>(first + 1), role, low, kMostExtent);
+inline Status check_pair(const Subject& s, Integers sizes, const char* role, int64_t low) {
+  ALCOVE_TRY(check_integer(s, sizes[0], role, low, kMostExtent));
+  return check_integer(s, sizes[1], role, low, kMostExtent);
 }
 
 inline Status check_image(const Subject& s, uint32_t index, const char* role) {
@@ -41,7 +40,7 @@ void set_images(const Call& c, Args& args) noexcept {
 }
 
 // Whether the last input is added to the output, and that there is one: `others` come before it.
-inline Status check_residual(const Subject& s, uint8_t attribute, uint32_t others) {
+inline Status check_residual(const Subject& s, Integer attribute, uint32_t others) {
   ALCOVE_TRY(check_integer(s, attribute, "has_residual", 0, 1));
   ALCOVE_TRY(check_input_count(s, others + static_cast<uint32_t>(s.integer(attribute))));
   if (s.integer(attribute) == 0) return {};

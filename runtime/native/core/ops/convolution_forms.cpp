@@ -7,34 +7,28 @@ namespace alcove::ops {
 
 namespace {
 
-// Attributes of winograd_conv2d.
-enum Winograd : uint8_t { kWPadTop, kWPadLeft, kWPadBottom, kWPadRight, kWHasResidual, kWActivation };
+constexpr OpCode kWinograd = OpCode::winograd_conv2d;
+constexpr Integers kWPadBefore{{kWinograd}, "pad", {"_top", "_left"}},
+    kWPadAfter{{kWinograd}, "pad", {"_bottom", "_right"}};
+constexpr Integer kWHasResidual{kWinograd, "has_residual"};
+constexpr ActivationAttributes kWActivation{kWinograd};
 
-// Attributes of separable_conv2d; each activation is three.
-enum Separable : uint8_t {
-  kSKernelH,
-  kSKernelW,
-  kSStrideH,
-  kSStrideW,
-  kSPadTop,
-  kSPadLeft,
-  kSPadBottom,
-  kSPadRight,
-  kSRows,
-  kSHasExpand,
-  kSHasResidual,
-  kSAfterExpand,
-  kSAfterDepthwise = kSAfterExpand + 3,
-  kSActivation = kSAfterDepthwise + 3,
-};
+constexpr OpCode kSeparable = OpCode::separable_conv2d;
+constexpr Integers kSKernel{{kSeparable}, "kernel"}, kSStride{{kSeparable}, "stride"};
+constexpr Integers kSPadBefore{{kSeparable}, "pad", {"_top", "_left"}},
+    kSPadAfter{{kSeparable}, "pad", {"_bottom", "_right"}};
+constexpr Integer kSRows{kSeparable, "rows"}, kSHasExpand{kSeparable, "has_expand"};
+constexpr Integer kSHasResidual{kSeparable, "has_residual"};
+constexpr ActivationAttributes kSAfterExpand{kSeparable, "expand_"}, kSAfterDepthwise{kSeparable, "depthwise_"},
+    kSActivation{kSeparable};
 
 // Paddings are less than the kernel, so that every output looks at the input.
 Status check_separable_window(const Subject& s) {
-  ALCOVE_TRY(check_pair(s, kSKernelH, "kernel", 1));
-  ALCOVE_TRY(check_pair(s, kSStrideH, "stride", 1));
-  for (const uint8_t first : {kSPadTop, kSPadBottom}) {
-    ALCOVE_TRY(check_integer(s, first, "padding", 0, s.integer(kSKernelH) - 1));
-    ALCOVE_TRY(check_integer(s, static_cast<uint8_t>(first + 1), "padding", 0, s.integer(kSKernelW) - 1));
+  ALCOVE_TRY(check_pair(s, kSKernel, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kSStride, "stride", 1));
+  for (const Integers pad : {kSPadBefore, kSPadAfter}) {
+    ALCOVE_TRY(check_integer(s, pad[0], "padding", 0, s.integer(kSKernel[0]) - 1));
+    ALCOVE_TRY(check_integer(s, pad[1], "padding", 0, s.integer(kSKernel[1]) - 1));
   }
   return check_integer(s, kSRows, "rows", 1, kMostExtent);
 }
@@ -44,8 +38,8 @@ Status check_separable_window(const Subject& s) {
 Status check_winograd_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_image(s, s.op.inputs[0], "input"));
   ALCOVE_TRY(check_image(s, s.op.outputs[0], "output"));
-  ALCOVE_TRY(check_pair(s, kWPadTop, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kWPadBottom, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kWPadBefore, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kWPadAfter, "padding", 0));
   ALCOVE_TRY(check_residual(s, kWHasResidual, 2));
   ALCOVE_TRY(check_activation(s, kWActivation, Activation::hardsigmoid));
   const Tensor &in = s.input(0), &out = s.output(0);
@@ -57,8 +51,8 @@ Status check_winograd_conv2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 1}));
   ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 0, floats.value()));
   const uint64_t dims[4] = {
-      in.dims[0], find_convolution_size(in.dims[1], s.integer(kWPadTop), s.integer(kWPadBottom), 3, 1, 1),
-      find_convolution_size(in.dims[2], s.integer(kWPadLeft), s.integer(kWPadRight), 3, 1, 1), out_c};
+      in.dims[0], find_convolution_size(in.dims[1], s.integer(kWPadBefore[0]), s.integer(kWPadAfter[0]), 3, 1, 1),
+      find_convolution_size(in.dims[2], s.integer(kWPadBefore[1]), s.integer(kWPadAfter[1]), 3, 1, 1), out_c};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
   ALCOVE_TRY(check_scratch(s, 1, kernels::winograd_scratch_bytes<Checked>(in_c, out_c)));
   // Each tile: the products, and a dozen operations a transformed number.
@@ -72,8 +66,8 @@ Status run_winograd_conv2d(const Call& c) noexcept {
   set_images(c, args);
   args.in_c = c.input(0).dims[3];
   args.out_c = c.output(0).dims[3];
-  args.pad_top = static_cast<size_t>(c.integer(kWPadTop));
-  args.pad_left = static_cast<size_t>(c.integer(kWPadLeft));
+  args.pad_top = static_cast<size_t>(c.integer(kWPadBefore[0]));
+  args.pad_left = static_cast<size_t>(c.integer(kWPadBefore[1]));
   args.weights = c.in<float>(1);
   args.residual = c.integer(kWHasResidual) == 1 ? c.in<float>(2) : nullptr;
   args.linear = c.kernels.linear_f32;
@@ -97,13 +91,13 @@ Status check_separable_conv2d(const Subject& s, Checked& cost) {
   const bool has_expand = s.integer(kSHasExpand) == 1;
   const uint32_t weights = has_expand ? 2 : 1;  // where the depthwise ones are
   ALCOVE_TRY(check_residual(s, kSHasResidual, weights + 2));
-  for (const uint8_t activation : {kSAfterExpand, kSAfterDepthwise, kSActivation}) {
+  for (const ActivationAttributes activation : {kSAfterExpand, kSAfterDepthwise, kSActivation}) {
     ALCOVE_TRY(check_activation(s, activation, Activation::hardsigmoid));
   }
   const Tensor &in = s.input(0), &depthwise = s.input(weights), &out = s.output(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[weights], "depthwise weight", {.dtypes = kFloat, .rank = 2}));
   const uint64_t channels = depthwise.dims[1];
-  const auto taps = static_cast<uint64_t>(s.integer(kSKernelH) * s.integer(kSKernelW));
+  const auto taps = static_cast<uint64_t>(s.integer(kSKernel[0]) * s.integer(kSKernel[1]));
   ALCOVE_TRY(check_dimension(s, s.op.inputs[weights], "depthwise weight", 0, taps + 1));
   if (has_expand) {
     ALCOVE_TRY(check_panels(s, s.op.inputs[1], "expanding weight", channels, in.dims[3]));
@@ -112,16 +106,17 @@ Status check_separable_conv2d(const Subject& s, Checked& cost) {
   }
   ALCOVE_TRY(check_panels(s, s.op.inputs[weights + 1], "projecting weight", out.dims[3], channels));
   const uint64_t dims[4] = {in.dims[0],
-                            find_convolution_size(in.dims[1], s.integer(kSPadTop), s.integer(kSPadBottom),
-                                                  s.integer(kSKernelH), s.integer(kSStrideH), 1),
-                            find_convolution_size(in.dims[2], s.integer(kSPadLeft), s.integer(kSPadRight),
-                                                  s.integer(kSKernelW), s.integer(kSStrideW), 1),
+                            find_convolution_size(in.dims[1], s.integer(kSPadBefore[0]), s.integer(kSPadAfter[0]),
+                                                  s.integer(kSKernel[0]), s.integer(kSStride[0]), 1),
+                            find_convolution_size(in.dims[2], s.integer(kSPadBefore[1]), s.integer(kSPadAfter[1]),
+                                                  s.integer(kSKernel[1]), s.integer(kSStride[1]), 1),
                             out.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  const auto size = [&s](uint8_t i) { return static_cast<size_t>(s.integer(i)); };
-  ALCOVE_TRY(check_scratch(s, 1,
-                           kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2],
-                                                                     size(kSRows), size(kSKernelH), size(kSStrideH))));
+  const auto size = [&s](Integer attribute) { return static_cast<size_t>(s.integer(attribute)); };
+  ALCOVE_TRY(
+      check_scratch(s, 1,
+                    kernels::separable_scratch_bytes<Checked>(has_expand, channels, in.dims[2], out.dims[2],
+                                                              size(kSRows), size(kSKernel[0]), size(kSStride[0]))));
   const Checked pixels = Checked(out.dims[0]) * out.dims[1] * out.dims[2];
   cost = pixels * channels * (taps + 1) + pixels * (s.input(weights + 1).size_bytes / sizeof(float));
   if (has_expand) cost = cost + Checked(in.dims[0]) * in.dims[1] * in.dims[2] * (s.input(1).size_bytes / sizeof(float));
@@ -129,7 +124,7 @@ Status check_separable_conv2d(const Subject& s, Checked& cost) {
 }
 
 Status run_separable_conv2d(const Call& c) noexcept {
-  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  const auto size = [&c](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
   const uint32_t weights = c.integer(kSHasExpand) == 1 ? 2 : 1;
   kernels::SeparableConv2dF32 args{};
   set_images(c, args);
@@ -143,12 +138,12 @@ Status run_separable_conv2d(const Call& c) noexcept {
   args.channels = c.input(weights).dims[1];
   args.out_c = c.output(0).dims[3];
   args.rows = size(kSRows);
-  args.kernel_h = size(kSKernelH);
-  args.kernel_w = size(kSKernelW);
-  args.stride_h = size(kSStrideH);
-  args.stride_w = size(kSStrideW);
-  args.pad_top = size(kSPadTop);
-  args.pad_left = size(kSPadLeft);
+  args.kernel_h = size(kSKernel[0]);
+  args.kernel_w = size(kSKernel[1]);
+  args.stride_h = size(kSStride[0]);
+  args.stride_w = size(kSStride[1]);
+  args.pad_top = size(kSPadBefore[0]);
+  args.pad_left = size(kSPadBefore[1]);
   args.after_expand = c.activation(kSAfterExpand);
   args.after_depthwise = c.activation(kSAfterDepthwise);
   args.activation = c.activation(kSActivation);

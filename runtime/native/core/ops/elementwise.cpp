@@ -5,7 +5,8 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kFunction = 0, kA = 1, kB = 2, kC = 3;
+constexpr Integer kFunction{{OpCode::unary, OpCode::binary}, "function"};
+constexpr Real kA{OpCode::unary, "a"}, kB{OpCode::unary, "b"}, kC{OpCode::unary, "c"};
 // What an element may take, for the op budget: the slowest function's, about.
 constexpr uint64_t kCostPerElement = 16;
 

@@ -7,14 +7,18 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kBagMode = 0, kBagPadding = 1, kHasOffsets = 2, kHasWeights = 3;  // of embedding_bag_offsets
+constexpr Integer kMode{{OpCode::text_embedding_bag, OpCode::embedding_bag_offsets}, "mode"};
+constexpr OpCode kOffsets = OpCode::embedding_bag_offsets;
+constexpr Integer kPadding{kOffsets, "padding"}, kHasOffsets{kOffsets, "has_offsets"},
+    kHasWeights{kOffsets, "has_weights"};
+constexpr Integer kBuckets{OpCode::ngram_hash, "buckets"};
 
 // Ids of a program's own hash must fit the table; all others are checked in the run.
 Status check_bag_ids(const Subject& s, uint32_t rows) {
   const int32_t writer = s.writers[s.op.inputs[0]];
   if (writer < 0) return {};
   const Op& op = s.program.ops[static_cast<size_t>(writer)];
-  if (op.code != OpCode::ngram_hash || op.attributes[2] > rows) {
+  if (op.code != OpCode::ngram_hash || static_cast<uint64_t>(kBuckets.read(op)) > rows) {
     return failure(Code::index_bound, Section::program,
                    "text_embedding_bag: ids must come from the caller or from an ngram_hash of at most %" PRIu32
                    " buckets",
@@ -41,7 +45,7 @@ Status check_text_embedding_bag(const Subject& s, Checked& cost) {
   }
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 0, 1));
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 1, dim));
-  ALCOVE_TRY(check_integer(s, 0, "mode", 0, 1));
+  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 1));
   if (s.input(0).dims[0] > kMaxBagIds) {
     return failure(Code::op_shape, Section::program, "text_embedding_bag: %" PRIu32 " ids, the cap is %" PRIu32,
                    s.input(0).dims[0], kMaxBagIds)
@@ -62,7 +66,7 @@ Status run_text_embedding_bag(const Call& c) noexcept {
         return c.bad_index(0, i, ids[i], 0, table.dims[0]);
     }
   }
-  const bool is_mean = c.integer(0) == 1;
+  const bool is_mean = c.integer(kMode) == 1;
   if (table.dtype == DType::i8) {
     c.kernels.text_embedding_bag_i8(
         {ids, c.extent(0), c.in<int8_t>(1), c.in<float>(2), table.dims[1], is_mean, c.out<float>(0)});
@@ -73,12 +77,12 @@ Status run_text_embedding_bag(const Call& c) noexcept {
 }
 
 Status check_embedding_bag_offsets(const Subject& s, Checked& cost) {
-  ALCOVE_TRY(check_integer(s, kBagMode, "mode", 0, kernels::kBagModes - 1));
-  ALCOVE_TRY(check_integer(s, kBagPadding, "padding", -1, INT64_MAX));
+  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, kernels::kBagModes - 1));
+  ALCOVE_TRY(check_integer(s, kPadding, "padding", -1, INT64_MAX));
   ALCOVE_TRY(check_integer(s, kHasOffsets, "has_offsets", 0, 1));
   ALCOVE_TRY(check_integer(s, kHasWeights, "has_weights", 0, 1));
   const bool has_offsets = s.integer(kHasOffsets) == 1, has_weights = s.integer(kHasWeights) == 1;
-  if (has_weights) ALCOVE_TRY(check_integer(s, kBagMode, "mode with weights", 0, 0));
+  if (has_weights) ALCOVE_TRY(check_integer(s, kMode, "mode with weights", 0, 0));
   ALCOVE_TRY(check_input_count(s, 2u + (has_offsets ? 1 : 0) + (has_weights ? 1 : 0)));
   const Tensor& ids = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "ids", {.dtypes = kIndices, .rank = has_offsets ? 1 : 2}));
@@ -117,8 +121,8 @@ Status run_embedding_bag_offsets(const Call& c) noexcept {
   }
   if (c.integer(kHasWeights) == 1) args.weights = c.in<float>(has_offsets ? 3 : 2);
   args.bags = c.output(0).dims[0];
-  args.padding = c.integer(kBagPadding);
-  args.mode = static_cast<kernels::BagMode>(c.integer(kBagMode));
+  args.padding = c.integer(kPadding);
+  args.mode = static_cast<kernels::BagMode>(c.integer(kMode));
   args.output = c.out<float>(0);
   const kernels::EmbeddingBagOffsetsResult result = c.kernels.embedding_bag_offsets_f32(args);
   if (result.fault == kernels::BagFault::none) return {};

@@ -5,7 +5,8 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kHasResidual = 0, kActivation = 1;  // of linear
+constexpr Integer kHasResidual{OpCode::linear, "has_residual"}, kIsTransposed{OpCode::matmul, "is_transposed"};
+constexpr ActivationAttributes kActivation{OpCode::linear};
 
 // The n, k of a matmul; the rule has checked that both operands agree.
 struct Sizes {
@@ -150,9 +151,9 @@ Status check_matmul(const Subject& s, Checked& cost) {
           .in_tensor(s.op.inputs[i]);
     }
   }
-  ALCOVE_TRY(check_integer(s, 0, "is_transposed", 0, 1));
+  ALCOVE_TRY(check_integer(s, kIsTransposed, "is_transposed", 0, 1));
   const Tensor &left = s.input(0), &right = s.input(1);
-  const Sizes sizes = read_matmul_sizes(left, right, s.integer(0) == 1);
+  const Sizes sizes = read_matmul_sizes(left, right, s.integer(kIsTransposed) == 1);
   ALCOVE_TRY(check_dimension(s, s.op.inputs[0], "left", left.rank - 1u, sizes.k));
   Batch batch;
   if (!broadcast_into(left, batch) || !broadcast_into(right, batch)) return batch_failure(s);
@@ -168,7 +169,7 @@ Status check_matmul(const Subject& s, Checked& cost) {
 Status run_matmul(const Call& c) noexcept {
   const Tensor &left = c.input(0), &right = c.input(1);
   kernels::MatmulF32 args{};
-  args.is_transposed = c.integer(0) == 1;
+  args.is_transposed = c.integer(kIsTransposed) == 1;
   const Sizes sizes = read_matmul_sizes(left, right, args.is_transposed);
   args.linear = c.kernels.linear_f32;
   args.left = c.in<float>(0);

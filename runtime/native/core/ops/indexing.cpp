@@ -5,7 +5,12 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kAxis = 0, kScatterMode = 1, kIncludesSelf = 2;
+constexpr Integer kAxis{{OpCode::index_select, OpCode::gather, OpCode::scatter, OpCode::index_put}, "axis"};
+constexpr OpCodes kCombining = {OpCode::scatter, OpCode::index_put};
+constexpr Integer kScatterMode{kCombining, "mode"}, kIncludesSelf{kCombining, "includes_self"};
+constexpr Integer kSelectWraps{OpCode::index_select, "wraps"}, kPutWraps{OpCode::index_put, "wraps"};
+constexpr Integers kBounds = Integers::numbered({OpCode::ravel_multi_index}, "bound");
+constexpr Integer kIsRight{OpCode::searchsorted, "is_right"};
 
 Status check_axis(const Subject& s, const Tensor& tensor) {
   return check_integer(s, kAxis, "axis", 0, int64_t{tensor.rank} - 1);
@@ -79,7 +84,7 @@ Status check_index_select(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
-  ALCOVE_TRY(check_integer(s, 1, "wraps", 0, 1));
+  ALCOVE_TRY(check_integer(s, kSelectWraps, "wraps", 0, 1));
   ALCOVE_TRY(check_rows(s, s.op.outputs[0], "output"));
   // Each index costs about a cache line, however short its row.
   cost = elements(s.output(0)) + elements(s.input(1)) * kTensorAlignment;
@@ -96,7 +101,7 @@ Status run_index_select(const Call& c) noexcept {
   args.outer = multiply_dims(in, 0, axis);
   args.bound = in.dims[axis];
   args.row_bytes = multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
-  args.wraps = c.integer(1) == 1;
+  args.wraps = c.integer(kSelectWraps) == 1;
   const size_t bad = c.kernels.index_select_any(args);
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
@@ -169,7 +174,7 @@ Status check_index_put(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_combination(s));
   ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
   ALCOVE_TRY(check_axis(s, s.input(0)));
-  ALCOVE_TRY(check_integer(s, 3, "wraps", 0, 1));
+  ALCOVE_TRY(check_integer(s, kPutWraps, "wraps", 0, 1));
   ALCOVE_TRY(check_rows(s, s.op.inputs[2], "source"));
   ALCOVE_TRY(check_like_input(s));
   cost = elements(s.input(0)) + elements(s.input(2)) * 8 + elements(s.input(1)) * kTensorAlignment;
@@ -190,7 +195,7 @@ Status run_index_put(const Call& c) noexcept {
   args.row = multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank);
   args.mode = static_cast<kernels::ScatterMode>(c.integer(kScatterMode));
   args.includes_self = c.integer(kIncludesSelf) == 1;
-  args.wraps = c.integer(3) == 1;
+  args.wraps = c.integer(kPutWraps) == 1;
   kernels::IndexPutKernel* kernel = c.kernels.index_put_any;
   if (args.mode != kernels::ScatterMode::set) {
     kernel = in.dtype == DType::f32   ? c.kernels.index_put_f32
@@ -207,13 +212,13 @@ Status check_ravel_multi_index(const Subject& s, Checked& cost) {
   Checked together = 1;
   for (uint8_t i = 0; i < kernels::kMaxRavelMultiIndexInputs; ++i) {
     if (i >= s.op.input_count) {
-      ALCOVE_TRY(check_integer(s, i, "an unused bound", 0, 0));
+      ALCOVE_TRY(check_integer(s, kBounds[i], "an unused bound", 0, 0));
       continue;
     }
     ALCOVE_TRY(check_type(s, s.op.inputs[i], "indices", {.dtypes = kIndices}));
     ALCOVE_TRY(check_shape(s, s.op.inputs[i], "indices", dims, s.input(0).rank));
-    ALCOVE_TRY(check_integer(s, i, "bound", 1, INT64_MAX));
-    together = together * s.op.attributes[i];
+    ALCOVE_TRY(check_integer(s, kBounds[i], "bound", 1, INT64_MAX));
+    together = together * static_cast<uint64_t>(s.integer(kBounds[i]));
   }
   if (!together.is_at_most(INT64_MAX)) {
     return failure(Code::op_attribute, Section::program,
@@ -230,7 +235,7 @@ Status run_ravel_multi_index(const Call& c) noexcept {
   args.count = c.op.input_count;
   for (uint8_t i = 0; i < c.op.input_count; ++i) {
     args.indices[i] = make_indices(c, i);
-    args.bounds[i] = c.op.attributes[i];
+    args.bounds[i] = static_cast<uint64_t>(c.integer(kBounds[i]));
   }
   args.output = c.out<int64_t>(0);
   const kernels::RavelMultiIndexResult result = c.kernels.ravel_multi_index_any(args);
@@ -243,7 +248,7 @@ Status check_searchsorted(const Subject& s, Checked& cost) {
   const Tensor& values = s.input(1);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "boundaries", {.dtypes = kFloat | kIndices}));
   ALCOVE_TRY(check_same_dtype(s, s.op.inputs[1], "values", sorted.dtype));
-  ALCOVE_TRY(check_integer(s, 0, "is_right", 0, 1));
+  ALCOVE_TRY(check_integer(s, kIsRight, "is_right", 0, 1));
   if (sorted.rank == 0 || (sorted.rank > 1 && sorted.rank != values.rank)) {
     return failure(Code::op_shape, Section::program, "searchsorted: boundaries have rank %u, values %u", sorted.rank,
                    values.rank)
@@ -266,7 +271,7 @@ Status run_searchsorted(const Call& c) noexcept {
   const size_t boundaries = sorted.dims[sorted.rank - 1];
   const size_t rows = is_shared ? 1 : sorted.element_count() / boundaries;
   const size_t count = c.input(1).element_count() / rows;
-  const bool is_right = c.integer(0) == 1;
+  const bool is_right = c.integer(kIsRight) == 1;
   auto* out = c.out<int64_t>(0);
   switch (sorted.dtype) {
     case DType::f32:

@@ -7,8 +7,15 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kOffset = 0, kStrides = 1;                        // of as_strided_copy and as_strided_scatter
-constexpr uint8_t kBefore = 0, kAfter = 8, kMode = 16, kBits = 17;  // of pad
+constexpr OpCodes kStrided = {OpCode::as_strided_copy, OpCode::as_strided_scatter};
+constexpr Integer kOffset{kStrided, "offset"};
+constexpr Integers kStrides = Integers::numbered(kStrided, "stride");
+constexpr Integers kBefore = Integers::numbered({OpCode::pad}, "before");
+constexpr Integers kAfter = Integers::numbered({OpCode::pad}, "after");
+constexpr Integer kPadMode{OpCode::pad, "mode"}, kAxis{OpCode::concat, "axis"};
+constexpr Bits kPadBits{OpCode::pad, "bits"}, kFillBits{OpCode::fill, "bits"};
+constexpr Real kStart{OpCode::arange, "start"}, kStep{OpCode::arange, "step"};
+constexpr Integer kDiagonal{OpCode::tril_triu, "diagonal"}, kIsUpper{OpCode::tril_triu, "is_upper"};
 // Copied from one look at the flag of cancellation to the next: tens of milliseconds where each misses the cache.
 constexpr uint64_t kPollElements = 1u << 22;
 constexpr int64_t kMostMargin = kMaxDimension;
@@ -19,7 +26,7 @@ constexpr double kMostWhole = 9007199254740992.0;
 Status check_reach(const Subject& s, const Tensor& walked, const Tensor& reached) {
   Checked down = 0, up = 0;
   for (uint8_t d = 0; d < kMaxRank; ++d) {
-    const int64_t stride = s.integer(static_cast<uint8_t>(kStrides + d));
+    const int64_t stride = s.integer(kStrides[d]);
     if (d >= walked.rank) {
       if (stride == 0) continue;
       return failure(Code::op_attribute, Section::program, "%s: stride%u is %" PRId64 ", which no dimension uses",
@@ -42,9 +49,9 @@ Status check_reach(const Subject& s, const Tensor& walked, const Tensor& reached
                  s.name(), offset, reached.element_count());
 }
 
-// Attribute i holds the bits of one element of this type, and no others.
-Status check_element(const Subject& s, uint8_t i, DType dtype) {
-  const uint64_t bits = s.op.attributes[i];
+// The attribute holds the bits of one element of this type, and no others.
+Status check_element(const Subject& s, Bits attribute, DType dtype) {
+  const uint64_t bits = s.bits(attribute);
   const uint32_t size = dtype_bytes(dtype);
   const uint64_t most = dtype == DType::boolean ? 1 : ~uint64_t{0} >> (64 - 8 * size);
   if (bits <= most) return {};
@@ -57,7 +64,7 @@ Checked walk_cost(const Subject& s, const Tensor& walked) {
   uint64_t run = 1;
   for (uint8_t d = walked.rank; d-- > 0;) {
     if (walked.dims[d] == 1) continue;
-    if (s.integer(static_cast<uint8_t>(kStrides + d)) != static_cast<int64_t>(run)) break;
+    if (s.integer(kStrides[d]) != static_cast<int64_t>(run)) break;
     run *= walked.dims[d];
   }
   return elements(walked) + Checked(walked.element_count() / run) * kRunCost;
@@ -93,7 +100,7 @@ void set_walk(const Call& c, const Tensor& walked, Args& args) noexcept {
   args.offset = c.integer(kOffset);
   for (uint8_t d = 0; d < walked.rank; ++d) {
     args.dims[d] = walked.dims[d];
-    args.strides[d] = c.integer(static_cast<uint8_t>(kStrides + d));
+    args.strides[d] = c.integer(kStrides[d]);
   }
 }
 
@@ -161,8 +168,8 @@ Status check_concat(const Subject& s, Checked& cost) {
   static_assert(kMaxOpInputs <= kernels::kMaxConcatInputs);
   const Tensor& first = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
-  ALCOVE_TRY(check_integer(s, 0, "axis", 0, int64_t{first.rank} - 1));
-  const auto axis = static_cast<uint8_t>(s.integer(0));
+  ALCOVE_TRY(check_integer(s, kAxis, "axis", 0, int64_t{first.rank} - 1));
+  const auto axis = static_cast<uint8_t>(s.integer(kAxis));
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < first.rank; ++d) dims[d] = first.dims[d];
   uint64_t together = 0;
@@ -180,7 +187,7 @@ Status check_concat(const Subject& s, Checked& cost) {
 }
 
 Status run_concat(const Call& c) noexcept {
-  const auto axis = static_cast<uint8_t>(c.integer(0));
+  const auto axis = static_cast<uint8_t>(c.integer(kAxis));
   const Tensor& out = c.output(0);
   kernels::Concat args{};
   size_t inner = dtype_bytes(out.dtype);
@@ -200,21 +207,20 @@ Status run_concat(const Call& c) noexcept {
 Status check_pad(const Subject& s, Checked& cost) {
   const Tensor& in = s.input(0);
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kAnyType}));
-  ALCOVE_TRY(check_integer(s, kMode, "mode", 0, kernels::kPadModes - 1));
-  const auto mode = static_cast<kernels::PadMode>(s.integer(kMode));
+  ALCOVE_TRY(check_integer(s, kPadMode, "mode", 0, kernels::kPadModes - 1));
+  const auto mode = static_cast<kernels::PadMode>(s.integer(kPadMode));
   uint64_t dims[kMaxRank];
   for (uint8_t d = 0; d < kMaxRank; ++d) {
     int64_t most = d < in.rank ? kMostMargin : 0;
     if (d < in.rank && mode == kernels::PadMode::reflect) most = int64_t{in.dims[d]} - 1;
     if (d < in.rank && mode == kernels::PadMode::circular) most = in.dims[d];
-    const auto before = static_cast<uint8_t>(kBefore + d), after = static_cast<uint8_t>(kAfter + d);
-    ALCOVE_TRY(check_integer(s, before, "before", 0, most));
-    ALCOVE_TRY(check_integer(s, after, "after", 0, most));
-    if (d < in.rank) dims[d] = in.dims[d] + s.op.attributes[before] + s.op.attributes[after];
+    ALCOVE_TRY(check_integer(s, kBefore[d], "before", 0, most));
+    ALCOVE_TRY(check_integer(s, kAfter[d], "after", 0, most));
+    if (d < in.rank) dims[d] = static_cast<uint64_t>(in.dims[d] + s.integer(kBefore[d]) + s.integer(kAfter[d]));
   }
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", in.dtype));
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
-  ALCOVE_TRY(check_element(s, kBits, in.dtype));
+  ALCOVE_TRY(check_element(s, kPadBits, in.dtype));
   cost = elements(s.output(0)) * 8;
   return {};
 }
@@ -228,11 +234,11 @@ Status run_pad(const Call& c) noexcept {
   args.rank = in.rank;
   for (uint8_t d = 0; d < in.rank; ++d) {
     args.dims[d] = in.dims[d];
-    args.before[d] = c.op.attributes[kBefore + d];
-    args.after[d] = c.op.attributes[kAfter + d];
+    args.before[d] = static_cast<size_t>(c.integer(kBefore[d]));
+    args.after[d] = static_cast<size_t>(c.integer(kAfter[d]));
   }
-  args.mode = static_cast<kernels::PadMode>(c.integer(kMode));
-  args.bits = c.op.attributes[kBits];
+  args.mode = static_cast<kernels::PadMode>(c.integer(kPadMode));
+  args.bits = c.bits(kPadBits);
   c.kernels.pad_any(args);
   return {};
 }
@@ -256,7 +262,6 @@ Status run_reshape(const Call& c) noexcept {
 }
 
 Status check_arange(const Subject& s, Checked& cost) {
-  constexpr uint8_t kStart = 0, kStep = 1;
   const Tensor& out = s.output(0);
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat | kIndices, .rank = 1}));
   ALCOVE_TRY(check_finite(s, kStart, "start"));
@@ -280,23 +285,23 @@ Status check_arange(const Subject& s, Checked& cost) {
 Status run_arange(const Call& c) noexcept {
   const size_t count = c.output(0).dims[0];
   switch (c.output(0).dtype) {
-    case DType::f32: c.kernels.arange_f32({c.out<float>(0), count, c.real(0), c.real(1)}); break;
-    case DType::i32: c.kernels.arange_i32({c.out<int32_t>(0), count, c.real(0), c.real(1)}); break;
-    default: c.kernels.arange_i64({c.out<int64_t>(0), count, c.real(0), c.real(1)}); break;
+    case DType::f32: c.kernels.arange_f32({c.out<float>(0), count, c.real(kStart), c.real(kStep)}); break;
+    case DType::i32: c.kernels.arange_i32({c.out<int32_t>(0), count, c.real(kStart), c.real(kStep)}); break;
+    default: c.kernels.arange_i64({c.out<int64_t>(0), count, c.real(kStart), c.real(kStep)}); break;
   }
   return {};
 }
 
 Status check_fill(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kAnyType}));
-  ALCOVE_TRY(check_element(s, 0, s.output(0).dtype));
+  ALCOVE_TRY(check_element(s, kFillBits, s.output(0).dtype));
   cost = elements(s.output(0));
   return {};
 }
 
 Status run_fill(const Call& c) noexcept {
   c.kernels.fill_any(
-      {c.out<uint8_t>(0), c.output(0).element_count(), dtype_bytes(c.output(0).dtype), c.op.attributes[0]});
+      {c.out<uint8_t>(0), c.output(0).element_count(), dtype_bytes(c.output(0).dtype), c.bits(kFillBits)});
   return {};
 }
 
@@ -308,8 +313,8 @@ Status check_tril_triu(const Subject& s, Checked& cost) {
         .in_tensor(s.op.inputs[0]);
   }
   ALCOVE_TRY(check_like_input(s));
-  ALCOVE_TRY(check_integer(s, 0, "diagonal", -kMostMargin, kMostMargin));
-  ALCOVE_TRY(check_integer(s, 1, "is_upper", 0, 1));
+  ALCOVE_TRY(check_integer(s, kDiagonal, "diagonal", -kMostMargin, kMostMargin));
+  ALCOVE_TRY(check_integer(s, kIsUpper, "is_upper", 0, 1));
   cost = elements(s.input(0)) * 8;
   return {};
 }
@@ -323,8 +328,8 @@ Status run_tril_triu(const Call& c) noexcept {
   args.rows = in.dims[in.rank - 2];
   args.columns = in.dims[in.rank - 1];
   args.matrices = in.element_count() / args.rows / args.columns;
-  args.diagonal = c.integer(0);
-  args.is_upper = c.integer(1) == 1;
+  args.diagonal = c.integer(kDiagonal);
+  args.is_upper = c.integer(kIsUpper) == 1;
   c.kernels.tril_triu_any(args);
   return {};
 }

@@ -159,21 +159,20 @@ Status check_like_input(const Subject& s) {
   return check_shape(s, s.op.outputs[0], "output", dims, in.rank);
 }
 
-Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high) {
-  if (s.integer(i) >= low && s.integer(i) <= high) return {};
+Status check_integer(const Subject& s, Integer attribute, const char* role, int64_t low, int64_t high) {
+  if (s.integer(attribute) >= low && s.integer(attribute) <= high) return {};
   return failure(Code::op_attribute, Section::program, "%s: %s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64,
-                 s.name(), role, s.integer(i), low, high);
+                 s.name(), role, s.integer(attribute), low, high);
 }
 
-Status check_finite(const Subject& s, uint8_t i, const char* role) {
-  if (std::isfinite(s.real(i))) return {};
+Status check_finite(const Subject& s, Real attribute, const char* role) {
+  if (std::isfinite(s.real(attribute))) return {};
   return failure(Code::op_attribute, Section::program, "%s: %s must be finite", s.name(), role);
 }
 
-Status check_activation(const Subject& s, uint8_t first, Activation most) {
-  ALCOVE_TRY(check_integer(s, first, "activation", 0, static_cast<int64_t>(most)));
-  const double low = s.real(static_cast<uint8_t>(first + 1)), high = s.real(static_cast<uint8_t>(first + 2));
-  if (low <= high) return {};
+Status check_activation(const Subject& s, ActivationAttributes attributes, Activation most) {
+  ALCOVE_TRY(check_integer(s, attributes.function, "activation", 0, static_cast<int64_t>(most)));
+  if (s.real(attributes.low) <= s.real(attributes.high)) return {};
   return failure(Code::op_attribute, Section::program, "%s: the clamp's bounds are not in order", s.name());
 }
 

@@ -9,12 +9,12 @@
 // prove nothing: indices are compared with their bound in the run, wherever they come from.
 #pragma once
 
-#include <bit>
 #include <cinttypes>
 #include <initializer_list>
 
 #include "core/cancel.h"
 #include "core/checked.h"
+#include "core/ops/attributes.h"
 #include "core/pool.h"
 #include "core/program.h"
 #include "core/status.h"
@@ -32,8 +32,9 @@ struct Subject {
 
   [[nodiscard]] const Tensor& input(uint8_t i) const { return program.tensors[op.inputs[i]]; }
   [[nodiscard]] const Tensor& output(uint8_t i) const { return program.tensors[op.outputs[i]]; }
-  [[nodiscard]] int64_t integer(uint8_t i) const { return static_cast<int64_t>(op.attributes[i]); }
-  [[nodiscard]] double real(uint8_t i) const { return std::bit_cast<double>(op.attributes[i]); }
+  [[nodiscard]] int64_t integer(Integer attribute) const { return attribute.read(op); }
+  [[nodiscard]] double real(Real attribute) const { return attribute.read(op); }
+  [[nodiscard]] uint64_t bits(Bits attribute) const { return attribute.read(op); }
   [[nodiscard]] const char* name() const { return op_info(static_cast<uint16_t>(op.code))->name(); }
 };
 
@@ -59,14 +60,13 @@ struct Call {
   // Rows in use of a ragged input; bytes of a text.
   [[nodiscard]] uint64_t extent(uint8_t i) const noexcept { return states[op.inputs[i]].extent; }
   void set_extent(uint8_t i, uint64_t rows) const noexcept { states[op.outputs[i]].extent = rows; }
-  [[nodiscard]] int64_t integer(uint8_t i) const noexcept { return static_cast<int64_t>(op.attributes[i]); }
-  [[nodiscard]] double real(uint8_t i) const noexcept { return std::bit_cast<double>(op.attributes[i]); }
-  // Attributes first, first + 1 and first + 2: the function, and the bounds of a clamp.
-  [[nodiscard]] kernels::Activated activation(uint8_t first) const noexcept {
-    const auto function = static_cast<Activation>(integer(first));
+  [[nodiscard]] int64_t integer(Integer attribute) const noexcept { return attribute.read(op); }
+  [[nodiscard]] double real(Real attribute) const noexcept { return attribute.read(op); }
+  [[nodiscard]] uint64_t bits(Bits attribute) const noexcept { return attribute.read(op); }
+  [[nodiscard]] kernels::Activated activation(ActivationAttributes attributes) const noexcept {
+    const auto function = static_cast<Activation>(integer(attributes.function));
     if (function != Activation::clamp) return {function};
-    return {function, static_cast<float>(real(static_cast<uint8_t>(first + 1))),
-            static_cast<float>(real(static_cast<uint8_t>(first + 2)))};
+    return {function, static_cast<float>(real(attributes.low)), static_cast<float>(real(attributes.high))};
   }
 
   // In how many parts to compute `units`; `work` is what all of them take, in multiply-adds of a dense product.
@@ -163,13 +163,11 @@ struct Expected {
 [[nodiscard]] Status check_shape(const Subject& s, uint32_t index, const char* role, const uint64_t* dims, size_t rank);
 // Output 0 has the type, rank and dimensions of input 0.
 [[nodiscard]] Status check_like_input(const Subject& s);
-// Attribute i is an integer in [low, high].
-[[nodiscard]] Status check_integer(const Subject& s, uint8_t i, const char* role, int64_t low, int64_t high);
-// Attribute i is a finite number.
-[[nodiscard]] Status check_finite(const Subject& s, uint8_t i, const char* role);
-// Attributes `first` to first + 2 are activation:i64, at most `most`, and the low:f64 and high:f64 of a
-// clamp, which may be infinite.
-[[nodiscard]] Status check_activation(const Subject& s, uint8_t first, Activation most);
+// The attribute is in [low, high].
+[[nodiscard]] Status check_integer(const Subject& s, Integer attribute, const char* role, int64_t low, int64_t high);
+[[nodiscard]] Status check_finite(const Subject& s, Real attribute, const char* role);
+// The function is at most `most`; the bounds of a clamp may be infinite.
+[[nodiscard]] Status check_activation(const Subject& s, ActivationAttributes attributes, Activation most);
 // Output i is uint8 [bytes] or more.
 [[nodiscard]] Status check_scratch(const Subject& s, uint8_t i, const Checked& bytes);
 // Counts of the op's tensors; for rules with optional inputs.

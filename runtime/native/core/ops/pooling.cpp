@@ -8,15 +8,20 @@ namespace {
 // Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
 constexpr int64_t kMostExtent = 1 << 20;
 
-// The attributes of a window follow one another, from `first` on: kernel, stride, padding and dilation, rows before columns;
-// then ceil_mode.
-constexpr uint8_t kKernel = 0, kStride = 2, kPad = 4, kDilation = 6, kCeil = 8;
+constexpr OpCodes kFixed = {OpCode::pool2d, OpCode::max_pool2d_indices};
+constexpr Integers kKernel{kFixed, "kernel"}, kStride{kFixed, "stride"}, kPad{kFixed, "pad"},
+    kDilation{kFixed, "dilation"};
+constexpr Integer kCeilMode{kFixed, "ceil_mode"};
+constexpr Integer kMode{{OpCode::pool2d, OpCode::adaptive_pool2d}, "mode"};
+constexpr Integer kCountsPadding{OpCode::pool2d, "count_include_pad"}, kDivisor{OpCode::pool2d, "divisor"};
+constexpr Integer kAdaptive{OpCode::max_pool2d_indices, "adaptive"};
+constexpr int64_t kMax = 0, kAverage = 1;  // modes
 
 // As torch counts them: with ceil_mode a window may hang over the end, but not start there.
-uint64_t find_pool_size(const Subject& s, uint8_t first, uint8_t axis, uint64_t in) {
-  const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(first + property + axis)); };
+uint64_t find_pool_size(const Subject& s, uint8_t axis, uint64_t in) {
+  const auto at = [&](Integers sizes) { return s.integer(sizes[axis]); };
   const auto size = static_cast<int64_t>(in);
-  const bool is_ceil = s.integer(static_cast<uint8_t>(first + kCeil)) == 1;
+  const bool is_ceil = s.integer(kCeilMode) == 1;
   const int64_t room = size + 2 * at(kPad) - (at(kKernel) - 1) * at(kDilation) - 1;
   if (room + (is_ceil ? at(kStride) - 1 : 0) < 0) return 0;
   int64_t out = (room + (is_ceil ? at(kStride) - 1 : 0)) / at(kStride) + 1;
@@ -24,18 +29,16 @@ uint64_t find_pool_size(const Subject& s, uint8_t first, uint8_t axis, uint64_t 
   return static_cast<uint64_t>(out);
 }
 
-Status check_window(const Subject& s, uint8_t first) {
+Status check_window(const Subject& s) {
   for (uint8_t axis = 0; axis < 2; ++axis) {
-    const auto at = [&](uint8_t property) { return static_cast<uint8_t>(first + property + axis); };
-    ALCOVE_TRY(check_integer(s, at(kKernel), "kernel", 1, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kStride), "stride", 1, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kPad), "padding", 0, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kDilation), "dilation", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kKernel[axis], "kernel", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kStride[axis], "stride", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kPad[axis], "padding", 0, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kDilation[axis], "dilation", 1, kMostExtent));
   }
-  ALCOVE_TRY(check_integer(s, static_cast<uint8_t>(first + kCeil), "ceil_mode", 0, 1));
+  ALCOVE_TRY(check_integer(s, kCeilMode, "ceil_mode", 0, 1));
   const Tensor& in = s.input(0);
-  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, first, 0, in.dims[1]),
-                            find_pool_size(s, first, 1, in.dims[2]), in.dims[3]};
+  const uint64_t dims[4] = {in.dims[0], find_pool_size(s, 0, in.dims[1]), find_pool_size(s, 1, in.dims[2]), in.dims[3]};
   return check_shape(s, s.op.outputs[0], "output", dims, 4);
 }
 
@@ -46,8 +49,8 @@ Status check_images(const Subject& s, uint32_t output_dtypes) {
   return check_dimension(s, s.op.outputs[0], "output", 3, s.input(0).dims[3]);
 }
 
-Checked window_cost(const Subject& s, uint8_t first) {
-  const auto taps = s.integer(first) * s.integer(static_cast<uint8_t>(first + 1));
+Checked window_cost(const Subject& s) {
+  const auto taps = s.integer(kKernel[0]) * s.integer(kKernel[1]);
   return elements(s.output(0)) * (static_cast<uint64_t>(taps) + 1) + pixel_cost(s.output(0));
 }
 
@@ -70,45 +73,39 @@ kernels::PoolWindows make_adaptive_windows(const Call& c) noexcept {
   return w;
 }
 
-kernels::PoolWindows make_fixed_windows(const Call& c, uint8_t first) noexcept {
-  const auto at = [&](uint8_t property) {
-    return static_cast<size_t>(c.integer(static_cast<uint8_t>(first + property)));
-  };
+kernels::PoolWindows make_fixed_windows(const Call& c) noexcept {
+  const auto size = [&](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
   kernels::PoolWindows w = make_adaptive_windows(c);
   w.is_adaptive = false;
-  w.kernel_h = at(kKernel);
-  w.kernel_w = at(kKernel + 1);
-  w.stride_h = at(kStride);
-  w.stride_w = at(kStride + 1);
-  w.pad_h = at(kPad);
-  w.pad_w = at(kPad + 1);
-  w.dilation_h = at(kDilation);
-  w.dilation_w = at(kDilation + 1);
+  w.kernel_h = size(kKernel[0]);
+  w.kernel_w = size(kKernel[1]);
+  w.stride_h = size(kStride[0]);
+  w.stride_w = size(kStride[1]);
+  w.pad_h = size(kPad[0]);
+  w.pad_w = size(kPad[1]);
+  w.dilation_h = size(kDilation[0]);
+  w.dilation_w = size(kDilation[1]);
   return w;
 }
-
-// Attributes of pool2d and of max_pool2d_indices before the window; of pool2d after it.
-constexpr uint8_t kMode = 0, kAdaptive = 0, kFirst = 1, kCountsPadding = 10, kDivisor = 11;
-constexpr int64_t kMax = 0, kAverage = 1;
 
 }  // namespace
 
 Status check_pool2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_images(s, kFloat));
   ALCOVE_TRY(check_integer(s, kMode, "mode", kMax, kAverage));
-  ALCOVE_TRY(check_window(s, kFirst));
+  ALCOVE_TRY(check_window(s));
   ALCOVE_TRY(check_integer(s, kCountsPadding, "count_include_pad", 0, 1));
   ALCOVE_TRY(check_integer(s, kDivisor, "divisor", -int64_t{kMaxDimension}, kMaxDimension));
   if (s.integer(kMode) == kAverage) {
-    ALCOVE_TRY(check_integer(s, kFirst + kDilation, "dilation of an average", 1, 1));
-    ALCOVE_TRY(check_integer(s, kFirst + kDilation + 1, "dilation of an average", 1, 1));
+    ALCOVE_TRY(check_integer(s, kDilation[0], "dilation of an average", 1, 1));
+    ALCOVE_TRY(check_integer(s, kDilation[1], "dilation of an average", 1, 1));
   }
-  cost = window_cost(s, kFirst);
+  cost = window_cost(s);
   return {};
 }
 
 Status run_pool2d(const Call& c) noexcept {
-  c.kernels.pool2d_f32({c.in<float>(0), c.out<float>(0), make_fixed_windows(c, kFirst), c.integer(kMode) == kAverage,
+  c.kernels.pool2d_f32({c.in<float>(0), c.out<float>(0), make_fixed_windows(c), c.integer(kMode) == kAverage,
                         c.integer(kCountsPadding) == 1, c.integer(kDivisor)});
   return {};
 }
@@ -133,15 +130,15 @@ Status check_max_pool2d_indices(const Subject& s, Checked& cost) {
     cost = adaptive_cost(s);
     return {};
   }
-  ALCOVE_TRY(check_window(s, kFirst));
-  cost = window_cost(s, kFirst);
+  ALCOVE_TRY(check_window(s));
+  cost = window_cost(s);
   return {};
 }
 
 Status run_max_pool2d_indices(const Call& c) noexcept {
   const bool is_adaptive = c.integer(kAdaptive) == 1;
   c.kernels.max_pool2d_indices_f32(
-      {c.in<float>(0), c.out<int64_t>(0), is_adaptive ? make_adaptive_windows(c) : make_fixed_windows(c, kFirst)});
+      {c.in<float>(0), c.out<int64_t>(0), is_adaptive ? make_adaptive_windows(c) : make_fixed_windows(c)});
   return {};
 }
 

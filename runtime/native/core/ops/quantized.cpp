@@ -7,11 +7,32 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kScale = 0, kZeroPoint = 1;  // of quantize and dequantize
-constexpr uint8_t kAddRatioA = 0, kAddRatioB = 1, kAddZeroA = 2, kAddZeroB = 3, kAddOutput = 4;
-constexpr uint8_t kMulRatio = 0, kMulZeroA = 1, kMulZeroB = 2, kMulOutput = 3;
-constexpr uint8_t kMeanFirst = 0, kMeanCount = 1, kMeanKeeps = 2, kMeanRatio = 3, kMeanZero = 4, kMeanOutput = 5;
-enum Window : uint8_t { kKernelH, kKernelW, kStrideH, kStrideW, kPadH, kPadW, kDilationH, kDilationW, kCeilMode };
+constexpr OpCodes kBoth = {OpCode::quantize, OpCode::dequantize};
+constexpr Real kScale{kBoth, "scale"};
+constexpr Integer kZeroPoint{kBoth, "zero_point"};
+
+// Attributes of add_i8 and mul_i8 besides their ratios.
+struct BinaryAttributes {
+  consteval BinaryAttributes(OpCode op) : a_zero(op, "a_zero_point"), b_zero(op, "b_zero_point"), output(op) {}
+
+  Integer a_zero, b_zero;
+  Int8Output output;
+};
+constexpr BinaryAttributes kAdd{OpCode::add_i8}, kMul{OpCode::mul_i8};
+constexpr Real kAddRatioA{OpCode::add_i8, "a_ratio"}, kAddRatioB{OpCode::add_i8, "b_ratio"};
+constexpr Real kMulRatio{OpCode::mul_i8, "ratio"};
+
+constexpr OpCode kMean = OpCode::mean_i8;
+constexpr Integer kMeanFirst{kMean, "first_axis"}, kMeanCount{kMean, "axis_count"}, kMeanKeeps{kMean, "keeps_axes"};
+constexpr Real kMeanRatio{kMean, "ratio"};
+constexpr Integer kMeanZero{kMean, "input_zero_point"};
+constexpr Int8Output kMeanOutput{kMean};
+
+constexpr OpCode kPool = OpCode::max_pool2d_i8;
+constexpr Integers kKernel{{kPool}, "kernel"}, kStride{{kPool}, "stride"}, kPad{{kPool}, "pad"},
+    kDilation{{kPool}, "dilation"};
+constexpr Integer kCeilMode{kPool, "ceil_mode"};
+
 constexpr int64_t kMostExtent = 1 << 20;
 // int32 sums of int8, less their zero point, stay exact.
 constexpr uint64_t kMostSummed = 1u << 23;
@@ -57,7 +78,7 @@ void set_strides(const Tensor& t, const Tensor& out, size_t* strides) noexcept {
   }
 }
 
-kernels::BinaryI8 binary_args(const Call& c, uint8_t first_zero, uint8_t output) noexcept {
+kernels::BinaryI8 binary_args(const Call& c, BinaryAttributes attributes) noexcept {
   kernels::BinaryI8 args{};
   args.a = c.in<int8_t>(0);
   args.b = c.in<int8_t>(1);
@@ -66,23 +87,21 @@ kernels::BinaryI8 binary_args(const Call& c, uint8_t first_zero, uint8_t output)
   for (uint8_t d = 0; d < args.rank; ++d) args.dims[d] = c.output(0).dims[d];
   set_strides(c.input(0), c.output(0), args.a_strides);
   set_strides(c.input(1), c.output(0), args.b_strides);
-  args.a_zero = static_cast<int32_t>(c.integer(first_zero));
-  args.b_zero = static_cast<int32_t>(c.integer(static_cast<uint8_t>(first_zero + 1)));
-  args.zero_point = static_cast<int32_t>(c.integer(output));
-  args.low = static_cast<int32_t>(c.integer(static_cast<uint8_t>(output + 1)));
-  args.high = static_cast<int32_t>(c.integer(static_cast<uint8_t>(output + 2)));
+  args.a_zero = static_cast<int32_t>(c.integer(attributes.a_zero));
+  args.b_zero = static_cast<int32_t>(c.integer(attributes.b_zero));
+  attributes.output.read(c, args);
   return args;
 }
 
 // As torch counts windows: with ceil_mode one may hang over the end, but not start there.
 uint64_t find_pool_size(const Subject& s, uint8_t axis, uint64_t in) {
-  const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
+  const auto at = [&](Integers sizes) { return s.integer(sizes[axis]); };
   const auto size = static_cast<int64_t>(in);
-  const int64_t extra = s.integer(kCeilMode) == 1 ? at(kStrideH) - 1 : 0;
-  const int64_t room = size + 2 * at(kPadH) - (at(kKernelH) - 1) * at(kDilationH) - 1 + extra;
+  const int64_t extra = s.integer(kCeilMode) == 1 ? at(kStride) - 1 : 0;
+  const int64_t room = size + 2 * at(kPad) - (at(kKernel) - 1) * at(kDilation) - 1 + extra;
   if (room < 0) return 0;
-  int64_t out = room / at(kStrideH) + 1;
-  if (extra > 0 && (out - 1) * at(kStrideH) >= size + at(kPadH)) --out;
+  int64_t out = room / at(kStride) + 1;
+  if (extra > 0 && (out - 1) * at(kStride) >= size + at(kPad)) --out;
   return static_cast<uint64_t>(out);
 }
 
@@ -95,19 +114,21 @@ uint64_t span(const Tensor& t, size_t first, size_t count) noexcept {
 
 }  // namespace
 
-Status check_scale(const Subject& s, uint8_t i, const char* role) {
-  const double value = s.real(i);
+Status check_scale(const Subject& s, Real attribute, const char* role) {
+  const double value = s.real(attribute);
   if (value >= 0x1p-100 && value <= 0x1p100 && static_cast<double>(static_cast<float>(value)) == value) return {};
   return failure(Code::op_attribute, Section::program, "%s: %s must be a float32 between 2^-100 and 2^100", s.name(),
                  role);
 }
 
-Status check_int8(const Subject& s, uint8_t i, const char* role) { return check_integer(s, i, role, -128, 127); }
+Status check_int8(const Subject& s, Integer attribute, const char* role) {
+  return check_integer(s, attribute, role, -128, 127);
+}
 
-Status check_int8_output(const Subject& s, uint8_t first) {
-  ALCOVE_TRY(check_int8(s, first, "zero_point"));
-  ALCOVE_TRY(check_int8(s, static_cast<uint8_t>(first + 1), "low"));
-  return check_integer(s, static_cast<uint8_t>(first + 2), "high", s.integer(static_cast<uint8_t>(first + 1)), 127);
+Status check_int8_output(const Subject& s, Int8Output attributes) {
+  ALCOVE_TRY(check_int8(s, attributes.zero_point, "zero_point"));
+  ALCOVE_TRY(check_int8(s, attributes.low, "low"));
+  return check_integer(s, attributes.high, "high", s.integer(attributes.low), 127);
 }
 
 Status check_same_shape(const Subject& s) {
@@ -150,15 +171,15 @@ Status check_add_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_broadcast(s));
   ALCOVE_TRY(check_scale(s, kAddRatioA, "a_ratio"));
   ALCOVE_TRY(check_scale(s, kAddRatioB, "b_ratio"));
-  ALCOVE_TRY(check_int8(s, kAddZeroA, "a_zero_point"));
-  ALCOVE_TRY(check_int8(s, kAddZeroB, "b_zero_point"));
-  ALCOVE_TRY(check_int8_output(s, kAddOutput));
+  ALCOVE_TRY(check_int8(s, kAdd.a_zero, "a_zero_point"));
+  ALCOVE_TRY(check_int8(s, kAdd.b_zero, "b_zero_point"));
+  ALCOVE_TRY(check_int8_output(s, kAdd.output));
   cost = elements(s.output(0)) * 8;
   return {};
 }
 
 Status run_add_i8(const Call& c) noexcept {
-  kernels::BinaryI8 args = binary_args(c, kAddZeroA, kAddOutput);
+  kernels::BinaryI8 args = binary_args(c, kAdd);
   args.a_ratio = static_cast<float>(c.real(kAddRatioA));
   args.b_ratio = static_cast<float>(c.real(kAddRatioB));
   c.kernels.add_i8_i8(args);
@@ -168,15 +189,15 @@ Status run_add_i8(const Call& c) noexcept {
 Status check_mul_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_broadcast(s));
   ALCOVE_TRY(check_scale(s, kMulRatio, "ratio"));
-  ALCOVE_TRY(check_int8(s, kMulZeroA, "a_zero_point"));
-  ALCOVE_TRY(check_int8(s, kMulZeroB, "b_zero_point"));
-  ALCOVE_TRY(check_int8_output(s, kMulOutput));
+  ALCOVE_TRY(check_int8(s, kMul.a_zero, "a_zero_point"));
+  ALCOVE_TRY(check_int8(s, kMul.b_zero, "b_zero_point"));
+  ALCOVE_TRY(check_int8_output(s, kMul.output));
   cost = elements(s.output(0)) * 8;
   return {};
 }
 
 Status run_mul_i8(const Call& c) noexcept {
-  kernels::BinaryI8 args = binary_args(c, kMulZeroA, kMulOutput);
+  kernels::BinaryI8 args = binary_args(c, kMul);
   args.a_ratio = static_cast<float>(c.real(kMulRatio));
   c.kernels.mul_i8_i8(args);
   return {};
@@ -235,9 +256,7 @@ Status run_mean_i8(const Call& c) noexcept {
   args.inner = span(in, first + count, in.rank - first - count);
   args.ratio = static_cast<float>(c.real(kMeanRatio));
   args.input_zero = static_cast<int32_t>(c.integer(kMeanZero));
-  args.zero_point = static_cast<int32_t>(c.integer(kMeanOutput));
-  args.low = static_cast<int32_t>(c.integer(kMeanOutput + 1));
-  args.high = static_cast<int32_t>(c.integer(kMeanOutput + 2));
+  kMeanOutput.read(c, args);
   c.kernels.mean_i8_i8(args);
   return {};
 }
@@ -246,27 +265,26 @@ Status check_max_pool2d_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8, .rank = 4}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kInt8, .rank = 4}));
   for (uint8_t axis = 0; axis < 2; ++axis) {
-    const auto at = [&](uint8_t property) { return static_cast<uint8_t>(property + axis); };
-    ALCOVE_TRY(check_integer(s, at(kKernelH), "kernel", 1, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kStrideH), "stride", 1, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kPadH), "padding", 0, kMostExtent));
-    ALCOVE_TRY(check_integer(s, at(kDilationH), "dilation", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kKernel[axis], "kernel", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kStride[axis], "stride", 1, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kPad[axis], "padding", 0, kMostExtent));
+    ALCOVE_TRY(check_integer(s, kDilation[axis], "dilation", 1, kMostExtent));
   }
   ALCOVE_TRY(check_integer(s, kCeilMode, "ceil_mode", 0, 1));
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {in.dims[0], find_pool_size(s, 0, in.dims[1]), find_pool_size(s, 1, in.dims[2]), in.dims[3]};
   ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 4));
-  cost = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW)) + 1) +
+  cost = elements(s.output(0)) * (static_cast<uint64_t>(s.integer(kKernel[0]) * s.integer(kKernel[1])) + 1) +
          pixel_cost(s.output(0));
   return {};
 }
 
 Status run_max_pool2d_i8(const Call& c) noexcept {
   const Tensor &in = c.input(0), &out = c.output(0);
-  const auto at = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
+  const auto size = [&c](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
   c.kernels.max_pool2d_i8_i8({c.in<int8_t>(0), c.out<int8_t>(0), in.dims[0], in.dims[1], in.dims[2], in.dims[3],
-                              out.dims[1], out.dims[2], at(kKernelH), at(kKernelW), at(kStrideH), at(kStrideW),
-                              at(kPadH), at(kPadW), at(kDilationH), at(kDilationW)});
+                              out.dims[1], out.dims[2], size(kKernel[0]), size(kKernel[1]), size(kStride[0]),
+                              size(kStride[1]), size(kPad[0]), size(kPad[1]), size(kDilation[0]), size(kDilation[1])});
   return {};
 }
 

@@ -11,22 +11,20 @@ namespace {
 // Kernels, strides, dilations and paddings beyond this make no sense, and their products stay far from 2^64.
 constexpr int64_t kMostExtent = 1 << 20;
 
-// Attributes that both convolutions begin with, then: conv2d_i8 its groups, and both their zero points and bounds.
-enum Window : uint8_t {
-  kKernelH,
-  kKernelW,
-  kStrideH,
-  kStrideW,
-  kPadTop,
-  kPadLeft,
-  kPadBottom,
-  kPadRight,
-  kDilationH,
-  kDilationW
+constexpr OpCodes kBoth = {OpCode::conv2d_i8, OpCode::depthwise_conv2d_i8};
+constexpr Integers kKernel{kBoth, "kernel"}, kStride{kBoth, "stride"}, kDilation{kBoth, "dilation"};
+constexpr Integers kPadBefore{kBoth, "pad", {"_top", "_left"}}, kPadAfter{kBoth, "pad", {"_bottom", "_right"}};
+
+// The zero points and bounds of a convolution.
+struct ConvolutionAttributes {
+  consteval ConvolutionAttributes(OpCode op) : input(op, "input_zero_point"), output(op) {}
+
+  Integer input;
+  Int8Output output;
 };
-constexpr uint8_t kGroups = kDilationW + 1, kConvZero = kGroups + 1, kConvOutput = kConvZero + 1;
-constexpr uint8_t kDepthwiseZero = kDilationW + 1, kDepthwiseOutput = kDepthwiseZero + 1;
-constexpr uint8_t kGroupSize = 0;  // of linear_f32_qb4w
+constexpr ConvolutionAttributes kConv{OpCode::conv2d_i8}, kDepthwise{OpCode::depthwise_conv2d_i8};
+constexpr Integer kGroups{OpCode::conv2d_i8, "groups"}, kGroupSize{OpCode::linear_f32_qb4w, "group"};
+constexpr Int8Output kLinearOutput{OpCode::linear_i8};
 
 // Input 1 is `count` panels of `bytes` each, in int8.
 Status check_packed(const Subject& s, const Checked& count, const Checked& bytes) {
@@ -92,29 +90,29 @@ Status check_int8_weights(const Subject& s) {
   return check_packed(s, (sizes.n + 15) / 16, kernels::panel_bytes_i8(sizes.k));
 }
 
-Status check_pair(const Subject& s, uint8_t first, const char* role, int64_t low) {
-  ALCOVE_TRY(check_integer(s, first, role, low, kMostExtent));
-  return check_integer(s, static_cast<uint8_t>(first + 1), role, low, kMostExtent);
+Status check_pair(const Subject& s, Integers sizes, const char* role, int64_t low) {
+  ALCOVE_TRY(check_integer(s, sizes[0], role, low, kMostExtent));
+  return check_integer(s, sizes[1], role, low, kMostExtent);
 }
 
 // What follows from input size, paddings, kernel, stride and dilation of one dimension; 0 if the kernel does not fit.
 uint64_t find_convolution_size(const Subject& s, uint8_t axis, uint64_t in) {
-  const auto at = [&](uint8_t property) { return s.integer(static_cast<uint8_t>(property + axis)); };
+  const auto at = [&](Integers sizes) { return s.integer(sizes[axis]); };
   const int64_t room =
-      static_cast<int64_t>(in) + at(kPadTop) + at(kPadBottom) - (at(kKernelH) - 1) * at(kDilationH) - 1;
-  return room < 0 ? 0 : static_cast<uint64_t>(room / at(kStrideH)) + 1;
+      static_cast<int64_t>(in) + at(kPadBefore) + at(kPadAfter) - (at(kKernel) - 1) * at(kDilation) - 1;
+  return room < 0 ? 0 : static_cast<uint64_t>(room / at(kStride)) + 1;
 }
 
-Status check_images(const Subject& s, uint8_t zero, uint8_t output) {
+Status check_images(const Subject& s, ConvolutionAttributes attributes) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kInt8, .rank = 4}));
   ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kInt8, .rank = 4}));
-  ALCOVE_TRY(check_pair(s, kKernelH, "kernel", 1));
-  ALCOVE_TRY(check_pair(s, kStrideH, "stride", 1));
-  ALCOVE_TRY(check_pair(s, kPadTop, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kPadBottom, "padding", 0));
-  ALCOVE_TRY(check_pair(s, kDilationH, "dilation", 1));
-  ALCOVE_TRY(check_int8(s, zero, "input_zero_point"));
-  ALCOVE_TRY(check_int8_output(s, output));
+  ALCOVE_TRY(check_pair(s, kKernel, "kernel", 1));
+  ALCOVE_TRY(check_pair(s, kStride, "stride", 1));
+  ALCOVE_TRY(check_pair(s, kPadBefore, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kPadAfter, "padding", 0));
+  ALCOVE_TRY(check_pair(s, kDilation, "dilation", 1));
+  ALCOVE_TRY(check_int8(s, attributes.input, "input_zero_point"));
+  ALCOVE_TRY(check_int8_output(s, attributes.output));
   const Tensor& in = s.input(0);
   const uint64_t dims[4] = {in.dims[0], find_convolution_size(s, 0, in.dims[1]),
                             find_convolution_size(s, 1, in.dims[2]), s.output(0).dims[3]};
@@ -122,10 +120,9 @@ Status check_images(const Subject& s, uint8_t zero, uint8_t output) {
 }
 
 template <typename Args>
-void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcept {
+void set_images(const Call& c, ConvolutionAttributes attributes, Args& args) noexcept {
   const Tensor &in = c.input(0), &out = c.output(0);
-  const auto size = [&c](uint8_t i) { return static_cast<size_t>(c.integer(i)); };
-  const auto word = [&c](int i) { return static_cast<int32_t>(c.integer(static_cast<uint8_t>(i))); };
+  const auto size = [&c](Integer attribute) { return static_cast<size_t>(c.integer(attribute)); };
   args.input = c.in<int8_t>(0);
   args.panels = c.in<int8_t>(1);
   args.output = c.out<int8_t>(0);
@@ -134,18 +131,16 @@ void set_images(const Call& c, uint8_t zero, uint8_t output, Args& args) noexcep
   args.in_w = in.dims[2];
   args.out_h = out.dims[1];
   args.out_w = out.dims[2];
-  args.kernel_h = size(kKernelH);
-  args.kernel_w = size(kKernelW);
-  args.stride_h = size(kStrideH);
-  args.stride_w = size(kStrideW);
-  args.pad_top = size(kPadTop);
-  args.pad_left = size(kPadLeft);
-  args.dilation_h = size(kDilationH);
-  args.dilation_w = size(kDilationW);
-  args.input_zero_point = word(zero);
-  args.zero_point = word(output);
-  args.low = word(output + 1);
-  args.high = word(output + 2);
+  args.kernel_h = size(kKernel[0]);
+  args.kernel_w = size(kKernel[1]);
+  args.stride_h = size(kStride[0]);
+  args.stride_w = size(kStride[1]);
+  args.pad_top = size(kPadBefore[0]);
+  args.pad_left = size(kPadBefore[1]);
+  args.dilation_h = size(kDilation[0]);
+  args.dilation_w = size(kDilation[1]);
+  args.input_zero_point = static_cast<int32_t>(c.integer(attributes.input));
+  attributes.output.read(c, args);
 }
 
 }  // namespace
@@ -160,7 +155,7 @@ Status check_linear_i8(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_linear_shapes(s, kInt8));
   ALCOVE_TRY(check_gemm_i8(s, s.input(0).dims[s.input(0).rank - 1]));
   ALCOVE_TRY(check_int8_weights(s));
-  ALCOVE_TRY(check_int8_output(s, 0));
+  ALCOVE_TRY(check_int8_output(s, kLinearOutput));
   cost = linear_cost(s, 1);
   return {};
 }
@@ -176,9 +171,9 @@ Status run_linear_i8(const Call& c) noexcept {
                                   sizes.rows,
                                   sizes.n,
                                   sizes.k,
-                                  static_cast<int32_t>(c.integer(0)),
-                                  static_cast<int32_t>(c.integer(1)),
-                                  static_cast<int32_t>(c.integer(2))};
+                                  static_cast<int32_t>(c.integer(kLinearOutput.zero_point)),
+                                  static_cast<int32_t>(c.integer(kLinearOutput.low)),
+                                  static_cast<int32_t>(c.integer(kLinearOutput.high))};
   split_gemm(c, sizes, true, kInt8Gain, [&](const Block& at, size_t) noexcept {
     kernels::LinearI8 some = args;
     some.input += at.row * sizes.k;
@@ -192,7 +187,7 @@ Status run_linear_i8(const Call& c) noexcept {
 }
 
 Status check_conv2d_i8(const Subject& s, Checked& cost) {
-  ALCOVE_TRY(check_images(s, kConvZero, kConvOutput));
+  ALCOVE_TRY(check_images(s, kConv));
   ALCOVE_TRY(check_integer(s, kGroups, "groups", 1, kMaxDimension));
   const Tensor &in = s.input(0), &out = s.output(0);
   const auto groups = static_cast<uint64_t>(s.integer(kGroups));
@@ -201,7 +196,7 @@ Status check_conv2d_i8(const Subject& s, Checked& cost) {
                    "conv2d_i8: %" PRIu32 " and %" PRIu32 " channels are not in %" PRIu64 " groups", in.dims[3],
                    out.dims[3], groups);
   }
-  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const auto taps = static_cast<uint64_t>(s.integer(kKernel[0]) * s.integer(kKernel[1]));
   const Checked patch = Checked(taps) * (in.dims[3] / groups);
   ALCOVE_TRY(check_gemm_i8(s, patch));
   const uint64_t panels = (out.dims[3] / groups + 15) / 16;
@@ -213,7 +208,7 @@ Status check_conv2d_i8(const Subject& s, Checked& cost) {
 
 Status run_conv2d_i8(const Call& c) noexcept {
   kernels::Conv2dI8 args{};
-  set_images(c, kConvZero, kConvOutput, args);
+  set_images(c, kConv, args);
   args.groups = static_cast<size_t>(c.integer(kGroups));
   args.in_c = c.input(0).dims[3] / args.groups;
   args.out_c = c.output(0).dims[3] / args.groups;
@@ -229,10 +224,10 @@ Status run_conv2d_i8(const Call& c) noexcept {
 }
 
 Status check_depthwise_conv2d_i8(const Subject& s, Checked& cost) {
-  ALCOVE_TRY(check_images(s, kDepthwiseZero, kDepthwiseOutput));
+  ALCOVE_TRY(check_images(s, kDepthwise));
   const uint32_t channels = s.input(0).dims[3];
   ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 3, channels));
-  const auto taps = static_cast<uint64_t>(s.integer(kKernelH) * s.integer(kKernelW));
+  const auto taps = static_cast<uint64_t>(s.integer(kKernel[0]) * s.integer(kKernel[1]));
   ALCOVE_TRY(check_gemm_i8(s, taps));
   ALCOVE_TRY(check_packed(s, (uint64_t{channels} + 15) / 16, kernels::depthwise_panel_bytes_i8(taps)));
   cost = elements(s.output(0)) * (taps + 32) + pixel_cost(s.output(0));
@@ -241,7 +236,7 @@ Status check_depthwise_conv2d_i8(const Subject& s, Checked& cost) {
 
 Status run_depthwise_conv2d_i8(const Call& c) noexcept {
   kernels::DepthwiseConv2dI8 args{};
-  set_images(c, kDepthwiseZero, kDepthwiseOutput, args);
+  set_images(c, kDepthwise, args);
   args.channels = c.input(0).dims[3];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w;
   partition_images(c, args, make_row_slide(args), make_column_slide(args), 1, work,

@@ -21,7 +21,7 @@ constexpr Slots list_slots(Recurrence kind) noexcept {
   return kind == Recurrence::lstm ? Slots{1, 2, 3, 4, 5, 1, 2, 3} : Slots{1, 0, 2, 3, 0, 1, 0, 2};
 }
 
-constexpr uint8_t kIsReversed = 0, kIsRelu = 1;
+constexpr Integer kIsReversed{{OpCode::rnn, OpCode::gru, OpCode::lstm}, "is_reversed"}, kIsRelu{OpCode::rnn, "is_relu"};
 constexpr uint64_t kBiasBytes = kernels::kPanelOutputs * sizeof(float);
 
 // The weights of a layer are all float32 panels, or all packed int8 with their biases in the panels, or all packed int8 of

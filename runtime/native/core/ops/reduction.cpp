@@ -5,7 +5,9 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr uint8_t kFunction = 0, kFirstAxis = 1, kAxisCount = 2;  // attributes
+constexpr Integer kFunction{{OpCode::reduce, OpCode::scan}, "function"};
+constexpr Integer kFirstAxis{OpCode::reduce, "first_axis"}, kAxisCount{OpCode::reduce, "axis_count"};
+constexpr Integer kAxis{{OpCode::scan, OpCode::scan_extreme}, "axis"}, kIsGreatest{OpCode::scan_extreme, "is_greatest"};
 constexpr uint32_t kSummed = make_set({DType::f32, DType::i64});
 
 // A tensor as [outer, n, inner].
@@ -84,18 +86,18 @@ Status run_reduce(const Call& c) noexcept {
 
 Status check_scan(const Subject& s, Checked& cost) {
   const auto last = static_cast<int64_t>(kernels::Running::log_sum_exp);
-  ALCOVE_TRY(check_integer(s, 0, "function", 0, last));
-  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = s.integer(0) == last ? kFloat : kSummed}));
+  ALCOVE_TRY(check_integer(s, kFunction, "function", 0, last));
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = s.integer(kFunction) == last ? kFloat : kSummed}));
   ALCOVE_TRY(check_has_axes(s));
-  ALCOVE_TRY(check_integer(s, 1, "axis", 0, s.input(0).rank - 1));
+  ALCOVE_TRY(check_integer(s, kAxis, "axis", 0, s.input(0).rank - 1));
   ALCOVE_TRY(check_like_input(s));
   cost = elements(s.input(0)) * 64;
   return {};
 }
 
 Status run_scan(const Call& c) noexcept {
-  kernels::Scan args = make_scan(c, c.integer(1));
-  args.function = static_cast<kernels::Running>(c.integer(0));
+  kernels::Scan args = make_scan(c, c.integer(kAxis));
+  args.function = static_cast<kernels::Running>(c.integer(kFunction));
   run(c, args);
   return {};
 }
@@ -103,8 +105,8 @@ Status run_scan(const Call& c) noexcept {
 Status check_scan_extreme(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kSummed}));
   ALCOVE_TRY(check_has_axes(s));
-  ALCOVE_TRY(check_integer(s, 0, "is_greatest", 0, 1));
-  ALCOVE_TRY(check_integer(s, 1, "axis", 0, s.input(0).rank - 1));
+  ALCOVE_TRY(check_integer(s, kIsGreatest, "is_greatest", 0, 1));
+  ALCOVE_TRY(check_integer(s, kAxis, "axis", 0, s.input(0).rank - 1));
   ALCOVE_TRY(check_like_input(s));
   ALCOVE_TRY(check_same_dtype(s, s.op.outputs[1], "indices", DType::i64));
   uint64_t dims[kMaxRank];
@@ -115,9 +117,9 @@ Status check_scan_extreme(const Subject& s, Checked& cost) {
 }
 
 Status run_scan_extreme(const Call& c) noexcept {
-  kernels::Scan args = make_scan(c, c.integer(1));
+  kernels::Scan args = make_scan(c, c.integer(kAxis));
   args.indices = c.out<int64_t>(1);
-  args.function = c.integer(0) == 1 ? kernels::Running::max : kernels::Running::min;
+  args.function = c.integer(kIsGreatest) == 1 ? kernels::Running::max : kernels::Running::min;
   run(c, args);
   return {};
 }

@@ -19,8 +19,10 @@ Checked point_cost(const Tensor& out) {
   return Checked(out.dims[0]) * out.dims[1] * out.dims[2] * (Checked(out.dims[3]) * kCostPerElement + kCostPerPoint);
 }
 
-constexpr uint8_t kMode = 0, kResizeAlign = 1, kScaleH = 2, kScaleW = 3;
-constexpr uint8_t kPadding = 1, kGridAlign = 2;
+constexpr Integer kMode{{OpCode::resize2d, OpCode::grid_sample}, "mode"};
+constexpr Integer kResizeAlign{OpCode::resize2d, "align_corners"}, kGridAlign{OpCode::grid_sample, "align_corners"};
+constexpr Real kScaleH{OpCode::resize2d, "scale_h"}, kScaleW{OpCode::resize2d, "scale_w"};
+constexpr Integer kPadding{OpCode::grid_sample, "padding"};
 // A scale and its inverse are far from the ends of float32.
 constexpr double kLeastScale = 1e-12, kMostScale = 1e12;
 
@@ -31,8 +33,7 @@ Status check_resize2d(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_integer(s, kMode, "mode", 0, 3));
   const bool is_nearest = s.integer(kMode) < static_cast<int64_t>(kernels::ResizeMode::kBilinear);
   ALCOVE_TRY(check_integer(s, kResizeAlign, "align_corners", 0, is_nearest ? 0 : 1));
-  for (const uint8_t i : {kScaleH, kScaleW}) {
-    const double scale = s.real(i);
+  for (const double scale : {s.real(kScaleH), s.real(kScaleW)}) {
     if (scale == 0.0 || (scale >= kLeastScale && scale <= kMostScale)) continue;
     return failure(Code::op_attribute, Section::program, "resize2d: a scale is 0 or between %g and %g", kLeastScale,
                    kMostScale);

@@ -7,6 +7,8 @@ namespace alcove::ops {
 
 namespace {
 
+constexpr Integer kK{OpCode::topk, "k"}, kIsLargest{OpCode::topk, "is_largest"};
+constexpr Integer kIsDescending{OpCode::sort, "is_descending"};
 constexpr uint32_t kRanked = make_set({DType::f32, DType::i32, DType::i64});
 constexpr uint32_t kSorted = kRanked | make_set({DType::u8, DType::boolean});
 
@@ -35,9 +37,9 @@ uint32_t last_dimension(const Tensor& tensor) { return tensor.dims[tensor.rank -
 
 Status check_topk(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_ranking(s, kRanked));
-  ALCOVE_TRY(check_integer(s, 0, "k", 1, last_dimension(s.input(0))));
-  ALCOVE_TRY(check_integer(s, 1, "is_largest", 0, 1));
-  const uint64_t k = s.op.attributes[0];
+  ALCOVE_TRY(check_integer(s, kK, "k", 1, last_dimension(s.input(0))));
+  ALCOVE_TRY(check_integer(s, kIsLargest, "is_largest", 0, 1));
+  const auto k = static_cast<uint64_t>(s.integer(kK));
   ALCOVE_TRY(check_ranked(s, k));
   // Each element may sink through the whole heap.
   cost = elements(s.input(0)) * (2 * static_cast<uint64_t>(std::bit_width(k)));
@@ -52,8 +54,8 @@ Status run_topk(const Call& c) noexcept {
                               c.out<int64_t>(1),
                               in.element_count() / n,
                               n,
-                              static_cast<size_t>(c.integer(0)),
-                              c.integer(1) == 1};
+                              static_cast<size_t>(c.integer(kK)),
+                              c.integer(kIsLargest) == 1};
   auto* const topk = in.dtype == DType::f32   ? c.kernels.topk_f32
                      : in.dtype == DType::i32 ? c.kernels.topk_i32
                                               : c.kernels.topk_i64;
@@ -63,7 +65,7 @@ Status run_topk(const Call& c) noexcept {
 
 Status check_sort(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_ranking(s, kSorted));
-  ALCOVE_TRY(check_integer(s, 0, "is_descending", 0, 1));
+  ALCOVE_TRY(check_integer(s, kIsDescending, "is_descending", 0, 1));
   const uint32_t n = last_dimension(s.input(0));
   ALCOVE_TRY(check_ranked(s, n));
   ALCOVE_TRY(check_scratch(s, 2, Checked(n) * kernels::sort_bytes_per_element(dtype_bytes(s.input(0).dtype))));
@@ -75,9 +77,13 @@ Status check_sort(const Subject& s, Checked& cost) {
 Status run_sort(const Call& c) noexcept {
   const Tensor& in = c.input(0);
   const size_t n = last_dimension(in);
-  const kernels::Sort args = {c.in<uint8_t>(0),  c.out<uint8_t>(0),      c.out<int64_t>(1),
-                              c.out<uint8_t>(2), in.element_count() / n, n,
-                              c.integer(0) == 1};
+  const kernels::Sort args = {c.in<uint8_t>(0),
+                              c.out<uint8_t>(0),
+                              c.out<int64_t>(1),
+                              c.out<uint8_t>(2),
+                              in.element_count() / n,
+                              n,
+                              c.integer(kIsDescending) == 1};
   switch (in.dtype) {
     case DType::f32: c.kernels.sort_f32(args); break;
     case DType::i32: c.kernels.sort_i32(args); break;

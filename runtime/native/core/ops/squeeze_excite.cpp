@@ -8,32 +8,36 @@ namespace {
 
 enum Input : uint8_t { kImage, kSqueeze, kExcite, kProject, kResidual };
 
-// Attributes; each activation is three, those of the gates have a function besides.
-enum Attribute : uint8_t {
-  kHasResidual,
-  kAfterSqueeze,
-  kAfterExcite = kAfterSqueeze + 4,
-  kActivation = kAfterExcite + 4
+constexpr OpCode kOp = OpCode::squeeze_excite_conv2d;
+
+// The activation of a gate: that of a product, or a function of its own.
+struct GateAttributes {
+  consteval GateAttributes(Name prefix) : activation(kOp, prefix), function({kOp}, prefix, "function") {}
+
+  ActivationAttributes activation;
+  Integer function;
 };
 
-constexpr uint8_t kFunction = 3;  // after the first of the three
+constexpr GateAttributes kAfterSqueeze{"squeeze_"}, kAfterExcite{"excite_"};
+constexpr ActivationAttributes kActivation{kOp};
+constexpr Integer kHasResidual{kOp, "has_residual"};
 
 constexpr auto kSigmoid = static_cast<int64_t>(kernels::UnaryFunction::k_sigmoid);
 constexpr auto kSilu = static_cast<int64_t>(kernels::UnaryFunction::k_silu);
 
-Status check_gate_activation(const Subject& s, uint8_t first) {
-  ALCOVE_TRY(check_activation(s, first, Activation::hardsigmoid));
-  const int64_t function = s.integer(first + kFunction);
+Status check_gate_activation(const Subject& s, GateAttributes attributes) {
+  ALCOVE_TRY(check_activation(s, attributes.activation, Activation::hardsigmoid));
+  const int64_t function = s.integer(attributes.function);
   if (function == 0 || function == kSigmoid || function == kSilu) return {};
   return failure(Code::op_attribute, Section::program,
                  "%s: function is %" PRId64 ", allowed are 0, %" PRId64 " and %" PRId64, s.name(), function, kSigmoid,
                  kSilu);
 }
 
-kernels::GateActivation gate_activation(const Call& c, uint8_t first) noexcept {
-  const int64_t function = c.integer(first + kFunction);
-  if (function == 0) return {c.activation(first), std::nullopt};
-  return {c.activation(first), static_cast<kernels::UnaryFunction>(function)};
+kernels::GateActivation gate_activation(const Call& c, GateAttributes attributes) noexcept {
+  const int64_t function = c.integer(attributes.function);
+  if (function == 0) return {c.activation(attributes.activation), std::nullopt};
+  return {c.activation(attributes.activation), static_cast<kernels::UnaryFunction>(function)};
 }
 
 }  // namespace
