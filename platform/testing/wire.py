@@ -53,10 +53,11 @@ def field_paths(name: str) -> Iterator[str]:
 
 
 class Wire:
-    """A connection to a server; close it, or use it as a context."""
+    """A connection of its own to a server; close it, or use it as a context."""
 
     def __init__(self, address: str) -> None:
-        self._channel: Any = grpc.insecure_channel(address)
+        # By default gRPC shares connections between channels, also one that the server is about to close.
+        self._channel: Any = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
 
     def __enter__(self) -> "Wire":
         return self

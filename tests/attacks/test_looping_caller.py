@@ -80,17 +80,22 @@ async def test_changes_of_one_caller_wait_for_each_other_and_not_before_anothers
     store = await Store.open(tmp_path / "alcove.db")
     tree = ServerWorld(tmp_path / "world", teams={"text": ("text_00",)}).tree
     mutations = Mutations(store, PolicyPublisher(store, tree, RepositoryLock(store)), tree, SYSTEM_CLOCK)
-    writers, is_other_there, may_end = Counter[str](), asyncio.Event(), asyncio.Event()
+    writers, present, most = Counter[str](), Counter[str](), Counter[str]()
+    is_there, may_end = {"team": asyncio.Event(), "operator": asyncio.Event()}, asyncio.Event()
     write = store.write
 
     @asynccontextmanager
     async def count_writers() -> AsyncIterator[AsyncSession]:
         caller = current_principal().role.name
         writers[caller] += 1
-        if caller == "operator":
-            is_other_there.set()
-        async with write() as session:
-            yield session
+        present[caller] += 1
+        most[caller] = max(most[caller], present[caller])
+        is_there[caller].set()
+        try:
+            async with write() as session:
+                yield session
+        finally:
+            present[caller] -= 1
 
     async def work(_uow: object) -> policy_pb2.CreateLayerResponse:
         await may_end.wait()
@@ -106,10 +111,11 @@ async def test_changes_of_one_caller_wait_for_each_other_and_not_before_anothers
         for number in range(40):
             calls.create_task(change("team", number))
         calls.create_task(change("operator", 0))
-        await is_other_there.wait()
-        assert writers == {"team": 1, "operator": 1}
+        for each in is_there.values():
+            await each.wait()
         may_end.set()
     assert writers == {"team": 40, "operator": 1}
+    assert most == {"team": 1, "operator": 1}
     await store.close()
 
 

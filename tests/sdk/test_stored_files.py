@@ -29,7 +29,7 @@ def is_in(rows: set[str], path: str) -> bool:
 def state_files(device: Device) -> set[str]:
     """Every file that was there at some step of a life with all that a policy can ask for."""
     seen: set[str] = set()
-    unfinished = re.compile(rf"(\.\d+)?({re.escape(PARTIAL)})?$")  # the beginning of a name: process, mark
+    unfinished = re.compile(rf"(\.[0-9a-f]+)?({re.escape(PARTIAL)})?$")  # of a name: process or chance, mark
 
     def look(_step: str, _path: Path) -> None:
         found = [path for path in device.folder.rglob("*") if path.is_file()]
