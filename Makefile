@@ -68,7 +68,7 @@ arm: $(INSTALLED) ## Build for 64-bit ARM and compare its bits in an emulator (i
 lint: $(INSTALLED) ## Rules and format of Python and C++; the import contracts of pyproject.toml
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@find kernels runtime/native -name '*.cpp' -o -name '*.h' -o -name '*.hpp' | xargs $(BIN)/clang-format --dry-run -Werror
+	@find kernels runtime/native privacy/native -name '*.cpp' -o -name '*.h' -o -name '*.hpp' | xargs $(BIN)/clang-format --dry-run -Werror
 	@$(BIN)/python tools/view.py
 	@$(BIN)/python tools/imports.py build/view
 

@@ -60,6 +60,7 @@ BARE_FILES: Final = (
     "alcove/runtime/include/",
     "alcove/runtime/libalcove",
     "alcove/runtime/_native",
+    "alcove/privacy/_native",
     "alcove/platform/cli/__init__.py",
     "alcove/platform/cli/entry.py",
 )

@@ -4,14 +4,15 @@ A client shards its measurement (`Prio3.shard`) and sends one input share to eac
 (`verify_init`, `verifier_shares_to_message`, `verify_next`) without seeing the measurement, add up what is valid, and
 release one sum each (`aggregate`); the collector adds the two (`unshard`).
 
-`Prio3` is the readable form that devices use. Everything is bytes on the way in and out, as the draft lays them out.
+`Prio3` is the readable form that devices use; `alcove.privacy.prio3.native.NativePrio3` gives the same bytes faster.
+Messages are bytes, as the draft lays them out.
 
 Source: draft-irtf-cfrg-vdaf, sections 6 and 7, drafts 18 to 20 (the same bytes).
 """
 
 from alcove.privacy.prio3.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
 from alcove.privacy.prio3.fields import FIELD64, FIELD128, Field
-from alcove.privacy.prio3.vdaf import Prio3, VerifyState
+from alcove.privacy.prio3.vdaf import Prio3, Report, VerifyState
 
 __all__ = [
     "FIELD64",
@@ -22,6 +23,7 @@ __all__ = [
     "Histogram",
     "MultihotCountVec",
     "Prio3",
+    "Report",
     "Sum",
     "SumVec",
     "VerifyState",

@@ -336,6 +336,10 @@ class BoundedInteger:
 
     The weights are powers of two but for the last, which is what is left of the maximum, so no sum of them passes it.
 
+    Attributes:
+        bits: how many an integer has.
+        weights: of the bits.
+
     Raises:
         ParameterError: the maximum is not in [1, modulus).
     """
@@ -347,7 +351,7 @@ class BoundedInteger:
         self.maximum = maximum
         self.bits = maximum.bit_length()
         self._rest = (1 << self.bits - 1) - 1
-        self._weights = [*(1 << bit for bit in range(self.bits - 1)), maximum - self._rest]
+        self.weights = [*(1 << bit for bit in range(self.bits - 1)), maximum - self._rest]
 
     def encode(self, name: str, value: int) -> list[int]:
         """Return the bits, lowest weight first; where two encodings exist, the one without the last weight.
@@ -356,12 +360,12 @@ class BoundedInteger:
             ParameterError: `value` is out of range; it is called `name`.
         """
         last = int(_check_range(name, value, self.maximum) > self._rest)
-        rest = value - last * self._weights[-1]
+        rest = value - last * self.weights[-1]
         return [*(rest >> bit & 1 for bit in range(self.bits - 1)), last]
 
     def decode(self, encoded: Sequence[int]) -> int:
         """Return (a share of) the integer that (shares of) bits stand for."""
-        return dot(self._weights, encoded) % self.field.modulus
+        return dot(self.weights, encoded) % self.field.modulus
 
 
 def _check_range(name: str, value: int, maximum: int) -> int:

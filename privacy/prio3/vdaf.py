@@ -34,16 +34,25 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
+class Report:
+    """What an aggregator has of a report: its nonce, the public share, and the aggregator's own input share."""
+
+    nonce: bytes
+    public_share: bytes
+    input_share: bytes
+
+
+@dataclass(frozen=True)
 class VerifyState:
     """What an aggregator keeps of a report between its two steps.
 
     Attributes:
-        output_share: is added up once the report is valid.
-        joint_rand_seed: as computed from the client's public share; None without joint randomness.
+        output_share: encoded; is added up once the report is valid.
+        joint_rand_seed: as computed from the client's public share; empty without joint randomness.
     """
 
-    output_share: list[int]
-    joint_rand_seed: bytes | None
+    output_share: bytes
+    joint_rand_seed: bytes
 
 
 class Prio3(Generic[Measurement, Result]):
@@ -95,6 +104,12 @@ class Prio3(Generic[Measurement, Result]):
         elements = self.circuit.measurement_length + self._flp.proof_length * self.proofs
         return elements * self._field.encoded_size + blind
 
+    @property
+    def verifier_share_bytes(self) -> int:
+        """Size of a verifier share."""
+        elements = self._flp.verifier_length * self.proofs
+        return elements * self._field.encoded_size + (SEED_BYTES if self._has_joint_rand else 0)
+
     # The client.
 
     def shard(
@@ -113,8 +128,10 @@ class Prio3(Generic[Measurement, Result]):
         """
         _check_size("nonce", nonce, NONCE_BYTES)
         _check_size("rand", rand, self.rand_bytes)
+        return self._shard(context, self.circuit.encode(measurement), nonce, rand)
+
+    def _shard(self, context: bytes, encoded: list[int], nonce: bytes, rand: bytes) -> tuple[bytes, tuple[bytes, ...]]:
         seeds = [rand[at : at + SEED_BYTES] for at in range(0, len(rand), SEED_BYTES)]
-        encoded = self.circuit.encode(measurement)
         # With joint randomness each helper has a share's seed and a blind, one after the other; the leader has a blind.
         stride = 2 if self._has_joint_rand else 1
         helper_seeds = seeds[0 : (self.shares - 1) * stride : stride]
@@ -168,10 +185,7 @@ class Prio3(Generic[Measurement, Result]):
         verify_key: bytes,
         context: bytes,
         aggregator: int,
-        *,
-        nonce: bytes,
-        public_share: bytes,
-        input_share: bytes,
+        report: Report,
     ) -> tuple[VerifyState, bytes]:
         """Return what to keep of a report and the verifier share to send to the other aggregators.
 
@@ -179,24 +193,34 @@ class Prio3(Generic[Measurement, Result]):
             verify_key: `SEED_BYTES` bytes that all aggregators have and no client knows.
             context: as the client's.
             aggregator: in [0, shares).
-            nonce: of the report.
-            public_share: of the report.
-            input_share: this aggregator's.
+            report: with this aggregator's input share.
 
         Raises:
             ParameterError: an argument of the aggregator's own is out of its bound.
             VdafDecodeError: a share of the client's is malformed.
             VdafVerificationError: the report cannot be verified.
         """
+        self._check_verify_init(verify_key, aggregator, report)
+        return self._verify_init(verify_key, context, aggregator, report)
+
+    def _check_verify_init(self, verify_key: bytes, aggregator: int, report: Report) -> None:
         _check_size("verify_key", verify_key, SEED_BYTES)
-        _check_size("nonce", nonce, NONCE_BYTES)
+        _check_size("nonce", report.nonce, NONCE_BYTES)
         if not 0 <= aggregator < self.shares:
             raise ParameterError(name="aggregator", bound=f"in [0, {self.shares})", value=aggregator)
+        check_message("public share", report.public_share, self.public_share_bytes)
+        name = f"input share of aggregator {aggregator}"
+        check_message(name, report.input_share, self.input_share_bytes(aggregator))
+
+    def _verify_init(
+        self, verify_key: bytes, context: bytes, aggregator: int, report: Report
+    ) -> tuple[VerifyState, bytes]:
         flp = self._flp
-        parts = self._decode_seeds("public share", public_share, self.public_share_bytes)
-        measurement, proofs, blind = self._decode_input_share(context, aggregator, input_share)
+        nonce = report.nonce
+        parts = _split_seeds(report.public_share)
+        measurement, proofs, blind = self._decode_input_share(context, aggregator, report.input_share)
         joint_rand: list[int] = []
-        seed: bytes | None = None
+        seed = b""
         if self._has_joint_rand:
             # The own part is computed, never taken from the client; the others' parts are checked by `verify_next`.
             parts[aggregator] = self._joint_rand_part(context, aggregator, blind, measurement, nonce)
@@ -219,7 +243,8 @@ class Prio3(Generic[Measurement, Result]):
                 self.shares,
             )
         own_part = parts[aggregator] if self._has_joint_rand else b""
-        return VerifyState(self.circuit.truncate(measurement), seed), self._field.encode(verifiers) + own_part
+        output_share = self._field.encode(self.circuit.truncate(measurement))
+        return VerifyState(output_share, seed), self._field.encode(verifiers) + own_part
 
     def verifier_shares_to_message(self, context: bytes, verifier_shares: Sequence[bytes]) -> bytes:
         """Return the message for `verify_next` from the verifier shares of all aggregators, in their order.
@@ -229,8 +254,16 @@ class Prio3(Generic[Measurement, Result]):
             VdafDecodeError: a share is malformed.
             VdafVerificationError: a proof does not hold.
         """
+        self._check_verifier_shares(verifier_shares)
+        return self._verifier_shares_to_message(context, verifier_shares)
+
+    def _check_verifier_shares(self, verifier_shares: Sequence[bytes]) -> None:
         if len(verifier_shares) != self.shares:
             raise ParameterError(name="verifier_shares", bound=f"{self.shares} shares", value=len(verifier_shares))
+        for share in verifier_shares:
+            check_message("verifier share", share, self.verifier_share_bytes)
+
+    def _verifier_shares_to_message(self, context: bytes, verifier_shares: Sequence[bytes]) -> bytes:
         length = self._flp.verifier_length
         size = length * self.proofs * self._field.encoded_size
         verifiers = [0] * (length * self.proofs)
@@ -238,52 +271,46 @@ class Prio3(Generic[Measurement, Result]):
         for share in verifier_shares:
             elements, part = share[:size], share[size:]
             verifiers = self._field.add(verifiers, self._field.decode(elements, length * self.proofs))
-            parts += self._decode_seeds("verifier share's end", part, SEED_BYTES if self._has_joint_rand else 0)
+            parts += _split_seeds(part)
         for index in range(self.proofs):
             if not self._flp.decide(_part(verifiers, length, index)):
                 raise VdafVerificationError(check="proof", reason=f"proof {index} does not hold")
         return self._joint_rand_seed(context, parts) if self._has_joint_rand else b""
 
-    def verify_next(self, state: VerifyState, message: bytes) -> list[int]:
-        """Return the output share of a report that is valid.
+    def verify_next(self, state: VerifyState, message: bytes) -> bytes:
+        """Return the output share of a report that is valid, encoded.
 
         Raises:
             VdafVerificationError: the client gave joint randomness that is not that of its shares.
         """
-        if message != (state.joint_rand_seed or b""):
+        if message != state.joint_rand_seed:
             raise VdafVerificationError(check="joint randomness", reason="it is not that of the shares")
         return state.output_share
 
-    def aggregate(self, output_shares: Iterable[Sequence[int]]) -> list[int]:
-        """Return the sum of output shares, `output_length` elements; with none it is zero."""
-        total = [0] * self.circuit.output_length
-        for share in output_shares:
-            total = self._field.add(total, list(share))
-        return total
-
-    def encode_aggregate_share(self, share: Sequence[int]) -> bytes:
-        """Return an aggregate share (or an output share) as it travels."""
-        return self._field.encode(share)
-
-    def decode_aggregate_share(self, encoded: bytes) -> list[int]:
-        """Return an aggregate share.
+    def aggregate(self, output_shares: Iterable[bytes]) -> bytes:
+        """Return the sum of output shares, or of sums of them, encoded; with none it is zero.
 
         Raises:
-            VdafDecodeError: the bytes are no such share.
+            VdafDecodeError: one is malformed.
         """
-        return self._field.decode(encoded, self.circuit.output_length)
+        length = self.circuit.output_length
+        total = [0] * length
+        for share in output_shares:
+            total = self._field.add(total, self._field.decode(share, length))
+        return self._field.encode(total)
 
     # The collector.
 
-    def unshard(self, aggregate_shares: Sequence[Sequence[int]]) -> Result:
+    def unshard(self, aggregate_shares: Sequence[bytes]) -> Result:
         """Return the result of the aggregate shares of all aggregators.
 
         Raises:
             ParameterError: there are not as many as aggregators.
+            VdafDecodeError: one is malformed.
         """
         if len(aggregate_shares) != self.shares:
             raise ParameterError(name="aggregate_shares", bound=f"{self.shares} shares", value=len(aggregate_shares))
-        return self.circuit.decode(self.aggregate(aggregate_shares))
+        return self.circuit.decode(self._field.decode(self.aggregate(aggregate_shares), self.circuit.output_length))
 
     # Seeds and what they expand to.
 
@@ -318,7 +345,6 @@ class Prio3(Generic[Measurement, Result]):
         self, context: bytes, aggregator: int, input_share: bytes
     ) -> tuple[list[int], list[int], bytes]:
         """Return the share of the measurement, those of the proofs, and the blind."""
-        _check_message(f"input share of aggregator {aggregator}", input_share, self.input_share_bytes(aggregator))
         if aggregator > 0:
             seed, blind = input_share[:SEED_BYTES], input_share[SEED_BYTES:]
             return (
@@ -332,9 +358,9 @@ class Prio3(Generic[Measurement, Result]):
         length = self.circuit.measurement_length
         return decoded[:length], decoded[length:], input_share[size:]
 
-    def _decode_seeds(self, what: str, encoded: bytes, size_bytes: int) -> list[bytes]:
-        _check_message(what, encoded, size_bytes)
-        return [encoded[at : at + SEED_BYTES] for at in range(0, size_bytes, SEED_BYTES)]
+
+def _split_seeds(encoded: bytes) -> list[bytes]:
+    return [encoded[at : at + SEED_BYTES] for at in range(0, len(encoded), SEED_BYTES)]
 
 
 def _part(vector: list[int], length: int, index: int) -> list[int]:
@@ -346,6 +372,11 @@ def _check_size(name: str, value: bytes, size_bytes: int) -> None:
         raise ParameterError(name=name, bound=f"{size_bytes} bytes", value=len(value))
 
 
-def _check_message(what: str, encoded: bytes, size_bytes: int) -> None:
+def check_message(what: str, encoded: bytes, size_bytes: int) -> None:
+    """Check the size of a message that came from outside.
+
+    Raises:
+        VdafDecodeError: it is another.
+    """
     if len(encoded) != size_bytes:
         raise VdafDecodeError(what=what, bound=f"of {size_bytes} bytes", value=len(encoded))

@@ -1,19 +1,31 @@
-"""The stub `_native.pyi` matches the native module in names, parameters, defaults and plain types."""
+"""The stubs `_native.pyi` match the native modules in names, parameters, defaults and plain types."""
 
 import ast
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from alcove.runtime import _native
+from alcove.privacy import _native as privacy_native
+from alcove.runtime import _native as runtime_native
 
 PLAIN = {"int", "str", "bytes", "bool", "None", "list", "tuple"}
 
 
-@pytest.fixture(scope="module")
-def stub(repository: Path) -> ast.Module:
-    """The stub, parsed."""
-    return ast.parse((repository / "runtime/_native.pyi").read_text(encoding="utf-8"))
+MODULES: dict[str, ModuleType] = {"runtime": runtime_native, "privacy": privacy_native}
+
+
+@pytest.fixture(params=MODULES)
+def native(request: pytest.FixtureRequest) -> ModuleType:
+    """A native module."""
+    return MODULES[request.param]
+
+
+@pytest.fixture
+def stub(repository: Path, native: ModuleType) -> ast.Module:
+    """Its stub, parsed."""
+    (package,) = (name for name, module in MODULES.items() if module is native)
+    return ast.parse((repository / package / "_native.pyi").read_text(encoding="utf-8"))
 
 
 def signature_of(function: Any) -> ast.FunctionDef:
@@ -46,26 +58,27 @@ def assert_same(written: ast.FunctionDef, bound: ast.FunctionDef, where: str) ->
         assert outer(written.returns) == outer(bound.returns), where
 
 
-def test_stub_has_every_name_of_the_module_and_no_other(stub: ast.Module) -> None:
+def test_stub_has_every_name_of_the_module_and_no_other(native: ModuleType, stub: ast.Module) -> None:
     """What a type checker sees is what an import gives."""
     written = {node.name for node in stub.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    assert written == {name for name in dir(_native) if not name.startswith("__")}
+    assert written == {name for name in dir(native) if not name.startswith("__")}
 
 
-def test_stub_functions_take_and_return_what_the_module_says(stub: ast.Module) -> None:
+def test_stub_functions_take_and_return_what_the_module_says(native: ModuleType, stub: ast.Module) -> None:
     """Parameters, defaults and plain types of each function."""
     functions = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
     for function in functions:
-        assert_same(function, signature_of(getattr(_native, function.name)), function.name)
+        assert_same(function, signature_of(getattr(native, function.name)), function.name)
         assert ast.get_docstring(function), function.name
 
 
-def test_stub_classes_have_the_members_of_the_module(stub: ast.Module) -> None:
+def test_stub_classes_have_the_members_of_the_module(native: ModuleType, stub: ast.Module) -> None:
     """Properties and methods of each class."""
     for node in [node for node in stub.body if isinstance(node, ast.ClassDef)]:
-        members = vars(getattr(_native, node.name))
+        members = vars(getattr(native, node.name))
         written = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-        assert set(written) == {name for name in members if not name.startswith("__") or name == "__call__"}, node.name
+        special = {"__call__", *({"__init__"} & set(written))}
+        assert set(written) == {name for name in members if not name.startswith("__") or name in special}, node.name
         for name, definition in written.items():
             bound = members[name]
             is_property = [ast.unparse(d) for d in definition.decorator_list] == ["property"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from alcove.privacy.errors import ParameterError, VdafDecodeError, VdafError, VdafVerificationError
-from alcove.privacy.prio3 import FIELD64, FIELD128, Count, Histogram, MultihotCountVec, Prio3, Sum, SumVec
+from alcove.privacy.prio3 import FIELD64, FIELD128, Count, Histogram, MultihotCountVec, Prio3, Report, Sum, SumVec
 from alcove.privacy.prio3.polynomials import extend_to_power_of_2, inverse_ntt, ntt, odd_values, weights_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +16,9 @@ CONTEXT = b"alcove test"
 KEY = bytes(range(32))
 
 
-def verify(prio3: Prio3[Any, Any], nonce: bytes, public: bytes, shares: Sequence[bytes]) -> list[list[int]]:
+def verify(prio3: Prio3[Any, Any], nonce: bytes, public: bytes, shares: Sequence[bytes]) -> list[bytes]:
     """The output shares of a report, both aggregators being in one process."""
-    given = [
-        prio3.verify_init(KEY, CONTEXT, index, nonce=nonce, public_share=public, input_share=share)
-        for index, share in enumerate(shares)
-    ]
+    given = [prio3.verify_init(KEY, CONTEXT, index, Report(nonce, public, share)) for index, share in enumerate(shares)]
     message = prio3.verifier_shares_to_message(CONTEXT, [share for _, share in given])
     return [prio3.verify_next(state, message) for state, _ in given]
 
@@ -32,8 +29,7 @@ def aggregate(prio3: Prio3[Any, Any], measurements: Sequence[object]) -> object:
     for measurement in measurements:
         nonce = os.urandom(16)
         outputs.append(verify(prio3, nonce, *prio3.shard(CONTEXT, measurement, nonce, os.urandom(prio3.rand_bytes))))
-    shares = [prio3.aggregate(each) for each in zip(*outputs, strict=True)]
-    return prio3.unshard([prio3.decode_aggregate_share(prio3.encode_aggregate_share(each)) for each in shares])
+    return prio3.unshard([prio3.aggregate(each) for each in zip(*outputs, strict=True)])
 
 
 @settings(max_examples=12)
@@ -104,7 +100,7 @@ def test_report_of_another_context_or_key_is_refused(prio3: Prio3[Any, Any], mea
         verify(prio3, nonce, public, shares)
     public, shares = prio3.shard(CONTEXT, measurement, nonce, os.urandom(prio3.rand_bytes))
     messages = [
-        prio3.verify_init(key, CONTEXT, index, nonce=nonce, public_share=public, input_share=shares[index])[1]
+        prio3.verify_init(key, CONTEXT, index, Report(nonce, public, shares[index]))[1]
         for index, key in enumerate((KEY, bytes(32)))
     ]
     with pytest.raises(VdafVerificationError):
@@ -119,10 +115,10 @@ def test_messages_of_another_size_are_refused(prio3: Prio3[Any, Any], measuremen
     for index, share in enumerate(shares):
         for wrong in (share + b"\0", share[:-1], b""):
             with pytest.raises(VdafDecodeError, match=f"aggregator {index}"):
-                prio3.verify_init(KEY, CONTEXT, index, nonce=nonce, public_share=public, input_share=wrong)
+                prio3.verify_init(KEY, CONTEXT, index, Report(nonce, public, wrong))
         with pytest.raises(VdafDecodeError, match="public share"):
-            prio3.verify_init(KEY, CONTEXT, index, nonce=nonce, public_share=public + b"\0", input_share=share)
-    _, message = prio3.verify_init(KEY, CONTEXT, 0, nonce=nonce, public_share=public, input_share=shares[0])
+            prio3.verify_init(KEY, CONTEXT, index, Report(nonce, public + b"\0", share))
+    _, message = prio3.verify_init(KEY, CONTEXT, 0, Report(nonce, public, shares[0]))
     for wrong in (message + b"\0", message[:-1], b""):
         with pytest.raises(VdafDecodeError):
             prio3.verifier_shares_to_message(CONTEXT, [wrong, message])
@@ -181,7 +177,7 @@ def test_helpers_share_says_nothing_of_the_measurement() -> None:
         (lambda: MultihotCountVec(4, 1).encode([True] * 3), "measurement"),
         (lambda: Prio3(Count()).shard(b"", 1, bytes(15), bytes(64)), "nonce"),
         (lambda: Prio3(Count()).shard(b"", 1, bytes(16), bytes(63)), "rand"),
-        (lambda: Prio3(Count()).unshard([[1]]), "aggregate_shares"),
+        (lambda: Prio3(Count()).unshard([bytes(8)]), "aggregate_shares"),
         (lambda: Prio3(Count()).verifier_shares_to_message(b"", [b""]), "verifier_shares"),
     ],
 )
