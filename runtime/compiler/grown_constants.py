@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+import torch.utils._pytree as pytree
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.graph import Origin
 from alcove.runtime.compiler.lower import FACTORIES, UNWRITTEN, origin_of
@@ -60,7 +61,8 @@ class GrownConstants:
         largest, *others = self._at(samples)
         read = [node for node in read if all(_begins(largest[node], other[node]) for other in others)]
         asked = self._distinct(rows) if read else []
-        step = 1 + sum(tensor.numel() for tensor in largest.values()) * len(asked) // MAX_ELEMENTS
+        tensors = [leaf for leaf in pytree.tree_leaves(list(largest.values())) if isinstance(leaf, Tensor)]
+        step = 1 + sum(tensor.numel() for tensor in tensors) * len(asked) // MAX_ELEMENTS
         asked = asked[::step]
         for index, found in zip(asked, self._at(rows[asked]), strict=True):
             wrong = next((node for node in read if not _begins(largest[node], found[node])), None)

@@ -219,6 +219,12 @@ def symbols(*bounds: tuple[int, int]) -> list[Symbol]:
     return [Symbol(f"s{place}", low, high, "x", place, None) for place, (low, high) in enumerate(bounds)]
 
 
+def test_constants_of_operators_with_several_results_pass() -> None:
+    """`logsigmoid` gives a pair: what it is of is ones, as many as there are rows (found by random modules)."""
+    captured, dynamic = found_at(lambda x: x + F.logsigmoid(x.new_zeros(x.shape) + 1))
+    assert first_wrong_constant(GrownConstants(captured), dynamic, rows_of(captured.symbols)) is None
+
+
 @pytest.mark.parametrize("bounds", [(1, 1), (3, 50), (1, 4096), (100, 4195)])
 def test_short_range_is_taken_whole(bounds: tuple[int, int]) -> None:
     """Up to 4,096 sizes: each of them, in order."""
