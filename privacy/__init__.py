@@ -1,4 +1,4 @@
-"""Provides pure codecs and rules of private measurement: Prio3, HPKE, randomized response, ledger arithmetic."""
+"""Provides pure codecs and rules of private measurement: Prio3, HPKE, DAP, randomized response, ledger arithmetic."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         AlcovePrivacyError,
         AlreadyReportedError,
         BudgetExceededError,
+        DapMessageError,
         HpkeError,
         LedgerError,
         LedgerStorageError,
@@ -27,6 +28,7 @@ __all__ = [
     "AlreadyReportedError",
     "BudgetExceededError",
     "BudgetLimits",
+    "DapMessageError",
     "Debit",
     "Entropy",
     "HpkeError",
@@ -54,6 +56,7 @@ _HOMES = {
         "AlcovePrivacyError",
         "AlreadyReportedError",
         "BudgetExceededError",
+        "DapMessageError",
         "HpkeError",
         "LedgerError",
         "LedgerStorageError",

@@ -3,6 +3,7 @@
 AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound
 ├── ReportFormatError         them: bytes that are no report
+├── DapMessageError           them: bytes that are no message of DAP
 ├── HpkeError                 them: a ciphertext or key that cannot be used
 ├── VdafError                 them: a share or message of Prio3
 │   ├── VdafDecodeError       bytes that no such message has
@@ -35,6 +36,16 @@ class ReportFormatError(AlcovePrivacyError):
         self.bound = bound
         self.size_bytes = size_bytes
         super().__init__(f"reports must have {bound}, not {size_bytes} bytes")
+
+
+class DapMessageError(AlcovePrivacyError):
+    """Bytes are not the message of DAP that they should be."""
+
+    def __init__(self, message: str, field: str, reason: str) -> None:
+        self.message = message
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{message}.{field}: {reason}")
 
 
 class HpkeError(AlcovePrivacyError):

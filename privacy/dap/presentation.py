@@ -1,0 +1,240 @@
+"""Encodes and decodes structures in TLS's presentation language, from what their fields are annotated with.
+
+    @dataclass(frozen=True)
+    class Interval(Structure):
+        start: Annotated[int, U64]
+        duration: Annotated[int, U64]
+
+Numbers are big-endian. Decoding takes exactly the bytes that the structure has: what is left over is an error, and no
+length is believed beyond the bytes that are there.
+
+Source: RFC 8446, section 3.
+"""
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+from typing import Any, ClassVar, Final, Self, get_type_hints
+
+from alcove.privacy.errors import DapMessageError, ParameterError
+
+
+class Reader:
+    """Bytes that are read from front to back.
+
+    Attributes:
+        message: what is being read, for errors.
+    """
+
+    def __init__(self, message: str, encoded: bytes) -> None:
+        self.message = message
+        self._encoded = encoded
+        self._at = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all bytes have been read."""
+        return self._at == len(self._encoded)
+
+    def read(self, size: int, field: str) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            DapMessageError: there are fewer.
+        """
+        end = self._at + size
+        if end > len(self._encoded):
+            left = len(self._encoded) - self._at
+            raise DapMessageError(self.message, field, f"{size} bytes are announced, {left} are left")
+        part, self._at = self._encoded[self._at : end], end
+        return part
+
+    def refuse(self, field: str, reason: str) -> DapMessageError:
+        """Return the error for a field."""
+        return DapMessageError(self.message, field, reason)
+
+
+class Codec(ABC):
+    """How a field is written."""
+
+    @abstractmethod
+    def write(self, value: Any, field: str) -> bytes:
+        """Return the value's bytes, or raise `ParameterError`."""
+
+    @abstractmethod
+    def read(self, reader: Reader, field: str) -> Any:
+        """Return the next value, or raise `DapMessageError`."""
+
+
+class Unsigned(Codec):
+    """An unsigned number of some bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def write(self, value: Any, field: str) -> bytes:
+        """Return the number, big-endian."""
+        if not 0 <= value < 1 << 8 * self.size:
+            raise ParameterError(name=field, bound=f"in [0, 2^{8 * self.size})", value=value)
+        return int(value).to_bytes(self.size, "big")
+
+    def read(self, reader: Reader, field: str) -> int:
+        """Return the number."""
+        return int.from_bytes(reader.read(self.size, field), "big")
+
+
+class Enumerated(Codec):
+    """One of an enumeration's numbers, of one byte; another is refused."""
+
+    def __init__(self, kind: type[IntEnum]) -> None:
+        self.kind = kind
+
+    def write(self, value: Any, field: str) -> bytes:
+        """Return the number."""
+        return U8.write(self.kind(value), field)
+
+    def read(self, reader: Reader, field: str) -> IntEnum:
+        """Return the member."""
+        number = U8.read(reader, field)
+        try:
+            return self.kind(number)
+        except ValueError:
+            raise reader.refuse(field, f"{number} is no {self.kind.__name__}") from None
+
+
+class Fixed(Codec):
+    """As many bytes each time."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def write(self, value: Any, field: str) -> bytes:
+        """Return the bytes."""
+        if len(value) != self.size:
+            raise ParameterError(name=field, bound=f"{self.size} bytes", value=len(value))
+        return bytes(value)
+
+    def read(self, reader: Reader, field: str) -> bytes:
+        """Return the bytes."""
+        return reader.read(self.size, field)
+
+
+class Opaque(Codec):
+    """Bytes behind their length; `least` of them at least."""
+
+    def __init__(self, length_size: int, least: int = 0) -> None:
+        self.length = Unsigned(length_size)
+        self.least = least
+
+    def write(self, value: Any, field: str) -> bytes:
+        """Return length and bytes."""
+        if len(value) < self.least:
+            raise ParameterError(name=field, bound=f"at least {self.least} bytes", value=len(value))
+        return self.length.write(len(value), field) + bytes(value)
+
+    def read(self, reader: Reader, field: str) -> bytes:
+        """Return the bytes."""
+        size = self.length.read(reader, field)
+        if size < self.least:
+            raise reader.refuse(field, f"it has {size} bytes, at least {self.least} are required")
+        return reader.read(size, field)
+
+
+class Vector(Codec):
+    """Structures one after the other, behind the number of their bytes."""
+
+    def __init__(self, kind: type["Structure"], length_size: int, least: int = 0) -> None:
+        self.kind = kind
+        self.bytes = Opaque(length_size, least)
+
+    def write(self, value: Any, field: str) -> bytes:
+        """Return length and structures."""
+        return self.bytes.write(b"".join(each.to_bytes() for each in value), field)
+
+    def read(self, reader: Reader, field: str) -> tuple[Any, ...]:
+        """Return the structures."""
+        inner = Reader(f"{reader.message}.{field}", self.bytes.read(reader, field))
+        return _read_all(self.kind, inner)
+
+
+class Rest(Codec):
+    """Structures one after the other, up to the end of the message."""
+
+    def __init__(self, kind: type["Structure"]) -> None:
+        self.kind = kind
+
+    def write(self, value: Any, field: str) -> bytes:  # noqa: ARG002 - the others name it in their errors
+        """Return the structures."""
+        return b"".join(each.to_bytes() for each in value)
+
+    def read(self, reader: Reader, field: str) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return the structures."""
+        return _read_all(self.kind, reader)
+
+
+class Nested(Codec):
+    """A structure."""
+
+    def __init__(self, kind: type["Structure"]) -> None:
+        self.kind = kind
+
+    def write(self, value: Any, field: str) -> bytes:  # noqa: ARG002
+        """Return its bytes."""
+        encoded: bytes = value.to_bytes()
+        return encoded
+
+    def read(self, reader: Reader, field: str) -> Any:  # noqa: ARG002
+        """Return it."""
+        return self.kind.read_from(reader)
+
+
+U8: Final = Unsigned(1)
+U16: Final = Unsigned(2)
+U32: Final = Unsigned(4)
+U64: Final = Unsigned(8)
+
+
+class Structure:
+    """A frozen dataclass whose fields are annotated with codecs."""
+
+    _codecs: ClassVar[dict[str, Codec] | None] = None
+
+    @classmethod
+    def _list_codecs(cls) -> dict[str, Codec]:
+        """Return the codec of each field, in order; of each class it is worked out once."""
+        if "_codecs" not in vars(cls) or cls._codecs is None:
+            hints = get_type_hints(cls, include_extras=True)
+            cls._codecs = {name: hints[name].__metadata__[0] for name in cls.__annotations__}
+        return cls._codecs
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes.
+
+        Raises:
+            ParameterError: a field is out of its bound.
+        """
+        return b"".join(codec.write(getattr(self, name), name) for name, codec in self._list_codecs().items())
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> Self:
+        """Return the structure of which these are all bytes.
+
+        Raises:
+            DapMessageError: they are not.
+        """
+        reader = Reader(cls.__name__, encoded)
+        result = cls.read_from(reader)
+        if not reader.is_at_end:
+            raise reader.refuse("end", "there are more bytes")
+        return result
+
+    @classmethod
+    def read_from(cls, reader: Reader) -> Self:
+        """Return the structure that comes next."""
+        return cls(**{name: codec.read(reader, name) for name, codec in cls._list_codecs().items()})
+
+
+def _read_all(kind: type[Structure], reader: Reader) -> tuple[Any, ...]:
+    found = []
+    while not reader.is_at_end:
+        found.append(kind.read_from(reader))
+    return tuple(found)
