@@ -35,6 +35,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 VersionText = Annotated[
     str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")
 ]
+# One spelling for each number: no leading or trailing zero.
+Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 

@@ -6,6 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from alcove.registry.policy.aggregation import (
+        Aggregation,
+    )
     from alcove.registry.policy.assignment import (
         Candidate,
         Check,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use: an app that only predicts needs neither pydantic nor any of this.
 _HOME: Final = {
+    "Aggregation": "aggregation",
     "Arm": "document",
     "Audience": "audience",
     "Candidate": "assignment",
@@ -104,6 +108,7 @@ _HOME: Final = {
 }
 
 __all__ = [
+    "Aggregation",
     "Arm",
     "Audience",
     "Candidate",

@@ -8,7 +8,8 @@ Invariants (checked at construction, so also on every read):
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
 - I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
-- I7  Every field is written, also where it has its default; a document that leaves one out is refused.
+- I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
+      `aggregation` alone is written only where it is not None (docs/decisions/0038).
 """
 
 from __future__ import annotations

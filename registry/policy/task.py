@@ -14,12 +14,11 @@ from fractions import Fraction
 from typing import Annotated, Final, Self
 
 from alcove.registry import limits
-from alcove.registry.canonical import Digest, Identifier, Part, canonical_json
+from alcove.registry.canonical import Decimal, Digest, Identifier, Part, canonical_json
+from alcove.registry.policy.aggregation import Aggregation  # noqa: TC002 - pydantic reads it
 from alcove.registry.policy.layout import HistogramLayout
-from pydantic import Field, StringConstraints, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
-# One spelling for each number: no leading or trailing zero.
-Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
 _MICROSECONDS: Final = 1000  # in a millisecond; edges are whole microseconds
 
 
@@ -34,6 +33,8 @@ class TaskTerms(Part):
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
+    # Not written where it is None: a task without it keeps the id that it had before aggregators (decision 0038).
+    aggregation: Annotated[Aggregation | None, Field(exclude_if=lambda value: value is None)] = None
 
     @field_validator("latency_edges_ms", "pre_edges", mode="before")
     @classmethod
@@ -83,11 +84,17 @@ class TaskTerms(Part):
         if self.cell_count > limits.CELLS_MAX:
             msg = f"a task has at most {limits.CELLS_MAX} cells, this one {self.cell_count}"
             raise ValueError(msg)
+        if self.aggregation is not None and self.first_window_start_s % self.window_s:
+            msg = (
+                f"with aggregators windows are counted from 1970: first_window_start_s must be a multiple of"
+                f" {self.window_s}, got {self.first_window_start_s}"
+            )
+            raise ValueError(msg)
         return self
 
     @property
     def epsilon_fraction(self) -> Fraction:
-        """Privacy loss of one report, exact."""
+        """Privacy loss of one report, or of one window's sums where aggregators add them up; exact."""
         return Fraction(self.epsilon)
 
     @property
@@ -117,7 +124,8 @@ class TaskPolicy(TaskTerms):
     Attributes:
         task_id: 64 hex digits, the digest of all other fields (`make_task` computes it).
         experiment_id: the experiment or rollout that it measures.
-        epsilon: privacy loss of one report, decimal text.
+        epsilon: privacy loss, decimal text: of one report against everybody (randomized response), or of one window's
+            sums against everybody but one of the aggregators (`aggregation`).
         arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
         outcome_count: outcomes that are distinguished, numbered as in `Outcome`; a device drops what is numbered
             higher.
@@ -126,6 +134,8 @@ class TaskPolicy(TaskTerms):
         first_window_start_s: seconds since 1970 at which window 0 begins.
         pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
             met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
+        aggregation: the two aggregators that add reports up by Prio3; windows then begin at multiples of `window_s`,
+            as DAP counts time. None: each report is one randomized cell (randomized response).
     """
 
     task_id: Digest
@@ -180,6 +190,7 @@ def make_task(
     first_window_start_s: int,
     outcome_count: int = 2,
     pre_edges: Sequence[float] = (),
+    aggregation: Aggregation | None = None,
 ) -> TaskPolicy:
     """Return the task with its id computed.
 
@@ -195,6 +206,7 @@ def make_task(
         window_s=window_s,
         first_window_start_s=first_window_start_s,
         pre_edges=tuple(pre_edges),
+        aggregation=aggregation,
     )
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
 
