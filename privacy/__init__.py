@@ -1,4 +1,4 @@
-"""Provides pure codecs and rules of private measurement: Prio3, HPKE, DAP, randomized response, ledger arithmetic."""
+"""Provides pure codecs and rules of private measurement: Prio3, HPKE, DAP, noise, randomized response, ledger."""
 
 import importlib
 from typing import TYPE_CHECKING

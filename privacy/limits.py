@@ -9,6 +9,18 @@ MIN_EPSILON: Final = Fraction(1, 100)
 MAX_EPSILON: Final = Fraction(16)
 """Largest epsilon of one report; above it randomized response keeps the cell practically always."""
 
+MAX_SENSITIVITY: Final = 512
+"""Largest L1 change by one device, in counts: two for each cell of a multi-hot report of 256 cells."""
+
+MIN_NOISE_SCALE: Final = 1 / MAX_EPSILON
+"""Smallest scale of an aggregator's noise, in counts: sensitivity 1 at the largest epsilon."""
+
+MAX_NOISE_SCALE: Final = MAX_SENSITIVITY / MIN_EPSILON
+"""Largest scale of an aggregator's noise, in counts: the largest sensitivity at the smallest epsilon."""
+
+MAX_NOISE_TERM: Final = 1 << 32
+"""Largest numerator and denominator of that scale; times a small counter it stays below one 64-bit draw."""
+
 MIN_CELLS: Final = 2
 """Fewest cells of a report; with one there is nothing to measure."""
 

@@ -79,7 +79,7 @@ def draw_noise(
     sensitivity: int = SENSITIVITY,
     aggregators: int = AGGREGATORS,
 ) -> NDArray[np.int64]:
-    """Return the summed noise of the aggregators for simulations; never for real devices (privacy/ draws that exactly).
+    """Return the summed noise of the aggregators for simulations; never for real devices (privacy/noise.py draws that).
 
     A discrete Laplace variable is the difference of two geometric ones.
 
