@@ -4,6 +4,8 @@ AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound
 ├── ReportFormatError         them: bytes that are no report
 ├── DapMessageError           them: bytes that are no message of DAP
+├── DapTaskError              them: a task that is unknown here, or that the rules of a party refuse
+├── ReportRejectedError       them: a report of DAP that is left out, with the reason that the draft numbers
 ├── HpkeError                 them: a ciphertext or key that cannot be used
 ├── VdafError                 them: a share or message of Prio3
 │   ├── VdafDecodeError       bytes that no such message has
@@ -13,6 +15,11 @@ AlcovePrivacyError
     ├── AlreadyReportedError  this task's window has had its report
     └── LedgerStorageError    the ledger could not be read, written or synced
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from alcove.privacy.dap.messages import ReportError
 
 
 class AlcovePrivacyError(Exception):
@@ -46,6 +53,29 @@ class DapMessageError(AlcovePrivacyError):
         self.field = field
         self.reason = reason
         super().__init__(f"{message}.{field}: {reason}")
+
+
+class DapTaskError(AlcovePrivacyError):
+    """A task's configuration says what is not known here, or what a party does not take part in."""
+
+    def __init__(self, *, what: str, bound: str, value: object) -> None:
+        self.what = what
+        self.bound = bound
+        self.value = value
+        super().__init__(f"the task's {what} must be {bound}, not {value!r}")
+
+
+class ReportRejectedError(AlcovePrivacyError):
+    """A report is left out of the batch.
+
+    Attributes:
+        error: a `ReportError` of `alcove.privacy.dap.messages`.
+    """
+
+    def __init__(self, error: "ReportError", reason: str) -> None:
+        self.error = error
+        self.reason = reason
+        super().__init__(f"{error.name.lower()}: {reason}")
 
 
 class HpkeError(AlcovePrivacyError):

@@ -1,0 +1,169 @@
+"""Makes reports on the device, and opens an aggregator's share of one.
+
+A report is bound to its task, its time and its public share by the associated data of both ciphertexts, so nobody
+between can move it elsewhere.
+
+Source: draft-ietf-ppm-dap-18, sections 4.4.2 and 4.5.3.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from alcove.privacy import hpke
+from alcove.privacy.dap.messages import (
+    REPORT_ID_BYTES,
+    Extension,
+    HpkeCiphertext,
+    HpkeConfig,
+    HpkeConfigList,
+    InputShareAad,
+    PlaintextInputShare,
+    Report,
+    ReportError,
+    ReportMetadata,
+    ReportShare,
+    Role,
+)
+from alcove.privacy.dap.task import VERSION, DapTask
+from alcove.privacy.entropy import Entropy
+from alcove.privacy.errors import DapMessageError, HpkeError, ReportRejectedError
+
+EARLY_S: Final = 300
+"""Seconds by which a report's window may begin in the future; clocks differ by minutes."""
+
+_SUITE: Final = (hpke.KEM_ID, hpke.KDF_ID, hpke.AEAD_ID)
+
+
+def choose_config(configs: HpkeConfigList) -> HpkeConfig:
+    """Return the first configuration with the algorithms that are known here.
+
+    Raises:
+        DapMessageError: none has.
+    """
+    for config in configs.configs:
+        if (config.kem_id, config.kdf_id, config.aead_id) == _SUITE and len(config.public_key) == hpke.KEY_BYTES:
+            return config
+    raise DapMessageError("HpkeConfigList", "configs", "none is of X25519, HKDF-SHA256 and AES-128-GCM")
+
+
+def make_config(config_id: int, public_key: bytes) -> HpkeConfig:
+    """Return the configuration of a public key."""
+    return HpkeConfig(config_id, *_SUITE, public_key)
+
+
+@dataclass(frozen=True)
+class Recipients:
+    """The HPKE configurations of both aggregators."""
+
+    leader: HpkeConfig
+    helper: HpkeConfig
+
+
+def make_report(
+    task: DapTask,
+    measurement: Any,
+    time: int,
+    recipients: Recipients,
+    entropy: Entropy,
+    *,
+    extensions: Sequence[Extension] = (),
+    is_native: bool = True,
+) -> Report:
+    """Return a report of one measurement, under a new id.
+
+    Args:
+        task: what is measured.
+        measurement: as the task's circuit takes it: the number of a cell for a histogram.
+        time: of the task (`DapTask.time_at`).
+        recipients: keys of the aggregators.
+        entropy: source of the id and of the shares' randomness.
+        extensions: public to both aggregators, by rising type.
+        is_native: whether the native core shards; the bytes are the same.
+
+    Raises:
+        ParameterError: measurement or time is out of its bound.
+        HpkeError: a key is none.
+    """
+    vdaf = task.make_vdaf(is_native=is_native)
+    metadata = ReportMetadata(entropy.random_bytes(REPORT_ID_BYTES), time, tuple(extensions))
+    public_share, (leader_share, helper_share) = vdaf.shard(
+        task.context, measurement, metadata.report_id, entropy.random_bytes(vdaf.rand_bytes)
+    )
+    aad = InputShareAad(task.task_id, task.configuration, metadata, public_share).to_bytes()
+    return Report(
+        metadata,
+        public_share,
+        _seal(recipients.leader, Role.LEADER, aad, leader_share),
+        _seal(recipients.helper, Role.HELPER, aad, helper_share),
+    )
+
+
+def _seal(config: HpkeConfig, role: Role, aad: bytes, input_share: bytes) -> HpkeCiphertext:
+    plaintext = PlaintextInputShare((), input_share).to_bytes()
+    return HpkeCiphertext(config.config_id, *hpke.seal(config.public_key, _input_share_info(role), aad, plaintext))
+
+
+def check_time(task: DapTask, time: int, now_s: float) -> None:
+    """Return if a report of this time may be taken now.
+
+    Raises:
+        ReportRejectedError: it is of the future, or not of the task's interval.
+    """
+    if time > task.time_at(now_s + EARLY_S):
+        raise ReportRejectedError(ReportError.REPORT_TOO_EARLY, "its time has not come")
+    if task.interval is not None:
+        if time < task.interval.start:
+            raise ReportRejectedError(ReportError.TASK_NOT_STARTED, "it is from before the task")
+        if time >= task.interval.start + task.interval.duration:
+            raise ReportRejectedError(ReportError.TASK_EXPIRED, "it is from after the task")
+
+
+def open_input_share(
+    task: DapTask,
+    role: Role,
+    keys: Mapping[int, bytes],
+    share: ReportShare,
+    known_extensions: frozenset[int] = frozenset(),
+) -> bytes:
+    """Return the VDAF's input share that is sealed in an aggregator's share of a report.
+
+    Args:
+        task: of the report.
+        role: of the aggregator, LEADER or HELPER.
+        keys: its private keys, by the id of their configuration.
+        share: what the aggregator has of the report.
+        known_extensions: types of report extensions that the caller checks itself.
+
+    Raises:
+        ReportRejectedError: the key is unknown, the share cannot be opened, or an extension is unknown, out of order or
+            there twice.
+    """
+    sealed, metadata = share.encrypted_input_share, share.metadata
+    private_key = keys.get(sealed.config_id)
+    if private_key is None:
+        raise ReportRejectedError(ReportError.HPKE_UNKNOWN_CONFIG_ID, f"no key has the id {sealed.config_id}")
+    aad = InputShareAad(task.task_id, task.configuration, metadata, share.public_share).to_bytes()
+    try:
+        plaintext = hpke.open_sealed(private_key, sealed.encapsulated_key, _input_share_info(role), aad, sealed.payload)
+    except HpkeError as error:
+        raise ReportRejectedError(ReportError.HPKE_DECRYPT_ERROR, error.reason) from None
+    try:
+        opened = PlaintextInputShare.from_bytes(plaintext)
+    except DapMessageError as error:
+        raise ReportRejectedError(ReportError.INVALID_MESSAGE, str(error)) from None
+    _check_extensions(metadata.public_extensions, opened.private_extensions, known_extensions)
+    return opened.payload
+
+
+def _check_extensions(public: Sequence[Extension], private: Sequence[Extension], known: frozenset[int]) -> None:
+    types = [[extension.extension_type for extension in each] for each in (public, private)]
+    if not known.issuperset(types[0] + types[1]):
+        raise ReportRejectedError(ReportError.INVALID_MESSAGE, "an extension is unknown")
+    if any(earlier >= later for each in types for earlier, later in pairwise(each)) or set(types[0]) & set(types[1]):
+        raise ReportRejectedError(ReportError.INVALID_MESSAGE, "extensions are double or out of order")
+
+
+def _input_share_info(role: Role) -> bytes:
+    return VERSION + b" input share" + bytes([Role.CLIENT, role])

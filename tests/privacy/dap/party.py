@@ -1,0 +1,72 @@
+"""Plays the parties of a task in memory, for tests: keys, a task, and reports of it."""
+
+import hashlib
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from alcove.privacy import hpke
+from alcove.privacy.dap.messages import HpkeConfig, Report, ReportShare, Role
+from alcove.privacy.dap.reports import Recipients, make_config, make_report, open_input_share
+from alcove.privacy.dap.task import DapTask, TaskInfo, make_histogram_task
+from alcove.privacy.prio3 import Report as VdafReport
+
+SECRET = bytes(range(32))
+TIME = 20_000
+
+
+class CountingEntropy:
+    """Gives bytes that differ at each call and are the same in each run."""
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._calls = 0
+
+    def random_bytes(self, size_bytes: int) -> bytes:
+        """Return the next bytes."""
+        self._calls += 1
+        return hashlib.shake_128(f"{self._name} {self._calls}".encode()).digest(size_bytes)
+
+
+def make_task(cells: int = 8, **changes: object) -> DapTask:
+    """Return a task of a histogram; `changes` replace its terms."""
+    terms = {
+        "leader_url": "https://leader.example/dap/",
+        "helper_url": "https://helper.example/",
+        "window_s": 86_400,
+        "min_batch_size": 100,
+        "cells": cells,
+        "info": TaskInfo(Fraction(1), bytes(32)),
+    }
+    return make_histogram_task(**(terms | changes))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Keys of both aggregators and of the collector."""
+
+    leader_key: bytes = field(default_factory=hpke.generate_private_key)
+    helper_key: bytes = field(default_factory=hpke.generate_private_key)
+    collector_key: bytes = field(default_factory=hpke.generate_private_key)
+
+    @property
+    def recipients(self) -> Recipients:
+        """What a device is told of them."""
+        configs = (make_config(1, hpke.derive_public_key(key)) for key in (self.leader_key, self.helper_key))
+        return Recipients(*configs)
+
+    @property
+    def collector(self) -> HpkeConfig:
+        """What the aggregators are told of the collector."""
+        return make_config(9, hpke.derive_public_key(self.collector_key))
+
+    def report(self, task: DapTask, measurement: int, name: str = "", time: int = TIME) -> Report:
+        """Return a report; the same name gives the same shares."""
+        return make_report(task, measurement, time, self.recipients, CountingEntropy(name))
+
+    def open(self, task: DapTask, role: Role, report: Report) -> VdafReport:
+        """Return what an aggregator's VDAF gets of a report."""
+        sealed = report.leader_input_share if role is Role.LEADER else report.helper_input_share
+        share = ReportShare(report.metadata, report.public_share, sealed)
+        key = self.leader_key if role is Role.LEADER else self.helper_key
+        opened = open_input_share(task, role, {1: key}, share)
+        return VdafReport(report.metadata.report_id, report.public_share, opened)
