@@ -4,6 +4,7 @@
 # Use: tools/lowest.sh [TESTS ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+unset PIP_CONSTRAINT  # make's, which pins what is installed for development
 [ $# -gt 0 ] || set -- tests/sdk tests/registry tests/privacy tests/platform
 folder=build/lowest
 python3 -m venv "$folder"
