@@ -3,7 +3,8 @@
 AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound
 ├── ReportFormatError         them: bytes that are no report
-├── DapMessageError           them: bytes that are no message of DAP
+├── MessageError              them: bytes that are not the message that they should be
+│   └── DapMessageError       a message of DAP
 ├── DapTaskError              them: a task that is unknown here, or that the rules of a party refuse
 ├── ReportRejectedError       them: a report of DAP that is left out, with the reason that the draft numbers
 ├── HpkeError                 them: a ciphertext or key that cannot be used
@@ -45,14 +46,18 @@ class ReportFormatError(AlcovePrivacyError):
         super().__init__(f"reports must have {bound}, not {size_bytes} bytes")
 
 
-class DapMessageError(AlcovePrivacyError):
-    """Bytes are not the message of DAP that they should be."""
+class MessageError(AlcovePrivacyError):
+    """Bytes are not the message that they should be."""
 
     def __init__(self, message: str, field: str, reason: str) -> None:
         self.message = message
         self.field = field
         self.reason = reason
         super().__init__(f"{message}.{field}: {reason}")
+
+
+class DapMessageError(MessageError):
+    """Bytes are not the message of DAP that they should be."""
 
 
 class DapTaskError(AlcovePrivacyError):

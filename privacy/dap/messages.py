@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Final, Self
 
-from alcove.privacy.dap.presentation import (
+from alcove.privacy.errors import DapMessageError
+from alcove.privacy.presentation import (
     U8,
     U16,
     U32,
@@ -79,8 +80,14 @@ class VerifyRespType(IntEnum):
 # What messages are made of.
 
 
+class DapStructure(Structure):
+    """A structure of DAP."""
+
+    message_error = DapMessageError
+
+
 @dataclass(frozen=True)
-class Interval(Structure):
+class Interval(DapStructure):
     """From `start` for `duration`, the end excluded."""
 
     start: Annotated[int, U64]
@@ -88,7 +95,7 @@ class Interval(Structure):
 
 
 @dataclass(frozen=True)
-class Extension(Structure):
+class Extension(DapStructure):
     """An extension of a report, a task, an aggregation job or a collection job."""
 
     extension_type: Annotated[int, U16]
@@ -99,7 +106,7 @@ Extensions = Annotated[tuple[Extension, ...], Vector(Extension, 2)]
 
 
 @dataclass(frozen=True)
-class HpkeCiphertext(Structure):
+class HpkeCiphertext(DapStructure):
     """What is encrypted to the HPKE configuration `config_id`."""
 
     config_id: Annotated[int, U8]
@@ -108,7 +115,7 @@ class HpkeCiphertext(Structure):
 
 
 @dataclass(frozen=True)
-class HpkeConfig(Structure):
+class HpkeConfig(DapStructure):
     """A public key and its algorithms, by the numbers of RFC 9180."""
 
     config_id: Annotated[int, U8]
@@ -119,14 +126,14 @@ class HpkeConfig(Structure):
 
 
 @dataclass(frozen=True)
-class HpkeConfigList(Structure):
+class HpkeConfigList(DapStructure):
     """The HPKE configurations of an aggregator, the preferred first."""
 
     configs: Annotated[tuple[HpkeConfig, ...], Vector(HpkeConfig, 2, 10)]
 
 
 @dataclass(frozen=True)
-class TaskConfiguration(Structure):
+class TaskConfiguration(DapStructure):
     """What every participant of a task must agree on; a part of all associated data."""
 
     task_info: Annotated[bytes, Opaque(1, 1)]
@@ -142,7 +149,7 @@ class TaskConfiguration(Structure):
 
 
 @dataclass(frozen=True)
-class HistogramConfig(Structure):
+class HistogramConfig(DapStructure):
     """The configuration of Prio3Histogram."""
 
     length: Annotated[int, U32]
@@ -150,14 +157,14 @@ class HistogramConfig(Structure):
 
 
 @dataclass(frozen=True)
-class SumConfig(Structure):
+class SumConfig(DapStructure):
     """The configuration of Prio3Sum."""
 
     max_measurement: Annotated[int, U64]
 
 
 @dataclass(frozen=True)
-class SumVecConfig(Structure):
+class SumVecConfig(DapStructure):
     """The configuration of Prio3SumVec."""
 
     length: Annotated[int, U32]
@@ -166,7 +173,7 @@ class SumVecConfig(Structure):
 
 
 @dataclass(frozen=True)
-class MultihotCountVecConfig(Structure):
+class MultihotCountVecConfig(DapStructure):
     """The configuration of Prio3MultihotCountVec."""
 
     length: Annotated[int, U32]
@@ -178,7 +185,7 @@ class MultihotCountVecConfig(Structure):
 
 
 @dataclass(frozen=True)
-class ReportMetadata(Structure):
+class ReportMetadata(DapStructure):
     """What everybody may know of a report."""
 
     report_id: ReportId
@@ -187,7 +194,7 @@ class ReportMetadata(Structure):
 
 
 @dataclass(frozen=True)
-class Report(Structure):
+class Report(DapStructure):
     """A report as the device sends it to the leader."""
 
     metadata: Annotated[ReportMetadata, Nested(ReportMetadata)]
@@ -197,14 +204,14 @@ class Report(Structure):
 
 
 @dataclass(frozen=True)
-class UploadRequest(Structure):
+class UploadRequest(DapStructure):
     """Reports, one after the other (`message=upload-req`)."""
 
     reports: Annotated[tuple[Report, ...], Rest(Report)]
 
 
 @dataclass(frozen=True)
-class PlaintextInputShare(Structure):
+class PlaintextInputShare(DapStructure):
     """What an aggregator decrypts."""
 
     private_extensions: Extensions
@@ -212,7 +219,7 @@ class PlaintextInputShare(Structure):
 
 
 @dataclass(frozen=True)
-class InputShareAad(Structure):
+class InputShareAad(DapStructure):
     """The associated data of an input share."""
 
     task_id: TaskId
@@ -222,7 +229,7 @@ class InputShareAad(Structure):
 
 
 @dataclass(frozen=True)
-class ReportUploadStatus(Structure):
+class ReportUploadStatus(DapStructure):
     """Why a report was refused."""
 
     report_id: ReportId
@@ -230,7 +237,7 @@ class ReportUploadStatus(Structure):
 
 
 @dataclass(frozen=True)
-class UploadErrors(Structure):
+class UploadErrors(DapStructure):
     """The reports of an upload that were refused (`message=upload-errors`)."""
 
     status: Annotated[tuple[ReportUploadStatus, ...], Rest(ReportUploadStatus)]
@@ -240,7 +247,7 @@ class UploadErrors(Structure):
 
 
 @dataclass(frozen=True)
-class ReportShare(Structure):
+class ReportShare(DapStructure):
     """What the leader passes on of a report to the helper."""
 
     metadata: Annotated[ReportMetadata, Nested(ReportMetadata)]
@@ -249,7 +256,7 @@ class ReportShare(Structure):
 
 
 @dataclass(frozen=True)
-class VerifyInit(Structure):
+class VerifyInit(DapStructure):
     """A report share with the leader's first ping-pong message."""
 
     report_share: Annotated[ReportShare, Nested(ReportShare)]
@@ -257,7 +264,7 @@ class VerifyInit(Structure):
 
 
 @dataclass(frozen=True)
-class AggregationJobInitReq(Structure):
+class AggregationJobInitReq(DapStructure):
     """The start of an aggregation job (`message=aggregation-job-init-req`)."""
 
     verification_key_id: Annotated[int, U8]
@@ -267,7 +274,7 @@ class AggregationJobInitReq(Structure):
 
 
 @dataclass(frozen=True)
-class VerifyResp(Structure):
+class VerifyResp(DapStructure):
     """The helper's answer for one report: a payload to continue with, the end, or why it is rejected.
 
     Attributes:
@@ -313,14 +320,14 @@ _ERROR: Final = Enumerated(ReportError)
 
 
 @dataclass(frozen=True)
-class AggregationJobResp(Structure):
+class AggregationJobResp(DapStructure):
     """The helper's answers, in the order of the request (`message=aggregation-job-resp`)."""
 
     verify_resps: Annotated[tuple[VerifyResp, ...], Rest(VerifyResp)]
 
 
 @dataclass(frozen=True)
-class VerifyContinue(Structure):
+class VerifyContinue(DapStructure):
     """The leader's next ping-pong message for one report; VDAFs of one round, as Prio3, have none."""
 
     report_id: ReportId
@@ -328,7 +335,7 @@ class VerifyContinue(Structure):
 
 
 @dataclass(frozen=True)
-class AggregationJobContinueReq(Structure):
+class AggregationJobContinueReq(DapStructure):
     """The next step of an aggregation job (`message=aggregation-job-continue-req`)."""
 
     step: Annotated[int, U16]
@@ -344,7 +351,7 @@ class PingPongType(IntEnum):
 
 
 @dataclass(frozen=True)
-class PingPong(Structure):
+class PingPong(DapStructure):
     """What the payloads above hold: the leader's verifier share to begin with, the verifier message to end with.
 
     Attributes:
@@ -383,7 +390,7 @@ _PART: Final = Opaque(4)
 
 
 @dataclass(frozen=True)
-class Query(Structure):
+class Query(DapStructure):
     """Which batch the collector asks for; `config` is an `Interval` where the mode is TIME_INTERVAL, else empty."""
 
     batch_mode: Annotated[BatchMode, Enumerated(BatchMode)]
@@ -391,7 +398,7 @@ class Query(Structure):
 
 
 @dataclass(frozen=True)
-class CollectionJobReq(Structure):
+class CollectionJobReq(DapStructure):
     """The start of a collection (`message=collection-job-req`)."""
 
     query: Annotated[Query, Nested(Query)]
@@ -400,7 +407,7 @@ class CollectionJobReq(Structure):
 
 
 @dataclass(frozen=True)
-class CollectionJobResp(Structure):
+class CollectionJobResp(DapStructure):
     """The batch's aggregate shares, encrypted to the collector (`message=collection-job-resp`)."""
 
     report_count: Annotated[int, U64]
@@ -410,7 +417,7 @@ class CollectionJobResp(Structure):
 
 
 @dataclass(frozen=True)
-class BatchSelector(Structure):
+class BatchSelector(DapStructure):
     """Which batch the leader asks the helper for; `config` as in `Query`, or a batch id."""
 
     batch_mode: Annotated[BatchMode, Enumerated(BatchMode)]
@@ -418,7 +425,7 @@ class BatchSelector(Structure):
 
 
 @dataclass(frozen=True)
-class AggregateShareReq(Structure):
+class AggregateShareReq(DapStructure):
     """The leader's request for the helper's share of a batch (`message=aggregate-share-req`)."""
 
     collection_job_req: Annotated[CollectionJobReq, Nested(CollectionJobReq)]
@@ -428,14 +435,14 @@ class AggregateShareReq(Structure):
 
 
 @dataclass(frozen=True)
-class AggregateShare(Structure):
+class AggregateShare(DapStructure):
     """The helper's share of a batch, encrypted to the collector (`message=aggregate-share`)."""
 
     encrypted_aggregate_share: Annotated[HpkeCiphertext, Nested(HpkeCiphertext)]
 
 
 @dataclass(frozen=True)
-class AggregateShareAad(Structure):
+class AggregateShareAad(DapStructure):
     """The associated data of an aggregate share."""
 
     task_id: TaskId

@@ -42,8 +42,8 @@ from alcove.privacy.dap.messages import (
     VerifyResp,
     VerifyRespType,
 )
-from alcove.privacy.dap.presentation import Structure
 from alcove.privacy.errors import DapMessageError, ParameterError
+from alcove.privacy.presentation import Structure
 
 # Pieces, each with its bytes written by hand from the draft's structures: numbers big-endian, lengths in front.
 ID, ID_HEX = bytes(range(16)), "000102030405060708090a0b0c0d0e0f"
@@ -153,7 +153,7 @@ def test_message_has_the_bytes_derived_by_hand(message: Structure, encoded: str)
 def test_every_message_has_its_bytes_here() -> None:
     """No structure of the module is left out."""
     defined = {each for each in vars(messages).values() if isinstance(each, type) and issubclass(each, Structure)}
-    assert defined - {Structure} == {type(message) for message, _ in CASES}
+    assert defined - {Structure, messages.DapStructure} == {type(message) for message, _ in CASES}
 
 
 @pytest.mark.parametrize(("message", "encoded"), CASES, ids=lambda case: type(case).__name__ if case else "")

@@ -6,7 +6,7 @@
         duration: Annotated[int, U64]
 
 Numbers are big-endian. Decoding takes exactly the bytes that the structure has: what is left over is an error, and no
-length is believed beyond the bytes that are there.
+length is believed beyond the bytes that are there. Each family of structures names its error.
 
 Source: RFC 8446, section 3.
 """
@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Self, get_type_hints
 
-from alcove.privacy.errors import DapMessageError, ParameterError
+from alcove.privacy.errors import MessageError, ParameterError
 
 
 class Reader:
@@ -23,10 +23,12 @@ class Reader:
 
     Attributes:
         message: what is being read, for errors.
+        error: what is raised where the bytes are wrong.
     """
 
-    def __init__(self, message: str, encoded: bytes) -> None:
+    def __init__(self, message: str, encoded: bytes, error: type[MessageError]) -> None:
         self.message = message
+        self.error = error
         self._encoded = encoded
         self._at = 0
 
@@ -39,18 +41,18 @@ class Reader:
         """Return the next bytes.
 
         Raises:
-            DapMessageError: there are fewer.
+            MessageError: there are fewer.
         """
         end = self._at + size
         if end > len(self._encoded):
             left = len(self._encoded) - self._at
-            raise DapMessageError(self.message, field, f"{size} bytes are announced, {left} are left")
+            raise self.refuse(field, f"{size} bytes are announced, {left} are left")
         part, self._at = self._encoded[self._at : end], end
         return part
 
-    def refuse(self, field: str, reason: str) -> DapMessageError:
+    def refuse(self, field: str, reason: str) -> MessageError:
         """Return the error for a field."""
-        return DapMessageError(self.message, field, reason)
+        return self.error(self.message, field, reason)
 
 
 class Codec(ABC):
@@ -62,7 +64,7 @@ class Codec(ABC):
 
     @abstractmethod
     def read(self, reader: Reader, field: str) -> Any:
-        """Return the next value, or raise `DapMessageError`."""
+        """Return the next value, or raise `MessageError`."""
 
 
 class Unsigned(Codec):
@@ -152,7 +154,7 @@ class Vector(Codec):
 
     def read(self, reader: Reader, field: str) -> tuple[Any, ...]:
         """Return the structures."""
-        inner = Reader(f"{reader.message}.{field}", self.bytes.read(reader, field))
+        inner = Reader(f"{reader.message}.{field}", self.bytes.read(reader, field), reader.error)
         return _read_all(self.kind, inner)
 
 
@@ -194,8 +196,13 @@ U64: Final = Unsigned(8)
 
 
 class Structure:
-    """A frozen dataclass whose fields are annotated with codecs."""
+    """A frozen dataclass whose fields are annotated with codecs.
 
+    Attributes:
+        message_error: what is raised for bytes that are no such structure; one for each family.
+    """
+
+    message_error: ClassVar[type[MessageError]] = MessageError
     _codecs: ClassVar[dict[str, Codec] | None] = None
 
     @classmethod
@@ -219,9 +226,9 @@ class Structure:
         """Return the structure of which these are all bytes.
 
         Raises:
-            DapMessageError: they are not.
+            MessageError: they are not.
         """
-        reader = Reader(cls.__name__, encoded)
+        reader = Reader(cls.__name__, encoded, cls.message_error)
         result = cls.read_from(reader)
         if not reader.is_at_end:
             raise reader.refuse("end", "there are more bytes")
