@@ -1,4 +1,4 @@
-"""Provides pure codecs and rules of private measurement: Prio3, HPKE, DAP, noise, randomized response, ledger."""
+"""Provides pure codecs and rules for private reports: Prio3, HPKE, DAP, noise, tokens, randomized response, ledger."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
         MessageError,
         ParameterError,
         ReportFormatError,
+        TokenError,
+        TokenIssuanceError,
+        TokenKeyError,
+        TokenMessageError,
+        TokenVerificationError,
         VdafDecodeError,
         VdafError,
         VdafVerificationError,
@@ -44,6 +49,11 @@ __all__ = [
     "Report",
     "ReportFormatError",
     "Spending",
+    "TokenError",
+    "TokenIssuanceError",
+    "TokenKeyError",
+    "TokenMessageError",
+    "TokenVerificationError",
     "VdafDecodeError",
     "VdafError",
     "VdafVerificationError",
@@ -65,6 +75,11 @@ _HOMES = {
         "MessageError",
         "ParameterError",
         "ReportFormatError",
+        "TokenError",
+        "TokenIssuanceError",
+        "TokenKeyError",
+        "TokenMessageError",
+        "TokenVerificationError",
         "VdafDecodeError",
         "VdafError",
         "VdafVerificationError",

@@ -4,13 +4,18 @@ AlcovePrivacyError
 ├── ParameterError            the call: an argument out of its bound
 ├── ReportFormatError         them: bytes that are no report
 ├── MessageError              them: bytes that are not the message that they should be
-│   └── DapMessageError       a message of DAP
+│   ├── DapMessageError       a message of DAP
+│   └── TokenMessageError     a message of tokens; a TokenError, too
 ├── DapTaskError              them: a task that is unknown here, or that the rules of a party refuse
 ├── ReportRejectedError       them: a report of DAP that is left out, with the reason that the draft numbers
 ├── HpkeError                 them: a ciphertext or key that cannot be used
 ├── VdafError                 them: a share or message of Prio3
 │   ├── VdafDecodeError       bytes that no such message has
 │   └── VdafVerificationError a report that is not valid: to be left out
+├── TokenError                them: a token, or a step to one
+│   ├── TokenKeyError         a key that is none for tokens
+│   ├── TokenIssuanceError    a request that cannot be answered, or an answer that is no signature
+│   └── TokenVerificationError a token that is not valid here
 └── LedgerError               us: the device's budget
     ├── BudgetExceededError   the report would cost more than is left in a period
     ├── AlreadyReportedError  this task's window has had its report
@@ -112,6 +117,40 @@ class VdafVerificationError(VdafError):
         self.check = check
         self.reason = reason
         super().__init__(f"the report is not valid: {check}: {reason}")
+
+
+class TokenError(AlcovePrivacyError):
+    """A token, or a step to one, is unusable."""
+
+
+class TokenMessageError(TokenError, MessageError):
+    """Bytes are not the message of tokens that they should be."""
+
+
+class TokenKeyError(TokenError):
+    """A key cannot serve for tokens."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the key is not for tokens: {reason}")
+
+
+class TokenIssuanceError(TokenError):
+    """A step from a request to a token failed; there is no token."""
+
+    def __init__(self, *, step: str, reason: str) -> None:
+        self.step = step
+        self.reason = reason
+        super().__init__(f"{step}: {reason}")
+
+
+class TokenVerificationError(TokenError):
+    """A token is not valid for what it is shown for."""
+
+    def __init__(self, *, check: str, reason: str) -> None:
+        self.check = check
+        self.reason = reason
+        super().__init__(f"the token is not valid: {check}: {reason}")
 
 
 class LedgerError(AlcovePrivacyError):
