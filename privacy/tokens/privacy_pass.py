@@ -15,7 +15,7 @@ from alcove.privacy.errors import (
     TokenMessageError,
     TokenVerificationError,
 )
-from alcove.privacy.presentation import U8, Fixed, Nested, Opaque, Reader, Structure, Unsigned
+from alcove.privacy.presentation import U8, U64, Fixed, Nested, Opaque, Reader, Structure, Unsigned
 from alcove.privacy.tokens import blind_rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, RSAPublicNumbers
 
@@ -177,7 +177,8 @@ class TokenKey:
             TokenKeyError: they are none of the one form that such keys have.
         """
         modulus = encoded[len(_KEY_HEAD) : -len(_KEY_TAIL)]
-        if encoded != _KEY_HEAD + modulus + _KEY_TAIL or len(modulus) != SIGNATURE_BYTES or not modulus[-1] & 1:
+        is_framed = encoded == _KEY_HEAD + modulus + _KEY_TAIL and len(modulus) == SIGNATURE_BYTES
+        if not is_framed or not modulus[0] & 0x80 or not modulus[-1] & 1:
             raise TokenKeyError(reason=f"{len(encoded)} bytes are no RSASSA-PSS key of {KEY_BITS} bits with SHA-384")
         return cls(RSAPublicNumbers(blind_rsa.EXPONENT, int.from_bytes(modulus, "big")).public_key())
 
@@ -215,9 +216,13 @@ def make_challenge(issuer_name: bytes, task_id: bytes, window: int) -> TokenChal
     Args:
         issuer_name: of the issuer that the task names.
         task_id: of the task, `DIGEST_BYTES` bytes.
-        window: number of the window, in [0, 2 ** 64).
+        window: number of the window.
+
+    Raises:
+        ParameterError: an argument has another size.
     """
-    context = hashlib.sha256(_CONTEXT_LABEL + task_id + window.to_bytes(8, "big")).digest()
+    scope = Fixed(DIGEST_BYTES).write(task_id, "task_id") + U64.write(window, "window")
+    context = hashlib.sha256(_CONTEXT_LABEL + scope).digest()
     return TokenChallenge(issuer_name, context, b"")
 
 

@@ -111,7 +111,8 @@ def test_key_is_read_by_others_and_has_one_form() -> None:
             TokenKey.from_bytes(bytes(changed))
     even = encoded[: start + 255] + b"\x02" + encoded[start + 256 :]
     short = encoded[:start] + b"\x7f" + encoded[start + 1 :]
-    for wrong in (b"", encoded[:-1], encoded + b"\x00", encoded[:start] + encoded[-5:], even, short):
+    tiny = encoded[:start] + (1).to_bytes(256, "big") + encoded[start + 256 :]
+    for wrong in (b"", encoded[:-1], encoded + b"\x00", encoded[:start] + encoded[-5:], even, short, tiny):
         with pytest.raises(TokenKeyError):
             TokenKey.from_bytes(wrong)
 
@@ -154,7 +155,7 @@ def test_token_serves_for_its_challenge_alone(other: TokenChallenge) -> None:
 
 def test_token_of_another_issuer_is_refused() -> None:
     """By the id of its key, and by its signature if it lies about that."""
-    with pytest.raises(TokenVerificationError, match="key"):
+    with pytest.raises(TokenVerificationError, match="another key"):
         verify_token(TOKEN, CHALLENGE.digest, OTHER_ISSUER.key)
     lying = AuthenticatorInput(bytes(32), CHALLENGE.digest, ISSUER.key.key_id)
     pending = request_token(CHALLENGE, OTHER_ISSUER.key, OsEntropy())
@@ -306,6 +307,13 @@ def test_challenge_out_of_bounds_is_not_written(challenge: TokenChallenge) -> No
     """When a token is to be requested for it."""
     with pytest.raises(ParameterError):
         request_token(challenge, ISSUER.key, OsEntropy())
+
+
+@pytest.mark.parametrize(("task_id", "window"), [(TASK[1:], 7), (TASK + b"x", 7), (TASK, -1), (TASK, 1 << 64)])
+def test_task_or_window_of_another_size_makes_no_challenge(task_id: bytes, window: int) -> None:
+    """Else two of them could have the digest of one."""
+    with pytest.raises(ParameterError):
+        make_challenge(b"issuer.example", task_id, window)
 
 
 def test_type_is_part_of_every_message_but_the_answer() -> None:
