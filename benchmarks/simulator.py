@@ -10,8 +10,9 @@ from pathlib import Path
 
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate
-from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.scenario import Behavior, Scenario
 from alcove.platform.simulation.summary import Summary, summarize
+from alcove.platform.stats import Mechanism
 
 from benchmarks.options import write_json
 from benchmarks.sections import Section, table_lines

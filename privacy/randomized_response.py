@@ -26,7 +26,7 @@ WORD: Final = 1 << 64
 _PRECISION: Final = Fraction(1, 1 << 96)
 """Terms of the series below this share of the sum are left out; 2 ** -32 of the threshold's own step."""
 
-Counts = Sequence[int] | NDArray[np.int64]
+Counts = Sequence[int] | NDArray[np.int64] | NDArray[np.float64]
 
 
 class RandomizedResponse:

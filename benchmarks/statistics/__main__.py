@@ -1,6 +1,6 @@
 """Measures false calls, coverage and power of the statistics on simulated fleets, with the naive test beside.
 
-python -m benchmarks.statistics [--runs 1000] [--write docs/statistics.md] [--json FILE]
+python -m benchmarks.statistics [--plans | --runs 1000] [--write docs/statistics.md] [--json FILE]
 """
 
 import argparse
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from alcove.platform.stats import Mechanism, PowerModel, share_model
+from alcove.platform.stats import Mechanism
 
 from benchmarks.options import write_json
 from benchmarks.sections import Section, table_lines
@@ -20,6 +20,8 @@ from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, 
 from benchmarks.statistics.fleets import two_cell_sums
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
+from benchmarks.statistics.plans import MECHANISMS, name_of, need_lines, plan_lines
+from benchmarks.statistics.plans import SECTION as PLANS
 from benchmarks.statistics.rates import (
     ANALYSES,
     COHORTS,
@@ -35,22 +37,6 @@ from benchmarks.svg import shares
 
 SECTION = Section("figures", "python -m benchmarks.statistics --write docs/statistics.md")
 SEED = 20_271_001
-MECHANISMS = (
-    (Mechanism.EXACT, Fraction(1)),
-    (Mechanism.TWO_AGGREGATORS, Fraction(1)),
-    (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
-    (Mechanism.RANDOMIZED_RESPONSE, Fraction(1)),
-)
-
-
-def name_of(mechanism: Mechanism, epsilon: Fraction) -> str:
-    """Return a mechanism for people."""
-    words = {
-        Mechanism.EXACT: "exact",
-        Mechanism.TWO_AGGREGATORS: f"two aggregators, ε = {float(epsilon):g}",
-        Mechanism.RANDOMIZED_RESPONSE: f"randomized response, ε = {float(epsilon):g}",
-    }
-    return words[mechanism]
 
 
 def all_false_calls(runs: int) -> list[FalseCalls]:
@@ -141,7 +127,7 @@ def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
         for bins in (8, 1)
         for mechanism, epsilon in MECHANISMS[1:]
     ]
-    found.append(detect(rng, Mechanism.TWO_AGGREGATORS, Fraction(1, 10), bins=8, runs=runs))
+    found.append(detect(rng, Mechanism.PRIO3, Fraction(1, 10), bins=8, runs=runs))
     rows = [
         (
             name_of(one.mechanism, one.epsilon),
@@ -243,26 +229,6 @@ def cuped_lines(runs: int) -> tuple[list[str], list[Gain]]:
     return lines, found
 
 
-def plan_lines() -> list[str]:
-    """Return how many devices plans need."""
-    rows = []
-    for mechanism, epsilon in MECHANISMS:
-        needs = []
-        for bins, mde, analyses in ((8, 0.05, 0), (8, 0.02, 0), (8, 0.01, 0), (1, 0.02, 0), (1, 0.02, 5)):
-            model = PowerModel(share_model(0.8, bins=bins), (0.5, 0.5), mechanism, epsilon, analyses=analyses)
-            need = model.devices_needed(mde)
-            needs.append("none" if need is None else f"{need:,}")
-        rows.append((name_of(mechanism, epsilon), *needs))
-    return [
-        "### Plans: devices that find a difference",
-        "",
-        "Two equal arms, 80 % accepted, one window, power 80 %, α = 5 % over all analyses. Columns: difference and",
-        "latency bins; the last one with five interim analyses instead of any number.",
-        "",
-        *table_lines(("reports", "5 %, 8 bins", "2 %, 8 bins", "1 %, 8 bins", "2 %, 1 bin", "5 analyses"), rows),
-    ]
-
-
 def plot(runs: int) -> str:
     """Return the picture of halts of equal arms over the analyses."""
     rng = np.random.default_rng(SEED + 3)
@@ -291,15 +257,22 @@ def main() -> None:
     argument.add_argument("--runs", type=int, default=1000, help="simulated fleets for each line")
     argument.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
     argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
+    argument.add_argument("--plans", action="store_true", help="compute the plans only, which simulates nothing")
     arguments = argument.parse_args()
+    plan_text = "\n".join([*plan_lines(), *need_lines()])
+    if arguments.write:
+        PLANS.write(arguments.write, plan_text, {})
+    if arguments.plans:
+        print(plan_text)
+        return
     runs = arguments.runs
     rows = all_false_calls(runs)
     covered, covered_figures = coverage_lines(runs)
     detected, detections = detection_lines(runs)
     planned_text, plans = planned_lines(runs)
     cuped_text, cuped_gains = cuped_lines(runs)
-    text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *plan_lines(), *planned_text, *cuped_text])
-    print(text)
+    text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *planned_text, *cuped_text])
+    print(f"{text}\n{plan_text}")
     if arguments.write:
         SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
     found = {

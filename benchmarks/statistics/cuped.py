@@ -33,7 +33,7 @@ CASES = (
 """Edges, correlation, latency bins."""
 MECHANISMS = (
     (Mechanism.EXACT, Fraction(1)),
-    (Mechanism.TWO_AGGREGATORS, Fraction(1)),
+    (Mechanism.PRIO3, Fraction(1)),
     (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
 )
 
@@ -121,7 +121,7 @@ def _draw(
     cells = rng.multinomial(devices, arms.ravel())
     if mechanism is Mechanism.EXACT:
         return Aggregate(cells.reshape(arms.shape).astype(float), np.zeros((cells.size, cells.size)), devices)
-    if mechanism is Mechanism.TWO_AGGREGATORS:
+    if mechanism is Mechanism.PRIO3:
         noised = cells.reshape(arms.shape) + draw_noise(rng, arms.shape, epsilon)
         return aggregate_from_noised_histogram(noised, reports=devices, epsilon=epsilon)
     response = RandomizedResponse(cells.size, epsilon)

@@ -89,7 +89,7 @@ def _aggregate(
     shape = (2, SIDE, SIDE)
     if mechanism is Mechanism.EXACT:
         return Aggregate(cells.reshape(shape).astype(float), np.zeros((cells.size, cells.size)), int(cells.sum()))
-    if mechanism is Mechanism.TWO_AGGREGATORS:
+    if mechanism is Mechanism.PRIO3:
         noised = cells.reshape(shape) + draw_noise(rng, shape, epsilon)
         return aggregate_from_noised_histogram(noised, reports=int(cells.sum()), epsilon=epsilon)
     response = RandomizedResponse(cells.size, epsilon)

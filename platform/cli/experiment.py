@@ -9,7 +9,7 @@ from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
-from alcove.platform.cli.plans import duration_s, guardrail_of
+from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.shares import segment_of, share_basis_points
 from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
 from pydantic import TypeAdapter, ValidationError
@@ -98,6 +98,7 @@ class DesignOptions:
             "more precision than it brings. Devices with an SDK that does not know it keep their last policy.",
         ),
     ] = None
+    mechanism: AskedMechanism = None
 
     def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
@@ -112,6 +113,7 @@ class DesignOptions:
             "plan.horizon_reports": self.horizon,
             "plan.denominator_share": self.denominator_share,
             "pre_edges": self.cuped,
+            "mechanism": self.mechanism,
         }
 
     def parse(self) -> dict[str, Any]:
@@ -131,6 +133,7 @@ class DesignOptions:
             "correction": self.correction or "bonferroni",
             "guardrails": [guardrail_of(text) for text in self.guard or ()],
             "pre_edges": _edges(self.cuped or ""),
+            "mechanism": mechanism_of(self.mechanism),
         }
 
 
@@ -140,7 +143,12 @@ def create(
     app_name: Annotated[str, typer.Option("--app", help="Name of the app.")],
     feature: Annotated[str, typer.Option(help="Name of the feature, such as language_id.")],
     arm: Arms,
-    epsilon: Annotated[str, typer.Option(help="Privacy loss ε of one report, a decimal number from 0.01 to 2.")] = "2",
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; by default 2 (prio3: 1)."
+        ),
+    ] = "",
     latency_edge_ms: Annotated[
         list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")
     ] = None,
@@ -203,7 +211,7 @@ def update(
         ),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Privacy loss ε of one report, a decimal number from 0.01 to 2.")
+        str | None, typer.Option(help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2.")
     ] = None,
     latency_edge_ms: Annotated[
         list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")
@@ -343,6 +351,7 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
             ),
             "state": experiment.state,
             "ε": experiment.epsilon,
+            "mechanism": experiment.mechanism,
             "started": when(experiment.started_at_s),
         }
         for experiment in experiments

@@ -11,7 +11,7 @@ _IN_MS = ("latency_mean", "latency_quantile")
 def show_results(report: ExperimentReport) -> None:
     """Print arms, differences, interim analyses, guardrails and the decision."""
     experiment, found = report.experiment, report.results
-    title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} each"
+    title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} {_unit(experiment)}"
     rows = [
         [
             arm.name,
@@ -36,7 +36,12 @@ def show_results(report: ExperimentReport) -> None:
     _show_interim_analyses(experiment, found)
     for verdict in found.verdicts:
         say(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
+    say(found.promise)
     say(sentence(experiment.arms, found.decision))
+
+
+def _unit(experiment: Experiment) -> str:
+    return "a window" if experiment.mechanism == "prio3" else "each"
 
 
 def _show_pairs(experiment: Experiment, found: Results) -> None:
@@ -91,7 +96,8 @@ def plan_sentence(experiment: Experiment) -> str:
     """Return how many devices and days an experiment needs."""
     plan = experiment.plan
     unit = " ms" if experiment.primary.kind in _IN_MS else ""
-    parts = [f"a difference of {plan.mde:g}{unit} needs "]
+    by = "two aggregators" if experiment.mechanism == "prio3" else "randomized response"
+    parts = [f"by {by}, ε = {experiment.epsilon}, a difference of {plan.mde:g}{unit} needs "]
     parts.append(
         f"{plan.devices_needed:,} devices in one window" if plan.devices_needed else "more devices than there are"
     )

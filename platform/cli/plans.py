@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal
 
 import typer
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import GuardrailPlan, Plan, StagePlan
+from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
 from pydantic import ValidationError
 
-__all__ = ["PLAN_FIELDS", "PlanOptions", "duration_s", "guardrail_of", "stage_of"]
+__all__ = ["PLAN_FIELDS", "AskedMechanism", "PlanOptions", "duration_s", "guardrail_of", "mechanism_of", "stage_of"]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
@@ -20,6 +20,14 @@ _SHARES: Final = ("crash_fallback", "error", "refused")
 PLAN_FIELDS: Final = tuple(Plan.model_fields)
 
 Act = Literal["hold", "pause", "roll_back", "halt"]
+AskedMechanism = Annotated[
+    Literal["randomized-response", "prio3"] | None,
+    typer.Option(
+        "--mechanism",
+        help="How reports become sums: each randomized on its device, or added up by two aggregators (prio3, planned: "
+        "no server has them yet). By default prio3 where the server has aggregators.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,11 @@ class PlanOptions:
         str | None,
         typer.Option(help="Why it may advance by itself where a stage is safe; else a person advances. Audited."),
     ] = None
-    epsilon: Annotated[str | None, typer.Option(help="Privacy loss ε of one report, from 0.01 to 2; 1 by default.")] = (
-        None
-    )
+    epsilon: Annotated[
+        str | None,
+        typer.Option(help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; 1 by default."),
+    ] = None
+    mechanism: AskedMechanism = None
     latency_edges_ms: Annotated[
         list[float] | None,
         typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable, rising."),
@@ -87,6 +97,7 @@ class PlanOptions:
             "epsilon": self.epsilon,
             "latency_edges_ms": None if self.latency_edges_ms is None else tuple(self.latency_edges_ms),
             "window_s": None if self.window is None else duration_s(self.window),
+            "mechanism": None if self.mechanism is None else mechanism_of(self.mechanism),
         }
         given = {name: value for name, value in given.items() if value is not None}
         if self.file is None:
@@ -99,6 +110,13 @@ class PlanOptions:
             first = error.errors(include_url=False)[0]
             raise typer.BadParameter(f"{self.file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         return plan.model_copy(update=given), PLAN_FIELDS
+
+
+def mechanism_of(asked: AskedMechanism) -> Mechanism:
+    """Return the mechanism as the client has it."""
+    if asked is None:
+        return "unspecified"
+    return "prio3" if asked == "prio3" else "randomized_response"
 
 
 def duration_s(text: str) -> int:

@@ -19,6 +19,8 @@ def show_details(rollout: Rollout) -> None:
             f"{proposal.proposed_by} proposes {percent(proposal.share_basis_points)}: a second person approves it with"
             f" 'alcove rollout approve {rollout.rollout_id}'"
         )
+    if rollout.plan.stages:
+        lines.append(rollout.promise)
     for line in lines:
         say(line)
     _show_stages(rollout)
@@ -46,7 +48,8 @@ def _show_stages(rollout: Rollout) -> None:
     by_itself = "advances by itself" if plan.auto_advance_reason else "a person advances"
     harm = plan.on_harm.replace("_", " ")
     harm += "" if plan.on_harm == "pause" else " (a pause by itself, while reports are not attested)"
-    title = f"harm: {harm}; safe: {by_itself}; epsilon {plan.epsilon} a report"
+    unit = "a window (two aggregators)" if plan.mechanism == "prio3" else "a report (randomized response)"
+    title = f"harm: {harm}; safe: {by_itself}; epsilon {plan.epsilon} {unit}"
     print_rows(rows, as_json=False, empty="", title=title)
 
 

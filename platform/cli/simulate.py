@@ -12,8 +12,9 @@ from alcove.platform.client import Plan
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.simulation.run import simulate as simulated
-from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.scenario import Behavior, Scenario
 from alcove.platform.simulation.summary import Summary, summarize
+from alcove.platform.stats import Mechanism
 from pydantic import ValidationError
 
 __all__ = ["simulate"]
@@ -40,10 +41,6 @@ def simulate(
     active: Annotated[str, typer.Option(help="Share of the devices that report in one period, such as 40%.")] = "100%",
     control: Version = None,
     treatment: Version = None,
-    mechanism: Annotated[
-        Mechanism,
-        typer.Option(help="How reports become sums; prio3 is planned: no device sends such reports yet."),
-    ] = Mechanism.RANDOMIZED_RESPONSE,
     runs: Annotated[int, typer.Option(help="Number of repetitions of the whole simulation.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers, a whole number.")] = 1,
     is_advanced: Annotated[
@@ -61,9 +58,10 @@ def simulate(
     crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
     """
     _validate_plot(plot)
+    plan, _ = planned.plan()
+    mechanism = Mechanism.PRIO3 if plan.mechanism == "prio3" else Mechanism.RANDOMIZED_RESPONSE
     if mechanism is Mechanism.PRIO3:
         say("alcove: prio3 is planned; what devices send today is --mechanism randomized-response", err=True)
-    plan, _ = planned.plan()
     usual = _behavior("--control", control, Behavior())
     try:
         scenario = Scenario(

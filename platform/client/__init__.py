@@ -55,6 +55,7 @@ from alcove.platform.client.push import draft_push, publish_signed, push_package
 from alcove.platform.client.rollout_models import (
     GuardrailPlan,
     GuardrailVerdict,
+    Mechanism,
     Plan,
     Proposal,
     Rollout,
@@ -92,6 +93,7 @@ __all__ = [
     "InvalidRequestError",
     "Layer",
     "Lineage",
+    "Mechanism",
     "NotFoundError",
     "OutcomeName",
     "PairDifference",

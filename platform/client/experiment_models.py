@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from alcove.platform.client.models import Value, without_prefix
-from alcove.platform.client.rollout_models import GuardrailPlan
+from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism
 
 __all__ = [
     "Adjustment",
@@ -143,6 +143,7 @@ class Experiment(Value):
     correction: Annotated[Correction, without_prefix("CORRECTION_")] = "bonferroni"
     interim_analyses: tuple[InterimAnalysis, ...] = ()
     pre_edges: tuple[float, ...] = ()
+    mechanism: Mechanism = "randomized_response"
 
 
 class ArmResult(Value):
@@ -191,7 +192,7 @@ class ExperimentVerdict(Value):
 
 
 class Results(Value):
-    """Everything that the reports of an experiment show so far."""
+    """Everything that the reports of an experiment show so far; `promise` says against whom they are private."""
 
     report_count: int
     window_count: int
@@ -204,6 +205,7 @@ class Results(Value):
     verdicts: tuple[ExperimentVerdict, ...] = ()
     pairs: tuple[PairDifference, ...] = ()
     next_analysis_reports: int = 0
+    promise: str = ""
 
 
 class ExperimentReport(Value):

@@ -16,7 +16,7 @@ from alcove.platform.client.experiment_models import (
     Segment,
 )
 from alcove.platform.client.models import value_of
-from alcove.platform.client.rollout_models import GuardrailPlan
+from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism
 from google.protobuf.field_mask_pb2 import FieldMask
 
 __all__ = ["ExperimentCalls"]
@@ -50,12 +50,14 @@ class ExperimentCalls:
         segment: Segment | None = None,
         correction: Correction = "bonferroni",
         pre_edges: Sequence[float] = (),
+        mechanism: Mechanism = "unspecified",
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
         """Create a draft; arm 0 is the control; "" and 0 are the server's defaults.
 
         `pre_edges` asks for CUPED: edges of the accepted share of a device's earlier answers.
+        `mechanism`: "unspecified" is Prio3 where the server has aggregators, else randomized response.
         With `validate_only` check and plan everything and keep nothing.
         """
         request = pb.CreateExperimentRequest(
@@ -74,6 +76,7 @@ class ExperimentCalls:
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
             pre_edges=pre_edges,
+            mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -95,6 +98,7 @@ class ExperimentCalls:
         segment: Segment | None = None,
         correction: Correction = "bonferroni",
         pre_edges: Sequence[float] = (),
+        mechanism: Mechanism = "unspecified",
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -116,6 +120,7 @@ class ExperimentCalls:
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             correction=pb.Correction.Value(f"CORRECTION_{correction.upper()}"),
             pre_edges=pre_edges,
+            mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             validate_only=validate_only,
             etag=etag,
         )

@@ -5,11 +5,21 @@ from typing import Annotated, Literal
 from alcove.platform.client.models import Value, without_prefix
 from pydantic import Field
 
-__all__ = ["GuardrailPlan", "GuardrailVerdict", "Plan", "Proposal", "Rollout", "StageAnalysis", "StagePlan"]
+__all__ = [
+    "GuardrailPlan",
+    "GuardrailVerdict",
+    "Mechanism",
+    "Plan",
+    "Proposal",
+    "Rollout",
+    "StageAnalysis",
+    "StagePlan",
+]
 
 Metric = Annotated[Literal["crash_fallback", "error", "refused", "latency"], without_prefix("GUARD_METRIC_")]
 Kind = Annotated[Literal["harmful", "safe", "inconclusive"], without_prefix("GUARD_KIND_")]
 Decision = Annotated[Literal["wait", "hold", "ready", "harm", "timeout", "alarm"], without_prefix("STAGE_DECISION_")]
+Mechanism = Annotated[Literal["unspecified", "randomized_response", "prio3"], without_prefix("MECHANISM_")]
 Action = Annotated[Literal["unspecified", "hold", "pause", "roll_back", "halt"], without_prefix("ACTION_")]
 
 
@@ -41,6 +51,7 @@ class Plan(Value):
     epsilon: str = ""
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 0
+    mechanism: Mechanism = "unspecified"
 
 
 class GuardrailVerdict(Value):
@@ -76,7 +87,7 @@ class Proposal(Value):
 
 
 class Rollout(Value):
-    """A rollout and where it stands."""
+    """A rollout and where it stands; `promise` says against whom its reports are private."""
 
     rollout_id: str
     app: str
@@ -97,3 +108,4 @@ class Rollout(Value):
     control_basis_points: int = 0
     proposal: Proposal | None = None
     analysis: StageAnalysis | None = None
+    promise: str = ""

@@ -151,6 +151,7 @@ def _plan(plan: Plan) -> pb.Plan:
     fields = plan.model_dump(mode="json")
     for name in ("on_harm", "on_timeout"):
         fields[name] = f"ACTION_{fields[name].upper()}"
+    fields["mechanism"] = f"MECHANISM_{plan.mechanism.upper()}"
     for guardrail in fields["guardrails"]:
         guardrail["metric"] = f"GUARD_METRIC_{guardrail['metric'].upper()}"
     return ParseDict(fields, pb.Plan())

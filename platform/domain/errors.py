@@ -35,6 +35,8 @@
     │   ├── NoDefaultVersionError  nothing the other devices could run
     │   ├── ShareNotRaisedError    a rollout's share only rises
     │   ├── ResultsRefusedError    statistics refuse the reports of an experiment
+    │   ├── AggregatorsMissingError  Prio3 is asked of a server without aggregators
+    │   ├── WindowCollectedError   a window's sums are there, and they are others
     │   └── OverrideRequiredError  no experiment named this version the winner
     ├── ReportRefusedError         a report body that is not counted
     └── ServerError                us
@@ -62,6 +64,7 @@ from typing import Final
 __all__ = [
     "ERROR_KEY",
     "PUSHBACK_KEY",
+    "AggregatorsMissingError",
     "BelowMinVersionError",
     "BlobMismatchError",
     "BlobTooLargeError",
@@ -113,6 +116,7 @@ __all__ = [
     "UnauthenticatedError",
     "UploadBusyError",
     "VersionRevokedError",
+    "WindowCollectedError",
 ]
 
 
@@ -337,6 +341,24 @@ class ResultsRefusedError(StateError):
     def __init__(self, experiment_id: str, reason: str) -> None:
         self.experiment_id, self.reason = experiment_id, reason
         super().__init__(f"the reports of experiment {experiment_id} cannot be read: {reason}; it can be stopped")
+
+
+class AggregatorsMissingError(StateError):
+    """Reports by Prio3 are asked for, and the server knows no aggregators."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "mechanism prio3 needs two aggregators, and this server has none:"
+            " ask for randomized response, or leave the mechanism open"
+        )
+
+
+class WindowCollectedError(StateError):
+    """A window of a task was collected before, with other sums: its noise is drawn once."""
+
+    def __init__(self, task_id: str, window: int) -> None:
+        self.task_id, self.window = task_id, window
+        super().__init__(f"window {window} of task {task_id} was collected with other sums: a window is collected once")
 
 
 class FeatureBusyError(StateError):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.registry.policy import Aggregation
 
 __all__ = ["ExperimentPlan", "InterimAnalysis", "PairRecord", "StoredDecision"]
 
@@ -33,6 +34,7 @@ class ExperimentPlan:
         pre_edges: edges of the accepted share of a device's earlier answers, by which the primary metric is corrected
             (CUPED); empty: it is not.
         cuped_error_ratio: standard error with that correction relative to that without; 0: no correction.
+        aggregation: the aggregators of the reports; None: randomized response.
     """
 
     primary: str = "accepted"
@@ -54,6 +56,7 @@ class ExperimentPlan:
     horizon_reports: int = 0
     pre_edges: tuple[float, ...] = ()
     cuped_error_ratio: float = 0.0
+    aggregation: Aggregation | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from alcove.registry.policy import Aggregation
+
 __all__ = [
     "AnalysisRecord",
     "GuardrailRecord",
@@ -70,9 +72,10 @@ class RolloutPlan:
         on_timeout: hold, pause or roll back, for a stage that was not found safe in time; as `on_harm`.
         timeout_s: seconds after which that is so; 0: never.
         auto_advance_reason: why it may advance by itself; "": a person advances.
-        epsilon: privacy loss of one report, decimal text.
+        epsilon: privacy loss of one report, or of a window's sums where aggregators add them up; decimal text.
         latency_edges_ms: upper edges of the latency bins but the last, rising.
         window_s: seconds in which a device reports at most once.
+        aggregation: the aggregators of the reports; None: randomized response.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -84,6 +87,7 @@ class RolloutPlan:
     epsilon: str = "1"
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 86_400
+    aggregation: Aggregation | None = None
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ class ReportCollector:
 async def _tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
     tasks = [task_of(record) for record in await running_experiments(session)]
     tasks += [task for task in map(stage_task, await live_rollouts(session)) if task is not None]
-    return {task.task_id: task for task in tasks}
+    return {task.task_id: task for task in tasks if task.aggregation is None}  # the others' go to their aggregators
 
 
 def _judge(report: Report, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:

@@ -10,6 +10,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.experiments.analysis import ExperimentResults
+from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.server.wire import to_message
@@ -23,19 +24,24 @@ from alcove.platform.stats import (
     GuardKind,
     GuardMetric,
     Interval,
+    Mechanism,
     PrimaryKind,
 )
-from alcove.registry.policy import Outcome
+from alcove.registry.policy import Aggregation, Outcome
 
 __all__ = ["experiment_message", "experiment_spec", "results_message", "update_spec"]
 
-EPSILON_DEFAULT = "2"
+_EPSILON_DEFAULTS = {Mechanism.RANDOMIZED_RESPONSE: "2", Mechanism.PRIO3: "1"}
 
 _STATES = {state: pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.name}") for state in ExperimentState}
 _KINDS = {kind: pb.DecisionKind.Value(f"DECISION_KIND_{kind.name}") for kind in DecisionKind}
 _PRIMARIES = {kind: pb.PrimaryKind.Value(f"PRIMARY_KIND_{kind.name}") for kind in PrimaryKind}
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
 _CORRECTIONS = {correction: pb.Correction.Value(f"CORRECTION_{correction.name}") for correction in Correction}
+_MECHANISMS = {
+    Mechanism.RANDOMIZED_RESPONSE: pb.MECHANISM_RANDOMIZED_RESPONSE,
+    Mechanism.PRIO3: pb.MECHANISM_PRIO3,
+}
 _METRICS = {metric: pb.GuardMetric.Value(f"GUARD_METRIC_{metric.name}") for metric in GuardMetric}
 _VERDICTS = {kind: pb.GuardKind.Value(f"GUARD_KIND_{kind.name}") for kind in GuardKind}
 _PLAN_FIELDS = (  # the others are the server's
@@ -50,21 +56,27 @@ _PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_b
 _QUANTILE_DEFAULT = 0.95
 
 
-def experiment_spec(request: pb.CreateExperimentRequest) -> ExperimentSpec:
+def experiment_spec(request: pb.CreateExperimentRequest, aggregators: Aggregation | None) -> ExperimentSpec:
     """Return what a request asks for, defaults filled in.
 
+    Args:
+        request: as received.
+        aggregators: the server's.
+
     Raises:
-        InvalidFieldError: a metric is unknown.
+        InvalidFieldError: a metric or the mechanism is unknown.
+        AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
+    plan = _plan_from(request, aggregators)
     return ExperimentSpec(
         app=request.app,
         feature=request.feature,
         arms=tuple(ArmSpec(arm.name, arm.version, arm.share_basis_points) for arm in request.arms),
-        epsilon=request.epsilon or EPSILON_DEFAULT,
+        epsilon=request.epsilon or _EPSILON_DEFAULTS[mechanism_of(plan.aggregation)],
         latency_edges_ms=tuple(request.latency_edges_ms),
         window_s=request.window_s or limits.WINDOW_S_DEFAULT,
         minimum_cohort=request.minimum_cohort or limits.MINIMUM_COHORT_DEFAULT,
-        plan=_plan_from(request),
+        plan=plan,
         audience=request.audience,
         segment=_segment_from(request),
     )
@@ -76,14 +88,17 @@ def _segment_from(request: pb.CreateExperimentRequest) -> SegmentRecord | None:
     return SegmentRecord(request.segment.layer, request.segment.first, request.segment.count)
 
 
-def update_spec(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> ExperimentSpec:
+def update_spec(
+    spec: ExperimentSpec, request: pb.UpdateExperimentRequest, aggregators: Aggregation | None
+) -> ExperimentSpec:
     """Return an experiment with the fields that the request's mask names.
 
     Raises:
-        InvalidFieldError: the mask is empty or names something else, or a metric is unknown.
+        InvalidFieldError: the mask is empty or names something else, or a metric or the mechanism is unknown.
+        AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "correction", "guardrails", "pre_edges", "plan"]
+    known = [*terms, "primary", "correction", "guardrails", "pre_edges", "mechanism", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -93,12 +108,13 @@ def update_spec(spec: ExperimentSpec, request: pb.UpdateExperimentRequest) -> Ex
         **{field.name: value for field, value in request.ListFields() if field.name in terms_of}
     )
     asked.app, asked.feature = spec.app, spec.feature
-    wanted = experiment_spec(asked)
+    wanted = experiment_spec(asked, aggregators)
     plan = spec.plan
     for path in paths:
         if path not in known:
             raise InvalidFieldError("update_mask", f"some of {', '.join(known)}", path)
-        names = {"primary": _PRIMARY_FIELDS, "plan": _PLAN_FIELDS}.get(path, (path.removeprefix("plan."),))
+        groups = {"primary": _PRIMARY_FIELDS, "plan": _PLAN_FIELDS, "mechanism": ("aggregation",)}
+        names = groups.get(path, (path.removeprefix("plan."),))
         if path in terms:
             spec = replace(spec, **{path: getattr(wanted, path)})
         else:
@@ -132,6 +148,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         correction=_CORRECTIONS[Correction(plan.correction)],
         interim_analyses=map(_interim_analysis, record.interim_analyses),
         pre_edges=plan.pre_edges,
+        mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
     )
 
 
@@ -140,8 +157,8 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
     comparison = results.comparison
     return pb.Results(
         report_count=comparison.reports,
-        window_count=results.windows,
-        cell_counts=results.counts,
+        window_count=results.reports.windows,
+        cell_counts=results.reports.counts,
         arms=[
             _arm(arm.name, arm.version, estimate) for arm, estimate in zip(record.arms, comparison.arms, strict=True)
         ],
@@ -179,10 +196,11 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
             for pair, p in zip(comparison.primary_pairs, comparison.adjusted_p, strict=True)
         ],
         next_analysis_reports=results.next_analysis_reports or 0,
+        promise=promise_of(record.epsilon, record.plan.aggregation),
     )
 
 
-def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
+def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | None) -> ExperimentPlan:
     kinds = {number: kind for kind, number in _PRIMARIES.items()} | {pb.PRIMARY_KIND_UNSPECIFIED: PrimaryKind.ACCEPTED}
     kind = kinds.get(request.primary.kind)
     if kind is None:
@@ -194,6 +212,11 @@ def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
     if request.correction not in corrections:
         names = " | ".join(f"CORRECTION_{known.name}" for known in Correction)
         raise InvalidFieldError("correction", names, request.correction)
+    mechanisms: dict[int, Mechanism | None] = {int(number): known for known, number in _MECHANISMS.items()}
+    mechanisms[pb.MECHANISM_UNSPECIFIED] = None
+    if request.mechanism not in mechanisms:
+        names = " | ".join(f"MECHANISM_{known.name}" for known in _MECHANISMS)
+        raise InvalidFieldError("mechanism", names, request.mechanism)
     return ExperimentPlan(
         primary=kind,
         quantile=request.primary.quantile or None,
@@ -209,6 +232,7 @@ def _plan_from(request: pb.CreateExperimentRequest) -> ExperimentPlan:
         horizon_reports=request.plan.horizon_reports,
         denominator_share=request.plan.denominator_share,
         pre_edges=tuple(request.pre_edges),
+        aggregation=choose_aggregation(mechanisms[request.mechanism], aggregators),
     )
 
 

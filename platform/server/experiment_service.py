@@ -19,6 +19,7 @@ from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.experiments import get_experiment, list_experiments
 from alcove.platform.store.unit_of_work import UnitOfWork
+from alcove.registry.policy import Aggregation
 
 __all__ = ["ExperimentService"]
 
@@ -26,15 +27,16 @@ __all__ = ["ExperimentService"]
 class ExperimentService(rpc.ExperimentServiceServicer):
     """Comparisons of versions, decided by statistics over private reports."""
 
-    def __init__(self, mutations: Mutations) -> None:
+    def __init__(self, mutations: Mutations, aggregators: Aggregation | None) -> None:
         self._mutations = mutations
+        self._aggregators = aggregators
         self._evaluations = Turns(limits.CALLER_SEARCHES)
 
     async def CreateExperiment(self, request: pb.CreateExperimentRequest, context: Any) -> pb.CreateExperimentResponse:
         """Create a draft."""
 
         async def work(uow: UnitOfWork) -> pb.CreateExperimentResponse:
-            record = await engine.create(uow, experiment_spec(request))
+            record = await engine.create(uow, experiment_spec(request, self._aggregators))
             return pb.CreateExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.CreateExperimentResponse, work)
@@ -44,7 +46,10 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.UpdateExperimentResponse:
             record = await engine.update(
-                uow, request.experiment_id, lambda spec: update_spec(spec, request), etag=request.etag
+                uow,
+                request.experiment_id,
+                lambda spec: update_spec(spec, request, self._aggregators),
+                etag=request.etag,
             )
             return pb.UpdateExperimentResponse(experiment=experiment_message(record))
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import (
     AnalysisRecord,
@@ -16,7 +17,8 @@ from alcove.platform.domain.rollout_records import (
 )
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.rollouts.engine import RolloutSpec
-from alcove.platform.stats import GuardKind, GuardMetric
+from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
+from alcove.registry.policy import Aggregation
 
 __all__ = ["plan_from", "rollout_message", "update_spec"]
 
@@ -25,6 +27,10 @@ _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action i
 _METRICS: Final = {metric: pb.GuardMetric.Value(f"GUARD_METRIC_{metric.name}") for metric in GuardMetric}
 _KINDS: Final = {kind: pb.GuardKind.Value(f"GUARD_KIND_{kind.name}") for kind in GuardKind}
 _DECISIONS: Final = {kind: pb.StageDecision.Value(f"STAGE_DECISION_{kind.name}") for kind in StageDecisionKind}
+_MECHANISMS: Final = {
+    Mechanism.RANDOMIZED_RESPONSE: pb.MECHANISM_RANDOMIZED_RESPONSE,
+    Mechanism.PRIO3: pb.MECHANISM_PRIO3,
+}
 _ACTIONS_FROM: Final = {int(number): action for action, number in _ACTIONS.items()}
 _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items()}
 
@@ -37,17 +43,28 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         state=_STATES[record.state],
         etag=str(record.revision),
         plan=_plan_message(record.plan),
+        promise=promise_of(record.plan.epsilon, record.plan.aggregation),
         proposal=None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
         analysis=None if record.analysis is None else _analysis_message(record.analysis),
     )
 
 
-def plan_from(message: pb.Plan) -> RolloutPlan:
+def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
     """Return the plan that a request means, defaults in the place of what it leaves open; nothing else is checked yet.
 
+    Args:
+        message: as received.
+        aggregators: the server's.
+
     Raises:
-        InvalidFieldError: an action or a metric is unknown.
+        InvalidFieldError: an action, a metric or the mechanism is unknown.
+        AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
+    mechanisms: dict[int, Mechanism | None] = {int(number): known for known, number in _MECHANISMS.items()}
+    mechanisms[pb.MECHANISM_UNSPECIFIED] = None
+    if message.mechanism not in mechanisms:
+        names = " | ".join(f"MECHANISM_{known.name}" for known in _MECHANISMS)
+        raise InvalidFieldError("plan.mechanism", names, message.mechanism)
     return RolloutPlan(
         stages=tuple(Stage(each.share_basis_points, each.minimum_s, each.minimum_cohort) for each in message.stages),
         guardrails=tuple(map(_guardrail_from, message.guardrails)),
@@ -58,28 +75,30 @@ def plan_from(message: pb.Plan) -> RolloutPlan:
         epsilon=message.epsilon or "1",
         latency_edges_ms=tuple(message.latency_edges_ms),
         window_s=message.window_s,
+        aggregation=choose_aggregation(mechanisms[message.mechanism], aggregators),
     )
 
 
-def update_spec(spec: RolloutSpec, request: pb.UpdateRolloutRequest) -> RolloutSpec:
+def update_spec(spec: RolloutSpec, request: pb.UpdateRolloutRequest, aggregators: Aggregation | None) -> RolloutSpec:
     """Return a rollout with the fields that the request's mask names.
 
     Raises:
         InvalidFieldError: the mask is empty or names something else.
+        AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     paths = list(request.update_mask.paths)
     fields = {field.name for field in pb.Plan.DESCRIPTOR.fields}
     known = ["audience", "plan", *(f"plan.{name}" for name in sorted(fields))]
     if not paths:
         raise InvalidFieldError("update_mask", f"at least one of {', '.join(known)}", "")
-    plan, wanted = spec.plan, plan_from(request.plan)
+    plan, wanted = spec.plan, plan_from(request.plan, aggregators)
     for path in paths:
         if path not in known:
             raise InvalidFieldError("update_mask", f"some of {', '.join(known)}", path)
         if path == "plan":
             plan = wanted
         elif path.startswith("plan."):
-            name = path.removeprefix("plan.")
+            name = "aggregation" if path == "plan.mechanism" else path.removeprefix("plan.")
             plan = replace(plan, **{name: getattr(wanted, name)})
     return replace(spec, plan=plan, audience=request.audience if "audience" in paths else spec.audience)
 
@@ -95,6 +114,7 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
         ],
         on_harm=_ACTIONS[plan.on_harm],
         on_timeout=_ACTIONS[plan.on_timeout],
+        mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
     )
 
 

@@ -18,6 +18,7 @@ from alcove.platform.services.rollouts import engine
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, FeatureName, VersionText
+from alcove.registry.policy import Aggregation
 
 __all__ = ["RolloutService"]
 
@@ -25,8 +26,9 @@ __all__ = ["RolloutService"]
 class RolloutService(rpc.RolloutServiceServicer):
     """Rollouts of versions to the devices of an app."""
 
-    def __init__(self, mutations: Mutations) -> None:
+    def __init__(self, mutations: Mutations, aggregators: Aggregation | None) -> None:
         self._mutations = mutations
+        self._aggregators = aggregators
 
     async def CreateRollout(self, request: pb.CreateRolloutRequest, context: Any) -> pb.CreateRolloutResponse:
         """Create a draft."""
@@ -34,7 +36,8 @@ class RolloutService(rpc.RolloutServiceServicer):
         feature = validate_field("feature", FeatureName, request.feature)
         version = validate_field("version", VersionText, request.version)
 
-        spec = engine.RolloutSpec(app, feature, version, plan_from(request.plan), request.audience)
+        plan = plan_from(request.plan, self._aggregators)
+        spec = engine.RolloutSpec(app, feature, version, plan, request.audience)
 
         async def work(uow: UnitOfWork) -> pb.CreateRolloutResponse:
             record = await engine.create(uow, spec)
@@ -47,7 +50,9 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.UpdateRolloutResponse:
             await _validate_etag(uow, request)
-            record = await engine.update(uow, request.rollout_id, lambda spec: update_spec(spec, request))
+            record = await engine.update(
+                uow, request.rollout_id, lambda spec: update_spec(spec, request, self._aggregators)
+            )
             return pb.UpdateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.UpdateRolloutResponse, work)

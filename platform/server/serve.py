@@ -50,7 +50,7 @@ from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import LockedDisk, RepositoryLock, VersionPublisher, collect_garbage
 from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rollouts
-from alcove.platform.services.rollouts.reports import RandomizedReports
+from alcove.platform.services.rollouts.reports import StoredReports
 from alcove.platform.services.validation import ChildChecks
 from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
@@ -200,8 +200,8 @@ async def _start_grpc(
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
-    add_RolloutServiceServicer_to_server(RolloutService(mutations), server)
-    add_ExperimentServiceServicer_to_server(ExperimentService(mutations), server)
+    add_RolloutServiceServicer_to_server(RolloutService(mutations, settings.aggregation), server)
+    add_ExperimentServiceServicer_to_server(ExperimentService(mutations, settings.aggregation), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
@@ -279,7 +279,7 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
 
 def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
     """Analyze the rollouts that are watched, and the experiments whose interim analysis is due."""
-    source = RandomizedReports()
+    source = StoredReports()
 
     async def work() -> None:
         async with mutations.store.read() as session:

@@ -51,6 +51,8 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.UploadBusyError: _S.UNAVAILABLE,
         _p.FeatureBusyError: _S.FAILED_PRECONDITION,
         _p.ResultsRefusedError: _S.FAILED_PRECONDITION,
+        _p.AggregatorsMissingError: _S.FAILED_PRECONDITION,
+        _p.WindowCollectedError: _S.FAILED_PRECONDITION,
         _p.OverlappingClaimError: _S.FAILED_PRECONDITION,
         _p.LayerExistsError: _S.ALREADY_EXISTS,
         _p.HoldoutRaisedError: _S.FAILED_PRECONDITION,

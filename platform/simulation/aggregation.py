@@ -8,8 +8,13 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-from alcove.platform.simulation.scenario import Mechanism
-from alcove.platform.stats import Aggregate, aggregate_from_noised_histogram, aggregate_from_randomized_response, pool
+from alcove.platform.stats import (
+    Aggregate,
+    Mechanism,
+    aggregate_from_noised_histogram,
+    aggregate_from_randomized_response,
+    pool,
+)
 from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import TaskPolicy

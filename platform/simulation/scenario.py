@@ -1,29 +1,20 @@
 """Defines a simulation: devices, behavior of the two versions on them, the plan, and the privacy mechanism."""
 
 import math
-from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
+from alcove.platform.stats import Mechanism
 from alcove.registry.policy import HistogramLayout, Outcome
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Behavior", "Mechanism", "Scenario"]
+__all__ = ["Behavior", "Scenario"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 DEVICES_MAX: Final = 20_000_000  # two bytes of bucket and one for each of 30 days' reports: 640 MB
 LATENCY_SPREAD: Final = 0.5  # standard deviation of the logarithm of a latency: the slowest of twenty takes 2.3x
-
-
-class Mechanism(StrEnum):
-    """Mechanism that turns reports into sums."""
-
-    RANDOMIZED_RESPONSE = "randomized-response"
-    """Each device tells a randomized cell: the fallback, and what one server can do."""
-    PRIO3 = "prio3"
-    """Two aggregators add the shares of exact cells, and each adds discrete Laplace noise to each window's sums."""
 
 
 class Behavior(BaseModel):
@@ -80,7 +71,7 @@ class Scenario(BaseModel):
         active: share of the devices that report in a window.
         control: how the default version behaves.
         treatment: how the new version behaves.
-        mechanism: how reports become sums; the plan's epsilon is that of a report, or of a window's sums.
+        mechanism: how reports become sums, not EXACT; the plan's epsilon is that of a report, or of a window's sums.
         is_advanced: a person advances as soon as a stage is found safe.
         runs: how often all of it is repeated.
         seed: of everything random.
@@ -103,6 +94,9 @@ class Scenario(BaseModel):
     def _validate(self) -> Self:
         if not self.plan.guardrails:
             msg = "a plan without guardrails watches nothing: give at least one stage and one guardrail"
+            raise ValueError(msg)
+        if self.mechanism is Mechanism.EXACT:
+            msg = "reports have a mechanism: randomized-response or prio3"
             raise ValueError(msg)
         object.__setattr__(self, "plan", validate_plan(self.plan))
         return self

@@ -22,10 +22,11 @@ from alcove.platform.stats.guardrail import (
     evaluate_guardrail,
     evaluate_guardrails,
 )
+from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
 from alcove.platform.stats.plausibility import find_impossible
-from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel, mean_model, ratio_model, share_model
+from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference

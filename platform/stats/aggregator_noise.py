@@ -16,7 +16,9 @@ from fractions import Fraction
 import numpy as np
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.errors import ArgumentError
+from alcove.privacy.errors import ParameterError
 from alcove.privacy.limits import MAX_EPSILON, MIN_EPSILON
+from alcove.privacy.randomized_response import RandomizedResponse
 from numpy.typing import NDArray
 
 SENSITIVITY = 2
@@ -47,18 +49,23 @@ def aggregate_from_noised_histogram(
     *,
     reports: int,
     epsilon: Fraction,
+    windows: int = 1,
+    local_epsilon: Fraction | None = None,
     sensitivity: int = SENSITIVITY,
     aggregators: int = AGGREGATORS,
 ) -> Aggregate:
-    """Return the aggregate of one window: what the aggregators' shares add up to, each with its noise.
+    """Return the aggregate of one window, or of several: what the aggregators' shares add up to, each with its noise.
 
-    Windows are added by `pool`, noise and all.
+    Windows are added by `pool`, noise and all, or as counts before: both give the same.
 
     Args:
         counts: noised counts [arms, outcomes, bins], may be negative; bins of latency times those of the earlier share
             where reports tell it (`pre_period.py`).
         reports: how many reports were summed; known exactly (it is published with the batch).
         epsilon: as in `cell_variance`.
+        windows: that are summed in the counts, each with noise of its own; >= 0.
+        local_epsilon: privacy loss of the randomized response by which devices chose their cells; None: they told
+            their own.
         sensitivity: as in `cell_variance`.
         aggregators: as in `cell_variance`.
 
@@ -66,9 +73,21 @@ def aggregate_from_noised_histogram(
         ArgumentError: an argument is out of its bounds.
         AggregateError: the counts are malformed.
     """
-    variance = cell_variance(epsilon, sensitivity=sensitivity, aggregators=aggregators)
+    if windows < 0:
+        raise ArgumentError("windows", "at least 0", windows)
+    variance = windows * cell_variance(epsilon, sensitivity=sensitivity, aggregators=aggregators)
     values = np.asarray(counts, dtype=np.float64)
-    return Aggregate(values, np.eye(values.size) * variance, reports)
+    noise = np.eye(values.size) * variance
+    if local_epsilon is None:
+        return Aggregate(values, noise, reports)
+    try:
+        mechanism = RandomizedResponse(values.size, local_epsilon)
+    except ParameterError as error:
+        raise ArgumentError("local_epsilon", error.bound, error.value) from error
+    other = float(mechanism.other_probability)
+    gap = float(mechanism.keep_probability) - other
+    randomization = mechanism.covariance(np.maximum(values.ravel(), 0.0))  # the noised counts stand in for the counts
+    return Aggregate((values - reports * other) / gap, randomization + noise / gap**2, reports)
 
 
 def draw_noise(

@@ -19,7 +19,8 @@ from fractions import Fraction
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
-from alcove.platform.stats.power import Mechanism, MetricModel, PowerModel
+from alcove.platform.stats.mechanism import Mechanism
+from alcove.platform.stats.power import MetricModel, PowerModel
 from alcove.platform.stats.pre_period import middles_of
 
 CORRELATION = 0.6
@@ -77,6 +78,7 @@ def cuped_error_ratio(
     outcomes: int = 2,
     latency_bins: int = 1,
     correlation: float = CORRELATION,
+    local_epsilon: Fraction | None = None,
 ) -> float:
     """Return the standard error with CUPED relative to that without; below 1 it pays.
 
@@ -90,6 +92,7 @@ def cuped_error_ratio(
         outcomes: that reports tell apart, >= 2; refused and accepted come first.
         latency_bins: that reports tell apart, >= 1.
         correlation: of a device's earlier share and a later outcome, in (0, 1).
+        local_epsilon: as in `PowerModel`.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -107,7 +110,8 @@ def cuped_error_ratio(
 
     def variance(weights: FloatArray, cells: FloatArray) -> float:
         model = MetricModel(weights, np.ones(cells.shape), cells)
-        return PowerModel(model, shares, mechanism, epsilon).standard_error(devices) ** 2
+        power = PowerModel(model, shares, mechanism, epsilon, local_epsilon=local_epsilon)
+        return power.standard_error(devices) ** 2
 
     base, above, below = (variance(accepted - theta * earlier, fine) for theta in (0.0, 1.0, -1.0))
     slope, curve = (below - above) / 4.0, (above + below) / 2.0 - base  # of base - 2 slope theta + curve theta^2

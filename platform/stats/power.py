@@ -9,7 +9,8 @@ depend on N, so that the variance of the difference of two arms falls apart into
         case in which a device answers the same in each
     A   randomized response: each report brings its own noise; sum_j pi_j (sum_c P_jc rho_c^2 - (sum_c P_jc rho_c)^2)
         / (p - q)^2 with P_jc = q + (p - q) [j = c] (`randomized_response.py`, per report)
-    L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2
+    L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2; where devices also
+        randomize, A comes to it and L is divided by (p - q)^2
 
 An effect `mde` is found with probability `power` at the analysis where all reports are in, when
 
@@ -26,7 +27,6 @@ cited.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
@@ -36,19 +36,12 @@ from alcove.platform.stats.confidence_sequence import critical_value, normal_qua
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import drift
 from alcove.platform.stats.limits import MAX_REPORTS
+from alcove.platform.stats.mechanism import Mechanism
 from alcove.privacy.errors import ParameterError
 from alcove.privacy.randomized_response import RandomizedResponse
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""
-
-
-class Mechanism(StrEnum):
-    """Privacy mechanism of the reports."""
-
-    EXACT = "exact"
-    RANDOMIZED_RESPONSE = "randomized_response"
-    TWO_AGGREGATORS = "two_aggregators"
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +137,8 @@ class PowerModel:
         shares: part of the reports in each arm, > 0, summing to 1; the weakest pair with arm 0 is planned for.
         mechanism: how reports are made private.
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
+        local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
+            None: they do not.
         alpha: error of the comparison over all analyses, in (0, 1); shared by all pairs of arms.
         power: chance to find the effect, in [0.5, 1).
         analyses: how many are planned, equally spaced; 0: any number, always valid.
@@ -162,6 +157,7 @@ class PowerModel:
         alpha: float = 0.05,
         power: float = 0.8,
         analyses: int = 0,
+        local_epsilon: Fraction | None = None,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
             raise ArgumentError("shares", "two or more, positive, of sum 1", tuple(shares))
@@ -184,11 +180,14 @@ class PowerModel:
         own = float((per_cell * spread**2).sum())
         self._sampling = own / shares[weakest] + own / shares[0]
         self._per_report = self._per_window = 0.0
+        cells = np.asarray(shares)[:, None, None] * per_cell
         if mechanism is Mechanism.RANDOMIZED_RESPONSE:
-            cells = np.asarray(shares)[:, None, None] * per_cell
-            self._per_report = _response_noise(cells.ravel(), rho.ravel(), epsilon)
-        elif mechanism is Mechanism.TWO_AGGREGATORS:
-            self._per_window = cell_variance(epsilon) * float((rho**2).sum())
+            self._per_report, _ = _response_noise(cells, rho, epsilon)
+        elif mechanism is Mechanism.PRIO3:
+            gap = 1.0
+            if local_epsilon is not None:
+                self._per_report, gap = _response_noise(cells, rho, local_epsilon)
+            self._per_window = cell_variance(epsilon) * float((rho**2).sum()) / gap**2
 
     def standard_error(self, devices: float, windows: int = 1) -> float:
         """Return the standard error of the difference with `devices` devices in all arms together."""
@@ -237,14 +236,14 @@ class PowerModel:
         return next((windows for windows in range(1, most + 1) if self.detectable(devices, windows) <= mde), None)
 
 
-def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> float:
-    """Return A of the module's docstring."""
+def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> tuple[float, float]:
+    """Return A of the module's docstring, and p - q."""
     try:
-        mechanism = RandomizedResponse(len(cells), epsilon)
+        mechanism = RandomizedResponse(cells.size, epsilon)
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
     other = float(mechanism.other_probability)
     gap = float(mechanism.keep_probability) - other
     squares = other * float((rho**2).sum()) + gap * rho**2
     means = other * float(rho.sum()) + gap * rho
-    return float((cells * (squares - means**2)).sum()) / gap**2
+    return float((cells * (squares - means**2)).sum()) / gap**2, gap

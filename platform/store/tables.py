@@ -1,7 +1,8 @@
 """Defines the database's tables, and the invariants that the database itself keeps.
 
 S1  `audit` only grows: triggers refuse UPDATE and DELETE (see the first migration).
-S2  One report is never a row: `report_counts` holds sums per task, window and cell only.
+S2  One report is never a row: `report_counts` holds sums per task, window and cell only, `collected_windows` sums with
+    noise.
 S3  A version is immutable: (feature, version) is unique and triggers refuse UPDATE and DELETE.
 S4  At most one live rollout per app and feature (partial unique index).  Running experiments of a feature share no
     device: the change that starts one looks (`domain/experiments/claims.py`), and one policy of each serial is decided.
@@ -17,6 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 __all__ = [
     "AuditRow",
     "Base",
+    "CollectedWindowRow",
     "DefaultRow",
     "ExperimentRow",
     "FeatureRow",
@@ -209,6 +211,16 @@ class ReportCountRow(Base):
     window: Mapped[int] = mapped_column(primary_key=True)
     cell: Mapped[int] = mapped_column(primary_key=True)
     count: Mapped[int]
+
+
+class CollectedWindowRow(Base):
+    """The noised sums of a window by Prio3, eight bytes a cell; S2."""
+
+    __tablename__ = "collected_windows"
+    task_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    window: Mapped[int] = mapped_column(primary_key=True)
+    reports: Mapped[int]
+    counts: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class PublicationRow(Base):

@@ -26,7 +26,7 @@ from alcove.platform.domain.snapshots.rollout import NOT_ATTESTED
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_rollout
-from alcove.platform.services.rollouts.reports import RandomizedReports
+from alcove.platform.services.rollouts.reports import StoredReports
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.defaults import set_default
@@ -96,7 +96,7 @@ class Attacked:
         self.now_s += 60
         async with self.store.write() as session:
             return await analyze_rollout(
-                UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, RandomizedReports()
+                UnitOfWork(session, PRINCIPAL, self.now_s), self.rollout.rollout_id, StoredReports()
             )
 
     async def halt_document(self) -> object:

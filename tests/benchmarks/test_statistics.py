@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_sums
 from benchmarks.statistics.metrics import metric_coverage
 from benchmarks.statistics.planned import half_widths, measure_planned, simulate
+from benchmarks.statistics.plans import SECTION as PLANS
+from benchmarks.statistics.plans import need_lines, plan_lines
 from benchmarks.statistics.rates import ANALYSES, COHORTS, DEVIATIONS, calls, coverage, false_calls
 from tests.platform.stats.comparing import compare
 
@@ -106,7 +109,7 @@ def test_intervals_cover_as_often_as_stated() -> None:
 def test_harm_on_two_per_cent_more_devices_is_halted_within_two_periods() -> None:
     """At the noise of two aggregators and epsilon 1, in at least 95 % of runs; an equal version is let be."""
     rng = np.random.default_rng(20_271_108)
-    found = detect(rng, Mechanism.TWO_AGGREGATORS, Fraction(1), bins=8, runs=400)
+    found = detect(rng, Mechanism.PRIO3, Fraction(1), bins=8, runs=400)
     assert found.by_period[-1] >= 0.95
     assert found.harmless <= 0.05
     assert BASE_RATE == 0.01
@@ -155,3 +158,9 @@ def test_fleets_get_the_errors_that_cuped_was_forecast() -> None:
     found = [one for one in gains(np.random.default_rng(20_271_110), runs=2) if one.devices >= 100_000]
     assert all(one.simulated == pytest.approx(one.forecast, rel=0.05) for one in found)
     assert {one.mechanism for one in found if one.forecast > 1.0} == {Mechanism.RANDOMIZED_RESPONSE}
+
+
+def test_plans_of_the_page_are_those_of_the_power_model() -> None:
+    """The page holds what the command writes today: nobody typed a number of devices."""
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    assert PLANS.replace_in(page, "\n".join([*plan_lines(), *need_lines()])) == page

@@ -1,13 +1,12 @@
 """Analyzes an experiment's reports: estimates, guardrails and the decision.  Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from alcove.platform.domain.experiments.plan import correction_of, guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
+from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import (
     Aggregate,
     AlwaysValid,
@@ -22,7 +21,6 @@ from alcove.platform.stats import (
     ReasonCode,
     Rules,
     StatsError,
-    aggregate_from_randomized_response,
     apply_guardrails,
     decide,
     estimate,
@@ -31,14 +29,12 @@ from alcove.platform.stats import (
     split_pre_period,
 )
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
-from alcove.registry.policy import TaskPolicy
 
 __all__ = [
     "ALPHA",
     "UNREADABLE",
     "UNREADABLE_ERRORS",
     "ExperimentResults",
-    "aggregate_of",
     "compare",
     "evaluate",
     "find_alarm",
@@ -54,16 +50,14 @@ class ExperimentResults:
     """Everything that the reports show so far.
 
     Attributes:
-        windows: distinct windows with a report.
-        counts: reports per randomized cell, over all windows.
+        reports: what was read.
         comparison: estimates, intervals and the decision before the guardrails are asked.
         verdicts: for each arm but the control, what each guardrail says, in order.
         verdict: what to do, guardrails included.
         next_analysis_reports: at how many reports the next interim analysis is due; None: none is.
     """
 
-    windows: int
-    counts: tuple[int, ...]
+    reports: Reports
     comparison: Comparison
     verdicts: tuple[tuple[GuardVerdict, ...], ...]
     verdict: Decision
@@ -76,15 +70,15 @@ class ExperimentResults:
         return StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason)
 
 
-def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int) -> ExperimentResults:
-    """Return what `counts`, one per cell of the task, say; where analyses are planned, the last one has decided.
+def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
+    """Return what the reports say; where analyses are planned, the last one has decided.
 
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    aggregate = aggregate_of(record, task, counts)
-    comparison = compare(record, aggregate, windows)
-    verdicts = _evaluate_guardrails(record, aggregate, windows)
+    aggregate = aggregate_of(reports)
+    comparison = compare(record, aggregate, reports.windows)
+    verdicts = _evaluate_guardrails(record, aggregate, reports.windows)
     harms = {
         arm: verdict.reason
         for arm, of_arm in enumerate(verdicts, start=1)
@@ -94,7 +88,7 @@ def evaluate(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], 
     decision = apply_guardrails(_decide(record, comparison), harms)
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
-    return ExperimentResults(windows, tuple(counts), comparison, verdicts, decision, next_analysis_reports(record))
+    return ExperimentResults(reports, comparison, verdicts, decision, next_analysis_reports(record))
 
 
 def compare(
@@ -121,15 +115,6 @@ def compare(
         correction=correction_of(record.plan),
     )
     return decide(estimate(aggregate, metric), test or AlwaysValid(_planned_reports(record)), rules)
-
-
-def aggregate_of(record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int]) -> Aggregate:
-    """Return `counts`, one per randomized cell of the task, as statistics read them.
-
-    Raises:
-        StatsError: the counts are more than they accept.
-    """
-    return aggregate_from_randomized_response(counts, task.layout, epsilon=Fraction(record.epsilon))
 
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:

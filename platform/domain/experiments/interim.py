@@ -11,14 +11,13 @@ L3  No analysis is made after a winner was found, or after the last one.
 """
 
 import math
-from collections.abc import Sequence
 
 from alcove.platform.domain.experiment_records import InterimAnalysis, PairRecord, StoredDecision
-from alcove.platform.domain.experiments.analysis import ALPHA, aggregate_of, compare, find_alarm
+from alcove.platform.domain.experiments.analysis import ALPHA, compare, find_alarm
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.records import ExperimentRecord
+from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
-from alcove.registry.policy import TaskPolicy
 
 __all__ = ["analyze_interim", "is_due"]
 
@@ -29,22 +28,20 @@ def is_due(record: ExperimentRecord, reports: int) -> bool:
     return due is not None and reports >= due
 
 
-def analyze_interim(
-    record: ExperimentRecord, task: TaskPolicy, counts: Sequence[int], windows: int, *, now_s: int
-) -> InterimAnalysis:
-    """Return the interim analysis of `counts`, one per cell of the task; L1.
+def analyze_interim(record: ExperimentRecord, collected: Reports, *, now_s: int) -> InterimAnalysis:
+    """Return the interim analysis of the reports that were collected; L1.
 
     Raises:
         StatsError: the counts are more than statistics accept, or no analysis is due.
     """
-    reports = sum(counts)
+    reports = collected.reports
     if not is_due(record, reports):
         raise ArgumentError("reports", f"at least {next_analysis_reports(record)}", reports)
     test = GroupSequential(
         (*(before.reports for before in record.interim_analyses), reports), record.plan.planned_reports
     )
-    aggregate = aggregate_of(record, task, counts)
-    found = compare(record, aggregate, windows, test)
+    aggregate = aggregate_of(collected)
+    found = compare(record, aggregate, collected.windows, test)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)

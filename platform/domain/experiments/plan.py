@@ -1,18 +1,21 @@
 """Computes how many devices and days an experiment needs, and refuses plans that cannot be kept.  Pure.
 
-The plan is made for randomized response, which is how reports are private today; every number comes from
-`platform.stats.PowerModel`. A device reports in as many windows of 30 days as its ledger pays for. With CUPED the needs
-count the cells that it adds and no gain from it: how well earlier answers tell later ones is not known beforehand.
+The plan is made for the mechanism of the experiment's reports; every number comes from `platform.stats.PowerModel`. A
+device reports in as many windows of 30 days as its ledger pays for. Aggregators release no window of fewer reports than
+their smallest batch, so that no plan needs fewer devices. With CUPED the needs count the cells that it adds and no gain
+from it: how well earlier answers tell later ones is not known beforehand.
 """
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.domain.mechanism import mechanism_of
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.stats import (
@@ -20,7 +23,6 @@ from alcove.platform.stats import (
     Correction,
     GuardMetric,
     Guardrail,
-    Mechanism,
     MetricModel,
     PowerModel,
     Primary,
@@ -111,6 +113,10 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
     if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
         raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
+    least = 0 if plan.aggregation is None else plan.aggregation.min_batch_size
+    if 0 < plan.expected_devices < least:
+        batch = f"at least {least}, the smallest batch that the aggregators release"
+        raise InvalidFieldError("expected_devices", batch, plan.expected_devices)
     _validate_denominator_share(record, primary)
     found = _size_experiment(record, task, primary)
     if plan.interim_analyses and not found.planned_reports:
@@ -136,9 +142,10 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     model = PowerModel(
         _model(record, primary),
         shares,
-        Mechanism.RANDOMIZED_RESPONSE,
+        mechanism_of(plan.aggregation),
         task.epsilon_fraction,
         analyses=plan.interim_analyses,
+        local_epsilon=_local_epsilon(plan),
     )
     in_ms = _share_per_ms(record, primary)
     most = _windows_of_a_period(record, task)
@@ -147,6 +154,8 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     if not plan.mde:
         return bare
     devices = model.devices_needed(plan.mde * in_ms) or 0
+    if devices and plan.aggregation is not None:
+        devices = max(devices, plan.aggregation.min_batch_size)
     windows = None
     if plan.expected_devices:
         windows = model.windows_needed(plan.mde * in_ms, plan.expected_devices, most=most)
@@ -238,12 +247,17 @@ def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[floa
         plan.pre_edges,
         rate=plan.base_rate or _WORST_RATE,
         shares=shares,
-        mechanism=Mechanism.RANDOMIZED_RESPONSE,
+        mechanism=mechanism_of(plan.aggregation),
         epsilon=task.epsilon_fraction,
+        local_epsilon=_local_epsilon(plan),
         devices=plan.expected_devices or 1,
         outcomes=task.layout.outcomes,
         latency_bins=task.layout.latency_bins,
     )
+
+
+def _local_epsilon(plan: ExperimentPlan) -> Fraction | None:
+    return None if plan.aggregation is None else plan.aggregation.local_epsilon_fraction
 
 
 def _windows_of_a_period(record: ExperimentRecord, task: TaskPolicy) -> int:

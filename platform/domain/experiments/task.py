@@ -3,9 +3,9 @@
 from alcove.platform.domain import limits
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric
-from alcove.registry.policy import Outcome, TaskPolicy, make_task
+from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
 
-__all__ = ["bin_values_ms", "outcome_count", "task_of"]
+__all__ = ["bin_values_ms", "first_window_start_s", "outcome_count", "task_of"]
 
 _ANSWERS = 2  # refused and accepted
 _ANSWER_NAMES = ("refused", "accepted")
@@ -23,7 +23,8 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
     """Return the task of an experiment that has started.
 
     Window 0 begins `limits.WINDOW_LATE_S` before the start, so that a device whose clock is a little late finds
-    itself in it, and has its full length whatever the time of day.
+    itself in it, and has its full length whatever the time of day.  With aggregators windows begin at multiples of
+    their length: window 0 is the one under way at that moment, and what is left of it may be short.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
@@ -36,9 +37,16 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         outcome_count=outcome_count(record),
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
-        first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),
+        first_window_start_s=first_window_start_s(started_at_s, record.window_s, record.plan.aggregation),
         pre_edges=record.plan.pre_edges,
+        aggregation=record.plan.aggregation,
     )
+
+
+def first_window_start_s(started_at_s: int, window_s: int, aggregation: Aggregation | None) -> int:
+    """Return when window 0 of a task begins that starts at `started_at_s`, seconds since 1970."""
+    start_s = max(0, started_at_s - limits.WINDOW_LATE_S)
+    return start_s if aggregation is None else start_s - start_s % max(1, window_s)
 
 
 def bin_values_ms(edges_ms: tuple[float, ...]) -> tuple[float, ...]:

@@ -74,10 +74,11 @@ def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
     reached = before.plan.stages[: before.stage]
     if plan.stages[: before.stage] != reached or bool(plan.stages) != bool(before.plan.stages):
         raise InvalidFieldError("plan.stages", f"the {before.stage} stages that were reached, unchanged", plan.stages)
-    for name in ("guardrails", "epsilon", "latency_edges_ms", "window_s"):
+    for name in ("guardrails", "epsilon", "latency_edges_ms", "window_s", "aggregation"):
         if getattr(plan, name) != getattr(before.plan, name):
+            field = "mechanism" if name == "aggregation" else name
             bound = "unchanged once the rollout has begun: its reports are compared by it"
-            raise InvalidFieldError(f"plan.{name}", bound, getattr(plan, name))
+            raise InvalidFieldError(f"plan.{field}", bound, getattr(plan, name))
 
 
 def _validate_stages(stages: tuple[Stage, ...]) -> None:

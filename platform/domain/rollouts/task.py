@@ -1,6 +1,6 @@
 """Derives the task that the reports of a rollout's stage belong to from its record, the same each time."""
 
-from alcove.platform.domain import limits
+from alcove.platform.domain.experiments.task import first_window_start_s
 from alcove.platform.domain.records import RolloutRecord
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.registry.policy import Outcome, TaskPolicy, make_task
@@ -21,7 +21,7 @@ def stage_task(rollout: RolloutRecord) -> TaskPolicy | None:
 def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy:
     """Return the task of a stage that began at `started_at_s`, seconds since 1970.
 
-    Window 0 begins `limits.WINDOW_LATE_S` before the stage, as that of an experiment does.
+    Window 0 begins as that of an experiment does.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
@@ -33,5 +33,6 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         outcome_count=len(Outcome),
         latency_edges_ms=plan.latency_edges_ms,
         window_s=plan.window_s,
-        first_window_start_s=max(0, started_at_s - limits.WINDOW_LATE_S),
+        first_window_start_s=first_window_start_s(started_at_s, plan.window_s, plan.aggregation),
+        aggregation=plan.aggregation,
     )

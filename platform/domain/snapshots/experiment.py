@@ -1,7 +1,7 @@
 """Derives the state of an app after an action on one of its experiments.  Pure."""
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from alcove.platform.domain.errors import FeatureBusyError
 from alcove.platform.domain.experiments.analysis import UNREADABLE, UNREADABLE_ERRORS, evaluate
@@ -9,20 +9,12 @@ from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.interim import analyze_interim, is_due
 from alcove.platform.domain.experiments.machine import mark_stopped
 from alcove.platform.domain.records import Default, ExperimentRecord, StoredDecision
+from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots.app import AppSnapshot, Entry
 from alcove.platform.stats import DecisionKind
-from alcove.registry.policy import TaskPolicy, VersionRef
+from alcove.registry.policy import VersionRef
 
-__all__ = ["Reports", "analyze_if_due", "start", "stop"]
-
-
-@dataclass(frozen=True)
-class Reports:
-    """The reports of a task: how many named each cell, over all windows, and how many windows have any."""
-
-    task: TaskPolicy
-    counts: tuple[int, ...]
-    windows: int
+__all__ = ["analyze_if_due", "start", "stop"]
 
 
 def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
@@ -55,7 +47,7 @@ def stop(app: AppSnapshot, record: ExperimentRecord, reports: Reports, *, now_s:
         record, entry = analyze_if_due(record, reports, now_s=now_s)
         app = app if entry is None else replace(app, entries=(*app.entries, entry))
     try:
-        decision = evaluate(record, reports.task, reports.counts, reports.windows).decision
+        decision = evaluate(record, reports).decision
     except UNREADABLE_ERRORS as error:
         reason = f"the results could not be read: {error}"
         decision = StoredDecision(str(DecisionKind.INCONCLUSIVE), None, UNREADABLE, reason)
@@ -74,9 +66,9 @@ def analyze_if_due(record: ExperimentRecord, reports: Reports, *, now_s: int) ->
     Raises:
         StatsError: statistics refuse its reports.
     """
-    if not is_due(record, sum(reports.counts)):
+    if not is_due(record, reports.reports):
         return record, None
-    found = analyze_interim(record, reports.task, reports.counts, reports.windows, now_s=now_s)
+    found = analyze_interim(record, reports, now_s=now_s)
     record = replace(record, interim_analyses=(*record.interim_analyses, found))
     details = {
         "interim_analysis": len(record.interim_analyses),

@@ -14,12 +14,15 @@ from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, Exper
 from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.plan import make_plan
+from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
+from alcove.platform.domain.mechanism import mechanism_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
+from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots import experiment as actions
-from alcove.platform.services.experiments.results import read_reports
 from alcove.platform.services.loading import load_experiment
 from alcove.platform.services.policy.decide import validate_may_run
+from alcove.platform.services.reports import read_reports
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import ArgumentError
 from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
@@ -100,6 +103,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         feature=record.feature,
         arms=[{"name": arm.name, "version": arm.version, "share_basis_points": arm.share_basis_points} for arm in arms],
         epsilon=record.epsilon,
+        mechanism=mechanism_of(record.plan.aggregation),
     )
     return record
 
@@ -164,7 +168,7 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
     before, record = await load_experiment(uow, experiment_id)
     validate_etag(etag, record.revision, kind="experiment", name=experiment_id)
     validate_action(record, Action.STOP)
-    reports = await read_reports(uow.session, record)
+    reports = await read_reports(uow.session, task_of(record))
     after = await asyncio.to_thread(actions.stop, before, record, reports, now_s=uow.now_s)
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
@@ -179,9 +183,9 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     """
     record = await get_experiment(session, experiment_id)
     validate_action(record, Action.READ_RESULTS)
-    reports = await read_reports(session, record)
+    reports = await read_reports(session, task_of(record))
     try:
-        return record, evaluate(record, reports.task, reports.counts, reports.windows)
+        return record, evaluate(record, reports)
     except UNREADABLE_ERRORS as error:
         raise ResultsRefusedError(experiment_id, str(error)) from error
 
@@ -260,7 +264,9 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     record = replace(record, plan=make_plan(record, task))
     try:
-        evaluate(record, task, [0] * task.cell_count, 0)  # what could not be read at the end is refused now
+        evaluate(
+            record, Reports(task, (0,) * task.cell_count, 0, 0)
+        )  # what could not be read at the end is refused now
     except ArgumentError as error:
         raise InvalidFieldError(error.name, error.bound, error.value) from None
     return record

@@ -15,9 +15,10 @@ from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS
 from alcove.platform.domain.experiments.interim import is_due
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
+from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.domain.snapshots.experiment import analyze_if_due
-from alcove.platform.services.experiments.results import read_reports
+from alcove.platform.services.reports import read_reports
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,8 +37,8 @@ async def due_experiments(session: AsyncSession) -> list[str]:
     due = []
     for record in await running_experiments(session):
         if next_analysis_reports(record) is not None:
-            reports = await read_reports(session, record)
-            if is_due(record, sum(reports.counts)):
+            reports = await read_reports(session, task_of(record))
+            if is_due(record, reports.reports):
                 due.append(record.experiment_id)
     return due
 
@@ -74,7 +75,7 @@ async def analyze_experiment(uow: UnitOfWork, experiment_id: str) -> ExperimentR
     record = await get_experiment(uow.session, experiment_id)
     if record.state is not ExperimentState.RUNNING or next_analysis_reports(record) is None:
         return record
-    reports = await read_reports(uow.session, record)
+    reports = await read_reports(uow.session, task_of(record))
     after, entry = await asyncio.to_thread(analyze_if_due, record, reports, now_s=uow.now_s)
     if entry is None:
         return record

@@ -72,7 +72,7 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         audience=validate_audience(spec.audience),
     )
     record = await add_rollout(uow.session, record)
-    details: dict[str, object] = {"plan": asdict(record.plan)} if record.plan.stages else {}
+    details: dict[str, object] = {"plan": _details(record.plan)} if record.plan.stages else {}
     details |= {"audience": record.audience} if record.audience else {}
     await uow.audit("create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details)
     return record
@@ -121,7 +121,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         revised = revised.decide_policy()
         revised = revised.with_rollout(replace(after, policy_serial=revised.policy_serial))
     revised = revised.with_entry(
-        "update rollout", rollout_id, plan=asdict(plan), audience=audience, before=asdict(before.plan)
+        "update rollout", rollout_id, plan=_details(plan), audience=audience, before=_details(before.plan)
     )
     return (await save_app(uow, app, revised)).rollouts[rollout_id]
 
@@ -234,3 +234,9 @@ async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str) -> RolloutRecor
     before, rollout = await load_rollout(uow, rollout_id)
     after = actions.halt(before, rollout, now_s=uow.now_s, reason=reason)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
+
+
+def _details(plan: RolloutPlan) -> dict[str, object]:
+    """Return a plan as plain JSON values."""
+    aggregation = None if plan.aggregation is None else plan.aggregation.model_dump(mode="json")
+    return asdict(plan) | {"aggregation": aggregation}

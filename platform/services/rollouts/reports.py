@@ -1,14 +1,14 @@
 """Reads the reports of a rollout's stage; where they come from is behind `ReportSource`."""
 
-from fractions import Fraction
 from typing import Protocol
 
-from alcove.platform.stats import Aggregate, aggregate_from_randomized_response
-from alcove.platform.store.reports import cell_counts, window_count
+from alcove.platform.domain.reports import aggregate_of
+from alcove.platform.services.reports import read_reports
+from alcove.platform.stats import Aggregate
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["RandomizedReports", "ReportSource"]
+__all__ = ["ReportSource", "StoredReports"]
 
 
 class ReportSource(Protocol):
@@ -19,8 +19,8 @@ class ReportSource(Protocol):
         ...
 
 
-class RandomizedReports:
-    """Counts of randomized cells, as the ingress has added them up."""
+class StoredReports:
+    """What the database has: randomized cells that the ingress added up, or sums that were collected."""
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
         """Return the counts of a task over all windows, and how many windows have any.
@@ -28,9 +28,5 @@ class RandomizedReports:
         Raises:
             StatsError: the counts are more than statistics accept.
         """
-        aggregate = aggregate_from_randomized_response(
-            await cell_counts(session, task.task_id, task.cell_count),
-            task.layout,
-            epsilon=Fraction(task.epsilon),
-        )
-        return aggregate, await window_count(session, task.task_id)
+        reports = await read_reports(session, task)
+        return aggregate_of(reports), reports.windows

@@ -24,6 +24,7 @@ from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import outcome_count, task_of
 from alcove.platform.domain.limits import GUARDRAILS_MAX
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
+from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Outcome
@@ -265,7 +266,7 @@ def test_a_winner_that_crashes_more_is_held_by_its_guardrail() -> None:
     ):
         plan = core.ExperimentPlan(guardrails=(GuardrailRecord("crash_fallback", margin),))
         running = replace(record(plan, ()), started_at_s=1)
-        found = evaluate(running, task_of(running), randomize(rng, running, cells, 400_000), 1)
+        found = evaluate(running, Reports.of_cells(task_of(running), randomize(rng, running, cells, 400_000), 1))
         assert (found.decision.code, found.decision.winner) == (code, winner)
         assert len(found.verdicts) == 1
     assert "harm" not in found.decision.reason
@@ -278,7 +279,7 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
     for primary in (core.ExperimentPlan("latency_mean"), core.ExperimentPlan("latency_quantile", 0.5)):
         for cells, winner in (([slow, fast], 1), ([fast, slow], 0), ([fast, fast], None)):
             running = replace(record(primary), started_at_s=1)
-            found = evaluate(running, task_of(running), randomize(rng, running, cells, 300_000), 1)
+            found = evaluate(running, Reports.of_cells(task_of(running), randomize(rng, running, cells, 300_000), 1))
             assert found.decision.winner == winner, (primary, winner)
             (pair,) = found.comparison.primary_pairs
             assert pair.interval is not None
@@ -353,7 +354,7 @@ def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     task = task_of(running)
     assert task.outcome_count == len(Outcome)
     cells = [[[0.2], [0.5], [0.3], [0.0]], [[0.4], [0.5], [0.1], [0.0]]]
-    found = evaluate(running, task, randomize(rng, running, cells, 400_000), 1)
+    found = evaluate(running, Reports.of_cells(task, randomize(rng, running, cells, 400_000), 1))
     assert found.decision.winner == 1
     assert "better in error / (accepted + error)" in found.decision.reason
     (pair,) = found.comparison.primary_pairs

@@ -66,6 +66,7 @@ PLAN = {
     "plan.epsilon": ("0", "-1", "0.001", "2.5", "x", "nan", "inf", "1e9", "9" * 400),
     "plan.latency_edges_ms": (-1.0, *NOT_NUMBERS),
     "plan.window_s": (2**32 - 1,),
+    "plan.mechanism": (3, 99),
 }
 REASONED = {"request_id": REQUEST_ID, "rollout_id": ID, "reason": REASON, "etag": ETAG}
 BOUND = {"request_id": REQUEST_ID, "rollout_id": ID, "etag": ETAG}
@@ -89,6 +90,7 @@ COMPARISON = {
     "primary.denominator": (0, 2, 5, 99),
     "primary.less_is_better": (True,),
     "correction": (3, 99),
+    "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
     "guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
@@ -336,7 +338,8 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
     everything = (
-        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment,preEdges"
+        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment,preEdges,"
+        "mechanism"
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}

@@ -202,7 +202,7 @@ class Case:
             )
         else:
             set_principal(Principal("1" * 16, Role.parse("operator")))
-            await RolloutService(mutations).AdvanceRollout(
+            await RolloutService(mutations, None).AdvanceRollout(
                 rollout_pb.AdvanceRolloutRequest(
                     request_id="the-one-request",
                     rollout_id=self.job["rollout"],

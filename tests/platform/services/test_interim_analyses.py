@@ -20,6 +20,7 @@ from alcove.platform.domain.records import (
     ExperimentState,
     Page,
 )
+from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.server.experiment_convert import experiment_message, results_message
@@ -334,20 +335,23 @@ def test_an_analysis_that_is_not_due_is_not_made() -> None:
     record = mark_started(draft(), now_s=1000)
     task = task_of(record)
     with pytest.raises(ArgumentError, match="at least 20000"):
-        analyze_interim(record, task, randomize(record, 19_999, EVEN, (0, 0)), 1, now_s=1)
-    assert evaluate(record, task, [0] * task.cell_count, 0).decision.code == ReasonCode.BEFORE_FIRST_ANALYSIS
+        analyze_interim(record, Reports.of_cells(task, randomize(record, 19_999, EVEN, (0, 0)), 1), now_s=1)
+    nothing = Reports.of_cells(task, [0] * task.cell_count, 0)
+    assert evaluate(record, nothing).decision.code == ReasonCode.BEFORE_FIRST_ANALYSIS
 
 
 def test_so_early_an_analysis_that_nothing_can_be_called_has_no_boundary() -> None:
     """Twenty analyses: at the first the boundary is infinite, so it is absent, and the pair's interval too."""
     plan = ExperimentPlan(interim_analyses=20, planned_reports=HORIZON)
     record = mark_started(draft(plan), now_s=1000)
-    found = analyze_interim(record, task_of(record), randomize(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1, now_s=1)
+    found = analyze_interim(
+        record, Reports.of_cells(task_of(record), randomize(record, HORIZON // 20, (0.1, 0.9), (0, 0)), 1), now_s=1
+    )
     assert (found.boundary, found.decision.kind) == (None, "inconclusive")
     assert (found.pairs[0].low, found.pairs[0].high, found.pairs[0].adjusted_p) == (None, None, None)
 
 
 def _any_analysis(reports: int) -> InterimAnalysis:
     record = mark_started(draft(ExperimentPlan(interim_analyses=2, planned_reports=2)), now_s=1000)
-    found = analyze_interim(record, task_of(record), randomize(record, 2, EVEN, (0, 0)), 1, now_s=1)
+    found = analyze_interim(record, Reports.of_cells(task_of(record), randomize(record, 2, EVEN, (0, 0)), 1), now_s=1)
     return replace(found, reports=reports)

@@ -13,8 +13,9 @@ from alcove.platform.simulation.aggregation import aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.plots import write_plot
 from alcove.platform.simulation.run import simulate
-from alcove.platform.simulation.scenario import Behavior, Mechanism, Scenario
+from alcove.platform.simulation.scenario import Behavior, Scenario
 from alcove.platform.simulation.summary import share_part, summarize
+from alcove.platform.stats import Mechanism
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
@@ -168,8 +169,9 @@ def test_a_simulation_can_be_drawn(tmp_path: Path, name: str) -> None:
 
 
 def test_what_cannot_be_simulated_is_refused() -> None:
-    """A plan that watches nothing, shares beyond all, no devices."""
-    for changes in ({"plan": RolloutPlan()}, {"devices": 0}, {"active": 0.0}, {"windows": 0}):
+    """A plan that watches nothing, shares beyond all, no devices, a mechanism that is none."""
+    exact = {"mechanism": Mechanism.EXACT}
+    for changes in ({"plan": RolloutPlan()}, {"devices": 0}, {"active": 0.0}, {"windows": 0}, exact):
         with pytest.raises(ValidationError):
             scenario(**changes)
     with pytest.raises(ValidationError, match="at most 1"):

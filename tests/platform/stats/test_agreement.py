@@ -16,9 +16,10 @@ import pytest
 from alcove.platform.stats import Aggregate
 from alcove.platform.stats.confidence_sequence import critical_value
 from alcove.platform.stats.group_sequential import spending_boundaries
+from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import always_valid_p, bonferroni, holm
-from alcove.platform.stats.power import Mechanism, PowerModel, share_model
+from alcove.platform.stats.power import PowerModel, share_model
 from numpy.typing import NDArray
 
 from tests.platform.stats.comparing import compare

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from alcove.platform.stats import ArgumentError
 from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram, cell_variance, draw_noise
-from alcove.platform.stats.power import Mechanism, PowerModel, mean_model, share_model
+from alcove.platform.stats.mechanism import Mechanism
+from alcove.platform.stats.power import PowerModel, mean_model, share_model
 
 from tests.platform.stats.comparing import compare
 
@@ -61,7 +62,7 @@ def test_two_aggregators_find_the_planned_effect_as_often_as_planned() -> None:
     """400 draws with the noise of two aggregators: about 80 % are decided for the better arm."""
     rng = np.random.default_rng(20_270_201)
     epsilon, rate, effect = Fraction(1, 2), 0.6, 0.05
-    model = PowerModel(share_model(rate + effect / 2, bins=4), HALVES, Mechanism.TWO_AGGREGATORS, epsilon)
+    model = PowerModel(share_model(rate + effect / 2, bins=4), HALVES, Mechanism.PRIO3, epsilon)
     devices = model.devices_needed(effect)
     assert devices is not None
     won = 0
@@ -80,8 +81,8 @@ def test_more_noise_more_arms_and_smaller_effects_need_more_devices() -> None:
         PowerModel(share_model(0.5, bins=8), HALVES, mechanism, epsilon).devices_needed(0.02)
         for mechanism, epsilon in (
             (Mechanism.EXACT, Fraction(1)),
-            (Mechanism.TWO_AGGREGATORS, Fraction(1)),
-            (Mechanism.TWO_AGGREGATORS, Fraction(1, 10)),
+            (Mechanism.PRIO3, Fraction(1)),
+            (Mechanism.PRIO3, Fraction(1, 10)),
             (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)),
             (Mechanism.RANDOMIZED_RESPONSE, Fraction(1)),
         )
@@ -117,7 +118,7 @@ def test_wrong_use_names_the_argument() -> None:
         "shares": lambda: PowerModel(model, (0.5, 0.4), Mechanism.EXACT, Fraction(1)),
         "alpha": lambda: PowerModel(model, HALVES, Mechanism.EXACT, Fraction(1), alpha=0.0),
         "power": lambda: PowerModel(model, HALVES, Mechanism.EXACT, Fraction(1), power=0.2),
-        "epsilon": lambda: PowerModel(model, HALVES, Mechanism.TWO_AGGREGATORS, Fraction(0)),
+        "epsilon": lambda: PowerModel(model, HALVES, Mechanism.PRIO3, Fraction(0)),
         "mde": lambda: good.devices_needed(0.0),
         "devices * windows": lambda: good.detectable(0),
     }

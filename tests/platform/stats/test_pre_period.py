@@ -54,7 +54,7 @@ def draw(rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Me
     cells = rng.multinomial(devices, arms.transpose(0, 2, 1).ravel())
     if mechanism is Mechanism.EXACT:
         return Aggregate(cells.reshape(shape).astype(float), np.zeros((cells.size, cells.size)), devices)
-    if mechanism is Mechanism.TWO_AGGREGATORS:
+    if mechanism is Mechanism.PRIO3:
         noised = cells.reshape(shape) + draw_noise(rng, shape, Fraction(1))
         return aggregate_from_noised_histogram(noised, reports=devices, epsilon=Fraction(1))
     response = RandomizedResponse(cells.size, Fraction(2))
@@ -257,7 +257,7 @@ def test_95_percent_intervals_cover_95_percent(mechanism: Mechanism, devices: in
     assert covered / read > 0.93
 
 
-@pytest.mark.parametrize("mechanism", [Mechanism.EXACT, Mechanism.TWO_AGGREGATORS])
+@pytest.mark.parametrize("mechanism", [Mechanism.EXACT, Mechanism.PRIO3])
 def test_gain_that_is_forecast_is_what_fleets_show(mechanism: Mechanism) -> None:
     """The forecast ratio of errors is that of the spreads over fleets with and without the earlier share."""
     rng = np.random.default_rng(6)
@@ -274,7 +274,7 @@ def test_gain_that_is_forecast_is_what_fleets_show(mechanism: Mechanism) -> None
 def test_forecast_says_where_it_pays() -> None:
     """Always without noise; with two aggregators from some ten thousand devices; never at what devices may spend."""
 
-    def ratio(mechanism: Mechanism, epsilon: int, devices: int, **options: int) -> float:
+    def ratio(mechanism: Mechanism, epsilon: int, devices: int, outcomes: int = 2, latency_bins: int = 1) -> float:
         return cuped_error_ratio(
             EDGES,
             rate=0.6,
@@ -282,16 +282,17 @@ def test_forecast_says_where_it_pays() -> None:
             mechanism=mechanism,
             epsilon=Fraction(epsilon),
             devices=devices,
-            **options,
+            outcomes=outcomes,
+            latency_bins=latency_bins,
         )
 
     assert ratio(Mechanism.EXACT, 1, 1_000) < 0.85
-    assert ratio(Mechanism.TWO_AGGREGATORS, 1, 300) > 1.0 > ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000)
+    assert ratio(Mechanism.PRIO3, 1, 300) > 1.0 > ratio(Mechanism.PRIO3, 1, 10_000)
     randomized = [ratio(Mechanism.RANDOMIZED_RESPONSE, 2, devices) for devices in (1_000, 10**8)]
     assert randomized[0] == pytest.approx(randomized[1])
     assert randomized[0] > 1.5
-    more = ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000, outcomes=4, latency_bins=4)
-    assert more > ratio(Mechanism.TWO_AGGREGATORS, 1, 10_000)
+    more = ratio(Mechanism.PRIO3, 1, 10_000, outcomes=4, latency_bins=4)
+    assert more > ratio(Mechanism.PRIO3, 1, 10_000)
 
 
 def test_forecast_population_correlates_as_it_says() -> None:

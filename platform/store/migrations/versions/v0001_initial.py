@@ -184,6 +184,14 @@ def _create_records() -> None:
         sa.PrimaryKeyConstraint("task_id", "window", "cell", name="pk_report_counts"),
     )
     op.create_table(
+        "collected_windows",
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("window", BIG, nullable=False),
+        sa.Column("reports", BIG, nullable=False),
+        sa.Column("counts", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "window", name="pk_collected_windows"),
+    )
+    op.create_table(
         "publications",
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("app", sa.Text, nullable=False),
@@ -314,6 +322,7 @@ def downgrade() -> None:
         "holdouts",
         "layers",
         "publications",
+        "collected_windows",
         "report_counts",
         "tokens",
         "audit",

@@ -1,0 +1,51 @@
+"""Defines what the server has of a task's reports, and turns it into what statistics read.  Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from alcove.platform.stats import Aggregate, aggregate_from_noised_histogram, aggregate_from_randomized_response
+from alcove.registry.policy import TaskPolicy
+
+__all__ = ["Reports", "aggregate_of"]
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of a task over all windows.
+
+    Attributes:
+        task: that they belong to.
+        counts: of each cell in the order of the task's layout: how many reports named it, or, with aggregators, their
+            noised sums, which may be negative.
+        reports: how many there are.
+        windows: how many windows have any; with aggregators, how many were collected.
+    """
+
+    task: TaskPolicy
+    counts: tuple[int, ...]
+    reports: int
+    windows: int
+
+    @classmethod
+    def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int) -> "Reports":
+        """Return the reports of a task by randomized response, each of which named one cell."""
+        return cls(task, tuple(counts), sum(counts), windows)
+
+
+def aggregate_of(reports: Reports) -> Aggregate:
+    """Return the estimated counts and the noise in them, by the task's mechanism.
+
+    Raises:
+        StatsError: the counts are more than statistics accept.
+    """
+    task = reports.task
+    if task.aggregation is None:
+        return aggregate_from_randomized_response(reports.counts, task.layout, epsilon=task.epsilon_fraction)
+    return aggregate_from_noised_histogram(
+        np.asarray(reports.counts, np.int64).reshape(*task.layout.shape[:2], -1),
+        reports=reports.reports,
+        epsilon=task.epsilon_fraction,
+        windows=reports.windows,
+        local_epsilon=task.aggregation.local_epsilon_fraction,
+    )
