@@ -46,6 +46,7 @@
         ├── DataFolderBusyError    another server uses the data folder
         ├── IngressFailedError     the devices' process does not start
         ├── CertificateListError   the list of client certificates is none
+        ├── AggregatorsFileError   the file of the server's aggregators is none
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
         ├── ServerStoppingError    it was asked to stop while the call ran
         ├── ServerFullError        all callers together have as many calls under way as there may be
@@ -64,6 +65,7 @@ from typing import Final
 __all__ = [
     "ERROR_KEY",
     "PUSHBACK_KEY",
+    "AggregatorsFileError",
     "AggregatorsMissingError",
     "BelowMinVersionError",
     "BlobMismatchError",
@@ -508,6 +510,14 @@ class CertificateListError(ServerError):
     def __init__(self, path: Path, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"list of client certificates {path}: {problem}")
+
+
+class AggregatorsFileError(ServerError):
+    """The file of the server's aggregators cannot be read, or is none."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"file of aggregators {path}: {problem}")
 
 
 class TracingMissingError(ServerError):

@@ -29,6 +29,7 @@ from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
+from alcove.platform.server.aggregators import read_aggregators
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
@@ -188,6 +189,8 @@ async def _start_grpc(
     """Start the gRPC server; return its port, and the one for client certificates."""
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
+    named = settings.aggregators
+    aggregators = None if named is None else await asyncio.to_thread(read_aggregators, named)
     connections = Connections()
     interceptor = CallInterceptor(
         Identity(mutations.store, mutations.clock, certificates),
@@ -200,8 +203,8 @@ async def _start_grpc(
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
-    add_RolloutServiceServicer_to_server(RolloutService(mutations, settings.aggregation), server)
-    add_ExperimentServiceServicer_to_server(ExperimentService(mutations, settings.aggregation), server)
+    add_RolloutServiceServicer_to_server(RolloutService(mutations, aggregators), server)
+    add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store.database import database_of
-from alcove.registry.policy import Aggregation
 from alcove.registry.rollback_guard import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -44,8 +43,8 @@ class Settings(BaseModel):
         bodies_per_second: bodies of reports read a second, good or bad.
         analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
             them.
-        aggregation: the two aggregators of this server's tasks; None: reports are randomized on the devices. No command
-            sets it yet: nothing collects from aggregators.
+        aggregators: JSON file with the two aggregators of this server's tasks; None: reports are randomized on the
+            devices. `alcove serve` does not offer it yet: nothing collects from aggregators.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -76,7 +75,7 @@ class Settings(BaseModel):
     requests_per_address: int = 200
     behind_proxy: str = ""
     analysis_interval_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
-    aggregation: Aggregation | None = None
+    aggregators: Path | None = None
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")

@@ -67,6 +67,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.RepositoryMissingError: _S.INTERNAL,
         _p.DataFolderBusyError: _S.INTERNAL,
         _p.CertificateListError: _S.INTERNAL,
+        _p.AggregatorsFileError: _S.INTERNAL,
         _p.IngressFailedError: _S.INTERNAL,
         _p.TracingMissingError: _S.INTERNAL,
         _p.ServerStoppingError: _S.UNAVAILABLE,

@@ -26,7 +26,9 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     asked = ("--mde", "0.03", "--devices", "400000", "--base-rate", "0.8", "--guard", "crash_fallback:0.5%")
     tried = shop.operator("experiment", "create", *about, *asked, "--validate-only")
     assert tried.code == 0, tried.err
-    assert "a difference of 0.03 needs" in tried.out
+    assert "by randomized response, ε = 2, a difference of 0.03 needs" in tried.out
+    shared = shop.operator("experiment", "create", *about, "--mechanism", "prio3", "--validate-only")
+    assert (shared.code, "this server has none: ask for randomized response" in shared.err) == (1, True)
     assert shop.operator("experiment", "list", "--app", "planned", "--json").json == []
     (draft,) = shop.operator("experiment", "create", *about, *asked, "--json").json
     assert draft["plan"]["devices_needed"] > 1000
@@ -59,6 +61,7 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     shown = shop.operator("experiment", "results", name)
     assert "latency_mean" in shown.out
     assert "an arm has no devices" in shown.out
+    assert "randomized response: each report hides arm and outcome up to ε = 2" in shown.out
     assert shop.operator("experiment", "stop", name).code == 0
     assert shop.operator("experiment", "watch", name, "--json").json["state"] == "stopped"
     looked_at = ("--primary", "ratio", "--numerator", "accepted", "--denominator", "accepted,refused")

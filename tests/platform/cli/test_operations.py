@@ -218,6 +218,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     shown = shop.operator("rollout", "status", rollout_id).out
     for words in ("app_version >= 2.1", "1 of 3", "5000", "a person advances", "1 % of the devices keep the default"):
         assert words in shown, shown
+    assert "randomized response: each report hides arm and outcome up to ε = 1" in shown
     safe = shop.operator("rollout", "advance", rollout_id)
     assert safe.code == 1
     assert "override_reason" in safe.err
@@ -247,6 +248,8 @@ BAD_PLANS = (
     (("--plan", "nowhere.json"), "nowhere.json"),
     (("--stage", "10%", "--stage", "5%"), "more than 1000"),
     (("--audience", "shoe_size == 46"), "shoe_size"),
+    (("--mechanism", "prio3"), "this server has none: ask for randomized response"),
+    (("--mechanism", "exact"), "randomized-response"),
 )
 
 

@@ -90,8 +90,10 @@ class Shared:
 @pytest.fixture
 async def shared(fresh: ServerWorld) -> AsyncIterator[Shared]:
     """Two published versions, and a server that has aggregators."""
+    file = fresh.folder / "aggregators.json"
+    file.write_text(AGGREGATION.model_dump_json())
     settings = Settings(
-        data_dir=fresh.data_dir, online_keys=fresh.online_keys, grpc_port=0, http_port=0, aggregation=AGGREGATION
+        data_dir=fresh.data_dir, online_keys=fresh.online_keys, grpc_port=0, http_port=0, aggregators=file
     )
     async with run(settings) as running:
         store = await Store.open(settings.database)
