@@ -1,10 +1,12 @@
 """A task says whether two aggregators add its reports up; one without keeps the bytes and the id of before."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from alcove.privacy.dap.task import TaskInfo, make_histogram_task
 from alcove.registry import limits
 from alcove.registry.errors import DocumentError
 from alcove.registry.policy import (
@@ -165,11 +167,20 @@ def test_address_that_is_not_canonical_is_refused(url: str) -> None:
             make_aggregation(**{field: url})
 
 
-def test_longest_address_is_accepted() -> None:
-    """The bound is the last length that is allowed."""
-    url = "https://leader.example/" + "x" * (limits.AGGREGATOR_URL_LENGTH - 23)
-    assert len(url) == limits.AGGREGATOR_URL_LENGTH
-    assert make_aggregation(leader_url=url).leader_url == url
+def test_two_longest_addresses_are_accepted_here_and_by_dap() -> None:
+    """The bound is the last length that is allowed, and both fit the largest configuration of a task."""
+    leader, helper = (f"https://{name}.example/".ljust(limits.AGGREGATOR_URL_LENGTH, "x") for name in ("a", "b"))
+    found = make_aggregation(leader_url=leader, helper_url=helper, min_batch_size=limits.BATCH_MAX)
+    assert (found.leader_url, found.helper_url) == (leader, helper)
+    task = make_histogram_task(
+        leader_url=found.leader_url,
+        helper_url=found.helper_url,
+        window_s=limits.WINDOW_MAX_S,
+        min_batch_size=found.min_batch_size,
+        cells=limits.CELLS_MAX,
+        info=TaskInfo(Fraction(1), bytes(32)),
+    )
+    assert task.configuration.leader_url == leader.encode()
 
 
 @pytest.mark.parametrize("helper", [LEADER, "https://leader.example", "https://leader.example/other"])
