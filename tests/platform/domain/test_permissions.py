@@ -77,9 +77,11 @@ def test_the_table_gives_mutations_to_one_role_each() -> None:
 
 
 def test_no_rpc_answers_without_a_token(status_of_call: Callable[..., grpc.StatusCode]) -> None:
-    """Not one RPC is open."""
+    """Not one RPC is open; a loaded machine may be too slow for the server's time to a first request, so ask again."""
     for method in METHODS:
-        assert status_of_call(method) is UNAUTHENTICATED, path(method)
+        codes = (status_of_call(method) for _ in range(10))
+        found = next((code for code in codes if code is not grpc.StatusCode.UNAVAILABLE), None)
+        assert found is UNAUTHENTICATED, path(method)
 
 
 def test_bad_tokens_are_refused(world: ServerWorld, status_of_call: Callable[..., grpc.StatusCode]) -> None:
