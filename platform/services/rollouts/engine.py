@@ -238,5 +238,6 @@ async def halt(uow: UnitOfWork, rollout_id: str, *, reason: str) -> RolloutRecor
 
 def _details(plan: RolloutPlan) -> dict[str, object]:
     """Return a plan as plain JSON values."""
-    aggregation = None if plan.aggregation is None else plan.aggregation.model_dump(mode="json")
-    return asdict(plan) | {"aggregation": aggregation}
+    details: dict[str, object] = asdict(plan)
+    details["aggregation"] = None if plan.aggregation is None else plan.aggregation.model_dump(mode="json")
+    return details
