@@ -88,7 +88,7 @@ def create_keys(directory: Path, *, teams: Mapping[str, Sequence[str]]) -> KeyRi
         for folder in (partial, partial / "offline", partial / "online", partial / "teams"):
             folder.mkdir(mode=0o700)
         for place, signer in places.items():
-            _write_private(partial / place, signer.private_bytes)
+            write_private_file(partial / place, signer.private_bytes)
         for folder in (partial / "offline", partial / "online", partial / "teams", partial):
             DISK.sync_folder(folder)
         partial.replace(directory)
@@ -115,6 +115,19 @@ def check_private_file(path: Path) -> None:
         raise KeyFileError(str(path), error.strerror or str(error)) from error
     if mode & 0o077:
         raise KeyFileError(str(path), f"is open to others (mode {mode:04o}); a key is 0600")
+
+
+def write_private_file(path: Path, data: bytes) -> None:
+    """Write a new file of secrets, synced, which only its owner reads.
+
+    Raises:
+        FileExistsError: there is one.
+        OSError: it cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        sync(file)
 
 
 def load_signer(path: Path) -> CryptoSigner:
@@ -148,7 +161,7 @@ def new_key(path: Path) -> CryptoSigner:
     """
     signer = _generate()
     try:
-        _write_private(path, signer.private_bytes)
+        write_private_file(path, signer.private_bytes)
         DISK.sync_folder(path.parent)
     except FileExistsError as error:
         raise KeyFileError(str(path), "exists; keys are never overwritten") from error
@@ -174,10 +187,3 @@ def load_keys(directory: Path, *, online: Path | None = None) -> KeyRing:
 
 def _generate() -> CryptoSigner:
     return CryptoSigner(Ed25519PrivateKey.generate())
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        sync(file)

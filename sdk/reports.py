@@ -237,6 +237,9 @@ class Reporter:
         kept: list[_Pending] = []
         for entry in pending:
             present = entry.task.window_at(now_s)
+            if entry.task.aggregation is not None:
+                tally.dropped += 1  # a task of two aggregators, whose reports are not randomized: they are not made yet
+                continue
             if present is None or not present - 1 <= entry.window <= present:
                 tally.dropped += 1
                 continue

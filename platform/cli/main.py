@@ -30,6 +30,7 @@ VERBS: Final = MappingProxyType(
         "layer": ("policy", "layers"),
         "holdout": ("policy", "holdouts"),
         "registry": ("registry", "app"),
+        "aggregator": ("aggregator", "app"),
     }
 )
 """Module below this package and name in it, by verb; a group of verbs is a `Typer`, a single one a function."""

@@ -46,7 +46,8 @@
         ├── DataFolderBusyError    another server uses the data folder
         ├── IngressFailedError     the devices' process does not start
         ├── CertificateListError   the list of client certificates is none
-        ├── AggregatorsFileError   the file of the server's aggregators is none
+        ├── AggregatorFileError    a key or configuration of aggregators is none
+        ├── PeerUnavailableError   another party cannot be reached, or does not answer as its part asks
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
         ├── ServerStoppingError    it was asked to stop while the call ran
         ├── ServerFullError        all callers together have as many calls under way as there may be
@@ -65,7 +66,7 @@ from typing import Final
 __all__ = [
     "ERROR_KEY",
     "PUSHBACK_KEY",
-    "AggregatorsFileError",
+    "AggregatorFileError",
     "AggregatorsMissingError",
     "BelowMinVersionError",
     "BlobMismatchError",
@@ -93,6 +94,7 @@ __all__ = [
     "OverlappingClaimError",
     "OverrideRequiredError",
     "OwnApprovalError",
+    "PeerUnavailableError",
     "PermissionDeniedError",
     "PlaintextRefusedError",
     "PlatformError",
@@ -512,12 +514,20 @@ class CertificateListError(ServerError):
         super().__init__(f"list of client certificates {path}: {problem}")
 
 
-class AggregatorsFileError(ServerError):
-    """The file of the server's aggregators cannot be read, or is none."""
+class AggregatorFileError(ServerError):
+    """A file of an aggregator, its configuration or one of its keys, cannot be used."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path, self.problem = path, problem
-        super().__init__(f"file of aggregators {path}: {problem}")
+        super().__init__(f"{path}: {problem}")
+
+
+class PeerUnavailableError(ServerError):
+    """Another party of a task, an aggregator, cannot be reached or answers what is no answer; asking again helps."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.url, self.problem = url, problem
+        super().__init__(f"{url}: {problem}")
 
 
 class TracingMissingError(ServerError):

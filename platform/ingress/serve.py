@@ -34,7 +34,7 @@ from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.keys import check_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http"]
+__all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http", "start_listening"]
 
 LINGERING_S: Final = 1.0  # seconds in which a body that is refused is read and thrown away, so that its sender sees why
 LOG_S: Final = 10.0  # seconds between two lines about refusals
@@ -113,7 +113,7 @@ async def run_ingress(
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
         app = create_ingress(settings.tree, collector, rate, bodies, blobs=blobs, connections=connections)
-        port = await _start_listening(stack, app, listener, connections, _tls(settings))
+        port = await start_listening(stack, app, listener, connections, _tls(settings))
         ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}")
         if settings.metrics_port is not None:
             page = create_ingress_page(ingress.figures)
@@ -152,14 +152,14 @@ async def start_http(stack: AsyncExitStack, app: web.Application, listener: sock
     return int(listener.getsockname()[1])
 
 
-async def _start_listening(
+async def start_listening(
     stack: AsyncExitStack,
     app: web.Application,
     listener: socket.socket,
     connections: Connections,
     tls: ssl.SSLContext | None,
 ) -> int:
-    """Answer devices on a listening socket until the stack ends; return its port."""
+    """Answer strangers on a listening socket, within limits, until the stack ends; return its port."""
     runner = web.AppRunner(
         app,
         access_log=None,

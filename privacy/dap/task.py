@@ -29,6 +29,7 @@ from alcove.privacy.dap.messages import (
 )
 from alcove.privacy.errors import DapMessageError, DapTaskError, ParameterError
 from alcove.privacy.limits import MAX_CELLS, MAX_EPSILON, MIN_EPSILON
+from alcove.privacy.noise import DiscreteLaplace
 from alcove.privacy.prio3 import Circuit, Count, Histogram, MultihotCountVec, Prio3, Sum, SumVec
 from alcove.privacy.prio3.native import NativePrio3
 
@@ -187,7 +188,7 @@ def read_task(encoded: bytes) -> DapTask:
         if value < least:
             raise DapTaskError(what=name, bound=f"at least {least}", value=value)
     circuit, sensitivity = _read_vdaf(configuration)
-    return DapTask(
+    task = DapTask(
         configuration=configuration,
         encoded=encoded,
         task_id=derive_task_id(encoded),
@@ -196,6 +197,11 @@ def read_task(encoded: bytes) -> DapTask:
         sensitivity=sensitivity,
         interval=_read_interval(configuration),
     )
+    try:
+        DiscreteLaplace(task.noise_scale)
+    except ParameterError as error:
+        raise DapTaskError(what=f"noise: its {error.name}", bound=error.bound, value=str(error.value)) from None
+    return task
 
 
 def derive_task_id(encoded: bytes) -> bytes:

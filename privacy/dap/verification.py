@@ -12,7 +12,7 @@ Source: draft-irtf-cfrg-vdaf, section 5.7.1, for VDAFs of one round.
 from collections.abc import Sequence
 from typing import Any
 
-from alcove.privacy.dap.messages import PingPong, PingPongType, ReportError
+from alcove.privacy.dap.messages import PingPong, PingPongType, ReportError, Role
 from alcove.privacy.dap.task import DapTask, derive_verify_key
 from alcove.privacy.errors import DapMessageError, ReportRejectedError, VdafDecodeError, VdafError
 from alcove.privacy.prio3 import Report, VerifyState
@@ -36,6 +36,15 @@ class Verifier:
         self._context = task.context
         self._key = derive_verify_key(secret, task.task_id)
         self._vdaf: NativePrio3[Any, Any] = NativePrio3(task.circuit)
+
+    @property
+    def public_share_bytes(self) -> int:
+        """Size of a report's public share."""
+        return self._vdaf.public_share_bytes
+
+    def input_share_bytes(self, role: Role) -> int:
+        """Size of the input share of an aggregator, LEADER or HELPER."""
+        return self._vdaf.input_share_bytes(_HELPER if role is Role.HELPER else _LEADER)
 
     def begin_leader(self, reports: Sequence[Report]) -> list[tuple[VerifyState, bytes] | ReportRejectedError]:
         """Return for each report what the leader keeps and the message for the helper, or why it is left out."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.domain.errors import AggregatorsFileError
+from alcove.platform.domain.errors import AggregatorFileError
 from alcove.platform.server.aggregators import read_aggregators
 
 GOOD: dict[str, Any] = {
@@ -42,7 +42,7 @@ def test_file_that_is_none_is_refused_by_what_is_wrong(tmp_path: Path, content: 
     path = tmp_path / "aggregators.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(AggregatorsFileError, match=r"aggregators\.json: ") as caught:
+    with pytest.raises(AggregatorFileError, match=r"aggregators\.json: ") as caught:
         read_aggregators(path)
     assert caught.value.path == path
     assert problem in caught.value.problem

@@ -84,6 +84,7 @@ WRONG: dict[str, dict[str, object]] = {
     "no maximum": {"vdaf_type": 2, "vdaf_configuration": SumConfig(0).to_bytes()},
     "elements": {"vdaf_type": 3, "vdaf_configuration": SumVecConfig(1 << 17, 1, 1).to_bytes()},
     "weight": {"vdaf_type": 5, "vdaf_configuration": MultihotCountVecConfig(4, 2, 5).to_bytes()},
+    "noise of much": {"vdaf_type": 2, "vdaf_configuration": SumConfig(1 << 40).to_bytes()},
     "unknown extension": {"extensions": (Extension(2, b""),)},
     "extension twice": {"extensions": (Extension(1, Interval(1, 1).to_bytes()),) * 2},
 }

@@ -1,0 +1,305 @@
+"""Defines the routes of an aggregator, below the path of its URL; everything else is 404.
+
+    GET    hpke_config                               both: the HPKE configurations, for anybody
+    GET    /healthz                                  both: "ok" while the process serves
+    PUT    tasks/{task}                              leader: take part in a task, for the collector (not of the draft)
+    POST   tasks/{task}/reports                      leader: upload, for anybody
+    POST   tasks/{task}/collection_jobs              leader, for the collector; GET, DELETE …/{job}
+    POST   tasks/{task}/aggregation_jobs             helper, for the leader; GET …/{job}
+    POST   tasks/{task}/aggregate_shares             helper, for the leader; GET …/{share}
+
+Callers show who they are by `Authorization: Bearer …`. Nothing here logs an address or what a message holds.
+
+Source: draft-ietf-ppm-dap-18, section 3 and its appendix of resources.
+"""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from alcove.platform.aggregator.collection import Collection
+from alcove.platform.aggregator.config import AggregatorConfig
+from alcove.platform.aggregator.helper import RESOURCE_ID_BYTES, Helper
+from alcove.platform.aggregator.keys import CACHE_S, KeyRing
+from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
+from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
+from alcove.platform.aggregator.tasks import OpenTask, TaskBook
+from alcove.platform.aggregator.uploads import Uploads
+from alcove.platform.domain.errors import ServerError
+from alcove.platform.ingress.allowance import limit_connections, waiting_for_body
+from alcove.platform.ingress.connections import Connections
+from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES, UploadErrors
+from alcove.runtime.clock import Clock
+
+__all__ = ["create_helper_app", "create_leader_app"]
+
+MAX_UPLOAD_BYTES: Final = 4 * 1024 * 1024
+MAX_PARTNER_BYTES: Final = 16 * 1024 * 1024
+BODY_TIMEOUT_S: Final = 15.0
+"""Seconds for a body to come: 4 MiB at 280 kB/s, or one report on the slowest network."""
+
+RETRY_S: Final = 2
+"""Seconds after which a collector asks again for a job under way."""
+
+_TASKPROV: Final = re.compile(r"\s*:([A-Za-z0-9+/]*={0,2}):\s*(;.*)?")
+_log = structlog.get_logger()
+
+_Announce = Callable[[bytes, bytes, int], Awaitable[OpenTask]]
+
+
+def create_leader_app(
+    config: AggregatorConfig,
+    book: TaskBook,
+    uploads: Uploads,
+    collection: Collection,
+    *,
+    keys: Callable[[], KeyRing],
+    clock: Clock,
+    connections: Connections | None = None,
+) -> web.Application:
+    """Return the leader's application; the caller runs it, without an access log."""
+    if config.collector_token is None:
+        raise ValueError("a leader's configuration has the collector's token")
+    token = config.collector_token.get_secret_value()
+
+    async def announce(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        body = await _read_body(request, None, MAX_PARTNER_BYTES)
+        await book.announce(_read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
+        return web.Response(status=204)
+
+    async def upload(request: web.Request) -> web.Response:
+        opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
+        refused = await uploads.take(opened, await _read_body(request, "upload-req", MAX_UPLOAD_BYTES))
+        return _message("upload-errors", UploadErrors(refused).to_bytes()) if refused else web.Response()
+
+    async def create_job(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        opened = await _open_task(request, book, clock)
+        body = await _read_body(request, "collection-job-req", MAX_PARTNER_BYTES)
+        job_id = await collection.create(opened, body)
+        return await answer_job(opened.task.task_id, job_id, f"collection_jobs/{encode_id(job_id)}")
+
+    async def read_job(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        task_id = _read_id(request, "task", TASK_ID_BYTES)
+        return await answer_job(task_id, _read_id(request, "job", RESOURCE_ID_BYTES), None)
+
+    async def answer_job(task_id: bytes, job_id: bytes, location: str | None) -> web.Response:
+        state = await collection.find(task_id, job_id)
+        if state is None:
+            raise web.HTTPNotFound
+        if state.problem is not None:
+            raise state.problem
+        response = web.Response(status=201 if location else 200, headers={"Retry-After": str(RETRY_S)})
+        if state.response is not None:
+            response = _message("collection-job-resp", state.response)
+        if location is not None:
+            response.headers["Location"] = f"{config.leader_url}tasks/{encode_id(task_id)}/{location}"
+        return response
+
+    async def delete_job(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        job_id = _read_id(request, "job", RESOURCE_ID_BYTES)
+        await collection.forget(_read_id(request, "task", TASK_ID_BYTES), job_id)
+        return web.Response()
+
+    task = f"{_path(config.leader_url)}tasks/{{task}}"
+    app = _create_app(config.leader_url, keys, connections)
+    app.add_routes(
+        [
+            web.put(task, announce),
+            web.post(f"{task}/reports", upload),
+            web.post(f"{task}/collection_jobs", create_job),
+            web.get(f"{task}/collection_jobs/{{job}}", read_job),
+            web.delete(f"{task}/collection_jobs/{{job}}", delete_job),
+        ]
+    )
+    return app
+
+
+def create_helper_app(
+    config: AggregatorConfig,
+    book: TaskBook,
+    helper: Helper,
+    *,
+    keys: Callable[[], KeyRing],
+    clock: Clock,
+    connections: Connections | None = None,
+) -> web.Application:
+    """Return the helper's application; the caller runs it, without an access log."""
+    token = config.leader_token.get_secret_value()
+
+    async def aggregate(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        opened = await _open_task(request, book, clock)
+        body = await _read_body(request, "aggregation-job-init-req", MAX_PARTNER_BYTES)
+        job_id, answer = await helper.aggregate(opened, body)
+        return _message("aggregation-job-resp", answer, _locate(opened, f"aggregation_jobs/{encode_id(job_id)}"))
+
+    async def release(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        opened = await _open_task(request, book, clock)
+        body = await _read_body(request, "aggregate-share-req", MAX_PARTNER_BYTES)
+        share_id, answer = await helper.release(opened, body)
+        return _message("aggregate-share", answer, _locate(opened, f"aggregate_shares/{encode_id(share_id)}"))
+
+    def _locate(opened: OpenTask, resource: str) -> str:
+        return f"{config.helper_url}tasks/{encode_id(opened.task.task_id)}/{resource}"
+
+    async def read_job(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        task_id, job_id = _read_id(request, "task", TASK_ID_BYTES), _read_id(request, "job", RESOURCE_ID_BYTES)
+        answer = await helper.find_job(task_id, job_id)
+        if answer is None:
+            raise DapProblem(ProblemType.UNRECOGNIZED_AGGREGATION_JOB, "there is no such job", task_id)
+        return _message("aggregation-job-resp", answer)
+
+    async def read_share(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        task_id, share_id = _read_id(request, "task", TASK_ID_BYTES), _read_id(request, "share", RESOURCE_ID_BYTES)
+        answer = await helper.find_share(task_id, share_id)
+        if answer is None:
+            raise web.HTTPNotFound
+        return _message("aggregate-share", answer)
+
+    task = f"{_path(config.helper_url)}tasks/{{task}}"
+    app = _create_app(config.helper_url, keys, connections)
+    app.add_routes(
+        [
+            web.post(f"{task}/aggregation_jobs", aggregate),
+            web.get(f"{task}/aggregation_jobs/{{job}}", read_job),
+            web.post(f"{task}/aggregate_shares", release),
+            web.get(f"{task}/aggregate_shares/{{share}}", read_share),
+        ]
+    )
+    return app
+
+
+def _path(url: str) -> str:
+    """Return the path of an aggregator's URL, which ends with "/"."""
+    return urlsplit(url).path
+
+
+def _create_app(url: str, keys: Callable[[], KeyRing], connections: Connections | None) -> web.Application:
+    async def hpke_config(_request: web.Request) -> web.Response:
+        response = _message("hpke-config-list", keys().configs.to_bytes())
+        response.headers["Cache-Control"] = f"max-age={CACHE_S}"
+        return response
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    limits: list[Middleware] = [] if connections is None else [limit_connections(connections)]
+    app = web.Application(client_max_size=0, middlewares=[*limits, _answer_errors])
+    app.add_routes([web.get(f"{_path(url)}hpke_config", hpke_config), web.get("/healthz", healthz)])
+    app.on_response_prepare.append(_set_headers)
+    return app
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer problems as documents; what nobody expected is logged without the caller's address."""
+    try:
+        return await handler(request)
+    except DapProblem as problem:
+        response = web.Response(status=problem.status, body=problem.to_json().encode(), content_type=PROBLEM_TYPE)
+    except web.HTTPException as error:
+        error.headers.setdefault("Cache-Control", "no-store")
+        if request.can_read_body:
+            error.force_close()
+        raise
+    except ServerError:
+        response = web.Response(status=503, text="busy: try again\n", headers={"Retry-After": "1"})
+    except ConnectionError:
+        if request.transport is not None and not request.transport.is_closing():
+            raise
+        response = web.Response(status=400)
+    except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log a line
+        _log.error("internal error", resource=request.path.rsplit("/", 1)[-1][:32], exc_info=error)
+        response = web.Response(status=500, text="internal error\n")
+    if request.can_read_body:
+        response.force_close()
+    return response
+
+
+async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers["Server"] = "alcove"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+
+
+def _message(name: str, body: bytes, location: str | None = None) -> web.Response:
+    headers = {"Content-Type": f"{MEDIA_TYPE};message={name}"}
+    return web.Response(
+        status=200 if location is None else 201,
+        body=body,
+        headers=headers if location is None else headers | {"Location": location},
+    )
+
+
+def _authenticate(request: web.Request, token: str) -> None:
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
+        raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"}, text="a token is required\n")
+
+
+def _read_id(request: web.Request, name: str, size_bytes: int) -> bytes:
+    """Return an id of the URL; another size or alphabet, or padding, is no resource."""
+    text = request.match_info[name]
+    try:
+        identifier = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise web.HTTPNotFound from None
+    if len(identifier) != size_bytes or encode_id(identifier) != text:
+        raise web.HTTPNotFound
+    return identifier
+
+
+async def _open_task(request: web.Request, book: TaskBook, clock: Clock) -> OpenTask:
+    """Return the task of a partner's request, which may advertise it in a header."""
+    task_id = _read_id(request, "task", TASK_ID_BYTES)
+    found = _TASKPROV.fullmatch(request.headers.get("DAP-Taskprov", ""))
+    if found is None:
+        return await book.find(task_id)
+    try:
+        encoded = base64.b64decode(found.group(1), validate=True)
+    except binascii.Error:
+        return await book.find(task_id)  # a value that is none is ignored (taskprov, section 3.2)
+    return await book.announce(task_id, encoded, clock.now_s())
+
+
+async def _read_body(request: web.Request, message: str | None, limit_bytes: int) -> bytes:
+    """Return the body of a message of DAP; with `message` None it is a task's configuration.
+
+    Raises:
+        web.HTTPException: it has another type, no length, too many bytes, or does not come in time.
+    """
+    expected = MEDIA_TYPE if message is None else f"{MEDIA_TYPE};message={message}"
+    given = request.headers.getall("Content-Type", [])
+    if [each.replace(" ", "") for each in given] != [expected] or "Content-Encoding" in request.headers:
+        raise web.HTTPUnsupportedMediaType(text=f"expected Content-Type: {expected}\n")
+    if request.content_length is None:
+        raise web.HTTPLengthRequired(text="expected Content-Length\n")
+    if request.content_length > limit_bytes:
+        raise web.HTTPRequestEntityTooLarge(limit_bytes, request.content_length, text=f"at most {limit_bytes} bytes\n")
+    return await _receive(request, request.content_length)
+
+
+async def _receive(request: web.Request, size_bytes: int) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            with waiting_for_body():
+                return await request.content.readexactly(size_bytes)
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"a body comes within {BODY_TIMEOUT_S:.0f} s\n") from None
+    except asyncio.IncompleteReadError:
+        raise web.HTTPBadRequest(text="the body ended too soon\n") from None

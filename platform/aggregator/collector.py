@@ -1,0 +1,155 @@
+"""Collects batches as the collector: announces tasks to the leader, asks for windows, and opens what comes back.
+
+Source: draft-ietf-ppm-dap-18, sections 4.6.1, 4.6.5 and 4.6.6.
+"""
+
+import base64
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Final
+
+import aiohttp
+from alcove.platform.aggregator.config import Token, Url
+from alcove.platform.aggregator.peer import encode_task_header, send
+from alcove.platform.aggregator.problems import encode_id
+from alcove.platform.domain.errors import AggregatorFileError, PeerUnavailableError
+from alcove.privacy import hpke
+from alcove.privacy.dap.messages import (
+    MEDIA_TYPE,
+    BatchMode,
+    CollectionJobReq,
+    CollectionJobResp,
+    HpkeConfigList,
+    Interval,
+    Query,
+)
+from alcove.privacy.dap.release import Release, open_release
+from alcove.privacy.dap.reports import Recipients, choose_config
+from alcove.privacy.dap.rules import MIN_BATCH_SIZE
+from alcove.privacy.dap.task import DapTask
+from alcove.privacy.errors import DapMessageError, HpkeError, VdafError
+from alcove.registry.keys import check_private_file
+from alcove.runtime.files import read_bounded
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+__all__ = ["CollectorClient", "CollectorConfig", "read_collector_config", "read_recipients"]
+
+MAX_CONFIG_BYTES: Final = 65_536
+
+
+class CollectorConfig(BaseModel):
+    """What a collector is configured with, as `alcove aggregator create` writes it.
+
+    Attributes:
+        leader_url: below which the leader answers.
+        helper_url: the same of the helper; the collector never speaks with it.
+        collector_token: by which the leader knows the collector.
+        config_id: of the HPKE configuration to which aggregates are sealed.
+        private_key: base64 of its private key.
+        min_batch_size: fewest reports of a batch that the aggregators release.
+        max_epsilon: largest privacy loss of one window that they take part in.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    leader_url: Url
+    helper_url: Url
+    collector_token: Token
+    config_id: Annotated[int, Field(ge=0, le=255)]
+    private_key: SecretStr
+    min_batch_size: Annotated[int, Field(ge=MIN_BATCH_SIZE)] = MIN_BATCH_SIZE
+    max_epsilon: str = "2"
+
+    @property
+    def hpke_key(self) -> bytes:
+        """The private key's bytes."""
+        return base64.b64decode(self.private_key.get_secret_value())
+
+
+def read_collector_config(path: Path) -> CollectorConfig:
+    """Return the configuration in a file.
+
+    Raises:
+        KeyFileError: it is absent, or others may read it.
+        AggregatorFileError: it says something else; the error names the field, never a value.
+    """
+    check_private_file(path)
+    try:
+        config = CollectorConfig.model_validate_json(read_bounded(path, MAX_CONFIG_BYTES) or b"")
+        hpke.derive_public_key(config.hpke_key)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, fault["loc"])) or "the file"
+        raise AggregatorFileError(path, f"no configuration of a collector: {place}: {fault['msg']}") from None
+    except (HpkeError, ValueError):
+        raise AggregatorFileError(path, "no configuration of a collector: private_key is no key") from None
+    return config
+
+
+class CollectorClient:
+    """The collector's requests to the leader.
+
+    Args:
+        session: makes the connections; stays the caller's.
+        config: URLs, token and key.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, config: CollectorConfig) -> None:
+        self._session = session
+        self._config = config
+
+    async def announce(self, task: DapTask) -> None:
+        """Let the leader take part in a task; again is the same as once.
+
+        Raises:
+            DapProblem: the aggregators' rules do not allow it.
+            PeerUnavailableError: the leader does not answer.
+        """
+        await self._send("PUT", task, "", task.encoded, MEDIA_TYPE)
+
+    async def collect(self, task: DapTask, start: int, duration: int) -> Release | None:
+        """Return what the aggregators release of the windows from `start`; None: they are at it, ask again.
+
+        The same question gets the same release, for as long as the leader keeps it.
+
+        Raises:
+            DapProblem: there is none: too few reports, windows that were collected in another way, an unknown task.
+            PeerUnavailableError: the leader does not answer, or what it answers is no release for this key.
+        """
+        query = Query(BatchMode.TIME_INTERVAL, Interval(start, duration).to_bytes())
+        request = CollectionJobReq(query, b"", ())
+        media_type = f"{MEDIA_TYPE};message=collection-job-req"
+        body = await self._send("POST", task, "/collection_jobs", request.to_bytes(), media_type)
+        if not body:
+            return None
+        try:
+            return open_release(task, self._config.hpke_key, request, CollectionJobResp.from_bytes(body))
+        except (DapMessageError, HpkeError, VdafError) as error:
+            raise PeerUnavailableError(self._config.leader_url, f"no release: {error}") from error
+
+    async def _send(self, method: str, task: DapTask, resource: str, body: bytes, media_type: str) -> bytes:
+        headers = {
+            "Authorization": f"Bearer {self._config.collector_token.get_secret_value()}",
+            "Content-Type": media_type,
+        } | encode_task_header(task)
+        url = f"{self._config.leader_url}tasks/{encode_id(task.task_id)}{resource}"
+        status, _, answer = await send(self._session, method, url, body=body, headers=headers)
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise PeerUnavailableError(url, f"status {status}")
+        return answer
+
+
+async def read_recipients(session: aiohttp.ClientSession, leader_url: str, helper_url: str) -> Recipients:
+    """Return the HPKE configurations that both aggregators tell devices, for a fleet in one process.
+
+    Raises:
+        PeerUnavailableError: one does not answer, or with no key that is known here.
+    """
+    configs = []
+    for url in (leader_url, helper_url):
+        _, _, body = await send(session, "GET", f"{url}hpke_config", body=b"", headers={})
+        try:
+            configs.append(choose_config(HpkeConfigList.from_bytes(body)))
+        except DapMessageError as error:
+            raise PeerUnavailableError(url, str(error)) from error
+    return Recipients(*configs)

@@ -1,0 +1,297 @@
+"""Answers the leader: verifies the reports of aggregation jobs, and releases the helper's share of a batch once.
+
+    job: request ─▶ opened and verified, in memory ─▶ one transaction: claim the id, add what is new, store the answer
+    release: request ─▶ one transaction: batch summed, compared, noised, sealed, stored and forgotten
+
+The same bytes asked again get the stored answer; nothing is computed again (A1, A3, A4 of `store.tables`).
+
+Source: draft-ietf-ppm-dap-18, sections 4.5.3.2 and 4.6.4.
+"""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from alcove.platform.aggregator.batches import (
+    VerifiedReport,
+    add_reports,
+    drop_batch,
+    find_released,
+    insert_report_ids,
+    lock_task,
+    sum_batch,
+)
+from alcove.platform.aggregator.config import AggregatorConfig
+from alcove.platform.aggregator.keys import KeyRing
+from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
+from alcove.platform.aggregator.problems import DapProblem, ProblemType
+from alcove.platform.aggregator.queries import check_collection, read_interval
+from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow
+from alcove.platform.aggregator.tasks import OpenTask
+from alcove.platform.store.dialects import insert
+from alcove.privacy.dap.messages import (
+    AggregateShare,
+    AggregateShareReq,
+    AggregationJobInitReq,
+    AggregationJobResp,
+    ReportError,
+    Role,
+    VerifyInit,
+    VerifyResp,
+    VerifyRespType,
+)
+from alcove.privacy.dap.release import add_noise, seal_aggregate_share
+from alcove.privacy.dap.reports import check_time, open_input_share
+from alcove.privacy.errors import DapMessageError, ReportRejectedError
+from alcove.privacy.prio3 import Report
+from alcove.runtime.clock import Clock
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["Helper", "derive_resource_id"]
+
+RESOURCE_ID_BYTES: Final = 16
+
+_Outcome = tuple[VerifyInit, tuple[bytes, bytes] | ReportRejectedError]
+
+
+def derive_resource_id(request: bytes) -> bytes:
+    """Return the id of what a request makes: the same for the same bytes, so that asking again makes nothing new."""
+    return hashlib.sha256(request).digest()[:RESOURCE_ID_BYTES]
+
+
+class Helper:
+    """The helper's side of aggregation and collection.
+
+    Args:
+        database: its rows.
+        config: of the helper.
+        keys: gives its present HPKE keys.
+        clock: says which windows have begun.
+        noise: draws the noise of a release.
+
+    Attributes:
+        rejected: reports left out since the start, by reason.
+        added: reports added since the start.
+        released: batches released since the start.
+    """
+
+    def __init__(
+        self,
+        database: AggregatorDatabase,
+        config: AggregatorConfig,
+        keys: Callable[[], KeyRing],
+        clock: Clock,
+        noise: NoiseSource = draw_noise,
+    ) -> None:
+        self._database = database
+        self._config = config
+        self._keys = keys
+        self._clock = clock
+        self._noise = noise
+        self.rejected: Counter[str] = Counter()
+        self.added = 0
+        self.released = 0
+
+    async def aggregate(self, opened: OpenTask, body: bytes) -> tuple[bytes, bytes]:
+        """Return the id of an aggregation job and the answer to it.
+
+        Raises:
+            DapProblem: the request cannot be answered; nothing was added.
+            ServerError: the database does not take it now; asking again helps.
+        """
+        task_id = opened.task.task_id
+        request = _read_job(body, task_id)
+        job_id = derive_resource_id(body)
+        stored = await self.find_job(task_id, job_id)
+        if stored is not None:
+            return job_id, stored
+        outcomes = await asyncio.to_thread(self._verify, opened, request)
+        early = _reject_early(outcomes)
+        if early is not None:
+            self._count(early)
+            return job_id, early.to_bytes()
+        response: AggregationJobResp | None = None
+        async with self._database.write() as session:
+            await lock_task(session, task_id, is_exclusive=False)
+            row = {
+                "task_id": task_id,
+                "job_id": job_id,
+                "response": b"",
+                "created_at_s": self._clock.now_s(),
+            }
+            claim = insert(session, AnsweredJobRow).values(row).on_conflict_do_nothing()
+            claimed = (await session.execute(claim.returning(AnsweredJobRow.job_id))).first()
+            if claimed is not None:
+                response = await self._commit(session, opened, outcomes)
+                key = (AnsweredJobRow.task_id == task_id) & (AnsweredJobRow.job_id == job_id)
+                await session.execute(update(AnsweredJobRow).where(key).values(response=response.to_bytes()))
+        if response is None:  # the same request, answered a moment ago
+            stored = await self.find_job(task_id, job_id)
+            if stored is None:
+                raise RuntimeError("a job that was claimed is gone")
+            return job_id, stored
+        self._count(response)
+        return job_id, response.to_bytes()
+
+    async def find_job(self, task_id: bytes, job_id: bytes) -> bytes | None:
+        """Return the answer to an aggregation job; None: there is no such job."""
+        query = select(AnsweredJobRow.response).where(
+            AnsweredJobRow.task_id == task_id, AnsweredJobRow.job_id == job_id
+        )
+        async with self._database.read() as session:
+            return (await session.scalars(query)).one_or_none()
+
+    def _verify(self, opened: OpenTask, request: AggregationJobInitReq) -> list[_Outcome]:
+        """Return for each report the output share and the message for the leader, or why it is left out."""
+        keys, now_s = self._keys().private, self._clock.now_s()
+        outcomes: dict[int, tuple[bytes, bytes] | ReportRejectedError] = {}
+        reports: list[Report] = []
+        places: list[int] = []
+        for index, init in enumerate(request.verify_inits):
+            share = init.report_share
+            try:
+                check_time(opened.task, share.metadata.time, now_s)
+                payload = open_input_share(opened.task, Role.HELPER, keys, share)
+            except ReportRejectedError as error:
+                outcomes[index] = error
+                continue
+            places.append(index)
+            reports.append(Report(share.metadata.report_id, share.public_share, payload))
+        verified = opened.verifier.finish_helper(reports, [request.verify_inits[place].payload for place in places])
+        outcomes |= dict(zip(places, verified, strict=True))
+        return [(init, outcomes[index]) for index, init in enumerate(request.verify_inits)]
+
+    async def _commit(self, session: AsyncSession, opened: OpenTask, outcomes: list[_Outcome]) -> AggregationJobResp:
+        """Add what is verified, new and of a window that is not collected; return the answers."""
+        task_id = opened.task.task_id
+        sound = [(init, found) for init, found in outcomes if not isinstance(found, ReportRejectedError)]
+        released = await find_released(session, task_id, (_time(init) for init, _ in sound))
+        open_ids = [(_id(init), _time(init)) for init, _ in sound if _time(init) not in released]
+        new = await insert_report_ids(session, task_id, open_ids)
+        answers: list[VerifyResp] = []
+        added: list[VerifiedReport] = []
+        for init, found in outcomes:
+            if isinstance(found, ReportRejectedError):
+                answers.append(_reject(init, ReportError(found.error)))
+            elif _time(init) in released:
+                answers.append(_reject(init, ReportError.BATCH_COLLECTED))
+            elif _id(init) not in new:
+                answers.append(_reject(init, ReportError.REPORT_REPLAYED))
+            else:
+                added.append(VerifiedReport(_id(init), _time(init), found[0]))
+                answers.append(VerifyResp(_id(init), VerifyRespType.CONTINUE, payload=found[1]))
+        await add_reports(session, opened.verifier, task_id, added)
+        return AggregationJobResp(tuple(answers))
+
+    async def release(self, opened: OpenTask, body: bytes) -> tuple[bytes, bytes]:
+        """Return the id of an aggregate share and the share, noised and sealed for the collector.
+
+        Raises:
+            DapProblem: the batch cannot be released; nothing was.
+            ServerError: the database does not take it now; asking again helps.
+        """
+        task = opened.task
+        try:
+            request = AggregateShareReq.from_bytes(body)
+        except DapMessageError as error:
+            raise DapProblem(ProblemType.INVALID_MESSAGE, str(error), task.task_id) from None
+        check_collection(request.collection_job_req, task.task_id)
+        first, behind = read_interval(request.collection_job_req.query, task.task_id)
+        start, end = read_interval(request.batch_selector, task.task_id)
+        if start < first or end > behind:
+            raise DapProblem(ProblemType.BATCH_INVALID, "the batch is not within the query", task.task_id)
+        share_id = derive_resource_id(body)
+        drawn = await asyncio.to_thread(self._noise, task.noise_scale, task.circuit.output_length)
+        async with self._database.write() as session:
+            await lock_task(session, task.task_id, is_exclusive=True)
+            stored = await session.get(AggregateShareRow, (task.task_id, share_id))
+            if stored is not None:
+                return share_id, stored.response
+            await _check_overlap(session, task.task_id, start, end)
+            batch = await sum_batch(session, opened.verifier, task.task_id, start, end)
+            if batch.reports < task.configuration.min_batch_size:
+                detail = f"{batch.reports} reports, fewer than {task.configuration.min_batch_size}"
+                raise DapProblem(ProblemType.INVALID_BATCH_SIZE, detail, task.task_id)
+            if (batch.reports, batch.checksum) != (request.report_count, request.checksum):
+                detail = f"{batch.reports} reports here, {request.report_count} there, or others"
+                raise DapProblem(ProblemType.BATCH_MISMATCH, detail, task.task_id)
+            noised = add_noise(task, batch.aggregate_share, replay(drawn))
+            collector = self._config.collector.config
+            sealed = seal_aggregate_share(task, Role.HELPER, collector, request.collection_job_req, noised)
+            response = AggregateShare(sealed).to_bytes()
+            session.add(
+                AggregateShareRow(task_id=task.task_id, share_id=share_id, start=start, end=end, response=response)
+            )
+            await session.flush()
+            await drop_batch(session, task.task_id, start, end)
+        self.released += 1
+        return share_id, response
+
+    async def find_share(self, task_id: bytes, share_id: bytes) -> bytes | None:
+        """Return an aggregate share that was released; None: there is no such share."""
+        async with self._database.read() as session:
+            row = await session.get(AggregateShareRow, (task_id, share_id))
+        return None if row is None else row.response
+
+    def _count(self, response: AggregationJobResp) -> None:
+        for answer in response.verify_resps:
+            if answer.error is None:
+                self.added += 1
+            else:
+                self.rejected[answer.error.name.lower()] += 1
+
+
+def _reject_early(outcomes: list[_Outcome]) -> AggregationJobResp | None:
+    """Return the answer to a job of reports that are all too early; None: it is another.
+
+    It is not stored: the leader may send them again later, and then the bytes are the same.
+    """
+    early = [
+        init
+        for init, found in outcomes
+        if isinstance(found, ReportRejectedError) and found.error is ReportError.REPORT_TOO_EARLY
+    ]
+    if len(early) < len(outcomes):
+        return None
+    return AggregationJobResp(tuple(_reject(init, ReportError.REPORT_TOO_EARLY) for init in early))
+
+
+async def _check_overlap(session: AsyncSession, task_id: bytes, start: int, end: int) -> None:
+    query = select(AggregateShareRow.share_id).where(
+        AggregateShareRow.task_id == task_id, AggregateShareRow.start < end, AggregateShareRow.end > start
+    )
+    if (await session.scalars(query)).first() is not None:
+        raise DapProblem(ProblemType.BATCH_OVERLAP, "a part of the batch was released before", task_id)
+
+
+def _read_job(body: bytes, task_id: bytes) -> AggregationJobInitReq:
+    try:
+        request = AggregationJobInitReq.from_bytes(body)
+    except DapMessageError as error:
+        raise DapProblem(ProblemType.INVALID_MESSAGE, str(error), task_id) from None
+    if request.verification_key_id != 0:
+        raise DapProblem(ProblemType.INVALID_MESSAGE, "the one verification key is 0", task_id)
+    if request.agg_param:
+        raise DapProblem(ProblemType.INVALID_AGGREGATION_PARAMETER, "Prio3 has none: expected no bytes", task_id)
+    if request.extensions:
+        raise DapProblem(ProblemType.UNSUPPORTED_EXTENSION, "no extension of jobs is supported", task_id)
+    ids = [_id(init) for init in request.verify_inits]
+    if len(set(ids)) < len(ids):
+        raise DapProblem(ProblemType.INVALID_MESSAGE, "a report is there twice", task_id)
+    return request
+
+
+def _id(init: VerifyInit) -> bytes:
+    return init.report_share.metadata.report_id
+
+
+def _time(init: VerifyInit) -> int:
+    return init.report_share.metadata.time
+
+
+def _reject(init: VerifyInit, error: ReportError) -> VerifyResp:
+    return VerifyResp(_id(init), VerifyRespType.REJECT, error=error)

@@ -1,0 +1,101 @@
+"""Sends requests to another party of a task, and the leader's to the helper."""
+
+import base64
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
+from alcove.platform.aggregator.problems import DapProblem, encode_id
+from alcove.platform.domain.errors import PeerUnavailableError
+from alcove.privacy.dap.messages import MEDIA_TYPE
+from alcove.privacy.dap.task import DapTask
+
+__all__ = ["HttpHelper", "encode_task_header", "send"]
+
+TIMEOUT_S: Final = 60.0
+"""Seconds for one exchange; a job of 512 reports takes a tenth of one."""
+
+MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+
+
+def encode_task_header(task: DapTask) -> dict[str, str]:
+    """Return the header that advertises a task: a byte sequence of RFC 9651."""
+    return {"DAP-Taskprov": f":{base64.b64encode(task.encoded).decode()}:"}
+
+
+class HttpHelper:
+    """The helper, over HTTP.
+
+    Args:
+        session: makes the connections; stays the caller's.
+        url: below which the helper answers; ends with "/".
+        token: by which it knows the leader.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, token: str) -> None:
+        self._session = session
+        self._url = url
+        self._token = token
+
+    async def aggregate(self, task: DapTask, request: bytes) -> bytes:
+        """Return the answer to an aggregation job.
+
+        Raises:
+            DapProblem: the helper refuses it.
+            PeerUnavailableError: there is no answer, or none of DAP.
+        """
+        return await self._ask(task, "aggregation_jobs", "aggregation-job", request)
+
+    async def release(self, task: DapTask, request: bytes) -> bytes:
+        """Return the helper's share of a batch.
+
+        Raises:
+            DapProblem: the helper refuses it.
+            PeerUnavailableError: there is no answer, or none of DAP.
+        """
+        return await self._ask(task, "aggregate_shares", "aggregate-share", request)
+
+    async def _ask(self, task: DapTask, resource: str, message: str, request: bytes) -> bytes:
+        url = f"{self._url}tasks/{encode_id(task.task_id)}/{resource}"
+        kind = "aggregation-job-init-req" if message == "aggregation-job" else "aggregate-share-req"
+        expected = "aggregation-job-resp" if message == "aggregation-job" else "aggregate-share"
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": f"{MEDIA_TYPE};message={kind}",
+        } | encode_task_header(task)
+        status, media_type, body = await send(self._session, "POST", url, body=request, headers=headers)
+        if status in (HTTPStatus.OK, HTTPStatus.CREATED) and body and f"message={expected}" in media_type:
+            return body
+        raise PeerUnavailableError(self._url, f"status {status} with {len(body)} bytes of {media_type or 'no type'}")
+
+
+async def send(
+    session: aiohttp.ClientSession, method: str, url: str, *, body: bytes, headers: dict[str, str]
+) -> tuple[int, str, bytes]:
+    """Return status, media type and body of the answer to a request.
+
+    Raises:
+        DapProblem: it is a problem of DAP.
+        PeerUnavailableError: there is none, it is longer than any, or it is an error without a type of DAP.
+    """
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    try:
+        async with session.request(
+            method, url, data=body or None, headers=headers, timeout=timeout, allow_redirects=False
+        ) as answer:
+            data = await answer.content.read(MAX_ANSWER_BYTES + 1)
+            while len(data) <= MAX_ANSWER_BYTES and not answer.content.at_eof():
+                data += await answer.content.read(MAX_ANSWER_BYTES + 1 - len(data))
+            status, media_type = answer.status, answer.headers.get("Content-Type", "")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise PeerUnavailableError(url, f"no answer: {type(error).__name__}") from error
+    if len(data) > MAX_ANSWER_BYTES:
+        raise PeerUnavailableError(url, f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and media_type.startswith(PROBLEM_TYPE):
+        problem = DapProblem.from_json(data)
+        if problem is not None:
+            raise problem
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise PeerUnavailableError(url, f"status {status}")
+    return status, media_type, data

@@ -1,0 +1,229 @@
+"""Runs an aggregator: opens its database, keys and port, works on what waits, and closes them in order."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import aiohttp
+import structlog
+from aiohttp import web
+from alcove.platform.aggregator.aggregation import Aggregation
+from alcove.platform.aggregator.app import create_helper_app, create_leader_app
+from alcove.platform.aggregator.collection import Collection
+from alcove.platform.aggregator.config import AggregatorConfig, Seat, read_config
+from alcove.platform.aggregator.figures import AggregatorFigures, create_page
+from alcove.platform.aggregator.helper import Helper
+from alcove.platform.aggregator.keys import KeyRing, read_keys
+from alcove.platform.aggregator.peer import HttpHelper
+from alcove.platform.aggregator.settings import AggregatorSettings
+from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.aggregator.tasks import TaskBook
+from alcove.platform.aggregator.uploads import Uploads
+from alcove.platform.core.log import configure_log
+from alcove.platform.domain.errors import AggregatorFileError, ServerError
+from alcove.platform.ingress.connections import Connections
+from alcove.platform.ingress.listening import raise_file_limit
+from alcove.platform.ingress.serve import listen_http, start_http, start_listening
+from alcove.registry.keys import check_private_file
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["RunningAggregator", "run_aggregator", "serve_aggregator"]
+
+KEYS_AGE_S: Final = 60.0
+"""Seconds after which the folder of keys is read again: a rotation needs no restart."""
+
+IDLE_S: Final = 0.5
+"""Seconds between two looks for work, where nothing said that there is some."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RunningAggregator:
+    """An aggregator that answers.
+
+    Attributes:
+        seat: which one it is.
+        url: where it listens.
+        metrics_url: where it answers Prometheus; None: nowhere.
+        figures: returns its sums.
+    """
+
+    seat: Seat
+    url: str
+    metrics_url: str | None
+    figures: Callable[[], AggregatorFigures]
+
+    def ready_line(self) -> str:
+        """Return the one line of JSON that tells a parent process where it answers."""
+        line = {"ready": True, "seat": self.seat, "http": self.url, "pid": os.getpid()}
+        return json.dumps(line | ({} if self.metrics_url is None else {"metrics": self.metrics_url}))
+
+
+class _FolderKeys:
+    """The keys of a folder, read again now and then."""
+
+    def __init__(self, settings: AggregatorSettings, clock: Clock) -> None:
+        self._folder = settings.keys_folder
+        self._clock = clock
+        self._ring = read_keys(self._folder, clock.now_s())
+        self._read_at_s = time.monotonic()
+
+    def __call__(self) -> KeyRing:
+        if time.monotonic() - self._read_at_s >= KEYS_AGE_S:
+            self._read_at_s = time.monotonic()
+            try:
+                self._ring = read_keys(self._folder, self._clock.now_s())
+            except (ServerError, OSError) as error:  # the keys in memory are still right
+                _log.error("the folder of keys cannot be read", problem=str(error))
+        return self._ring
+
+
+@asynccontextmanager
+async def run_aggregator(
+    settings: AggregatorSettings, seat: Seat, listener: socket.socket, clock: Clock = SYSTEM_CLOCK
+) -> AsyncIterator[RunningAggregator]:
+    """Answer on a listening socket inside the block; on leaving it, answers under way get a few seconds.
+
+    Raises:
+        ServerError: the database, the configuration or a key cannot be used.
+        RegistryError: a file of secrets is open to others.
+        OSError: a port or file cannot be used.
+    """
+    config = read_config(settings.config_path)
+    if config.seat is not seat:
+        raise AggregatorFileError(settings.config_path, f"it is of the {config.seat}, not of the {seat}")
+    async with AsyncExitStack() as stack:
+        database = await AggregatorDatabase.open(settings.database)
+        stack.push_async_callback(database.close)
+        keys = _FolderKeys(settings, clock)
+        connections = Connections(replace(settings.limits, most=min(raise_file_limit(), settings.connections)))
+        parts = _Parts(config, database, keys, clock, connections)
+        app, figures = await (_start_leader if seat is Seat.LEADER else _start_helper)(stack, parts)
+        port = await start_listening(stack, app, listener, connections, _tls(settings))
+        scheme, host = "http" if settings.tls_key is None else "https", settings.host
+        url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+        metrics_url = None
+        if settings.metrics_port is not None:
+            metrics = listen_http(host, settings.metrics_port)
+            metrics_url = f"http://{host}:{await start_http(stack, create_page(figures), metrics)}/metrics"
+        yield RunningAggregator(seat, url, metrics_url, figures)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What both seats are made of."""
+
+    config: AggregatorConfig
+    database: AggregatorDatabase
+    keys: Callable[[], KeyRing]
+    clock: Clock
+    connections: Connections
+
+
+_Started = tuple[web.Application, Callable[[], AggregatorFigures]]
+
+
+async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
+    config, database, keys, clock = parts.config, parts.database, parts.keys, parts.clock
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    helper = HttpHelper(session, config.helper_url, config.leader_token.get_secret_value())
+    book = TaskBook(database, config)
+    stored = asyncio.Event()
+    uploads = Uploads(database, keys, clock, stored.set)
+    aggregation = Aggregation(database, book, keys, helper, clock=clock)
+    collection = Collection(database, config, book, helper, clock=clock)
+    for step, event in ((aggregation.run_job, stored), (collection.run_job, asyncio.Event())):
+        stack.push_async_callback(_end, asyncio.create_task(_work(step, event)))
+    stack.push_async_callback(uploads.close)
+    app = create_leader_app(config, book, uploads, collection, keys=keys, clock=clock, connections=parts.connections)
+
+    def figures() -> AggregatorFigures:
+        return AggregatorFigures(
+            uploaded=uploads.acknowledged,
+            added=aggregation.added,
+            released=collection.released,
+            left_out=dict(uploads.refused + aggregation.rejected),
+            connections=len(parts.connections),
+            is_helper_away=aggregation.is_helper_away,
+        )
+
+    return app, figures
+
+
+async def _start_helper(_stack: AsyncExitStack, parts: _Parts) -> _Started:
+    book = TaskBook(parts.database, parts.config)
+    helper = Helper(parts.database, parts.config, parts.keys, parts.clock)
+    app = create_helper_app(
+        parts.config, book, helper, keys=parts.keys, clock=parts.clock, connections=parts.connections
+    )
+
+    def figures() -> AggregatorFigures:
+        return AggregatorFigures(
+            added=helper.added,
+            released=helper.released,
+            left_out=dict(helper.rejected),
+            connections=len(parts.connections),
+        )
+
+    return app, figures
+
+
+async def _work(step: Callable[[], Awaitable[bool]], event: asyncio.Event) -> None:
+    """Take step after step as long as there is work, then wait until somebody says so, or a moment."""
+    while True:
+        try:
+            if await step():
+                continue
+        except ServerError as error:
+            _log.warning("work is put off", problem=str(error))
+        except Exception as error:  # noqa: BLE001 - one job's fault must not stop all others
+            _log.error("internal error", exc_info=error)
+        event.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), IDLE_S)
+
+
+async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
+    """Answer until SIGTERM or SIGINT; prints the ready line when the port answers.
+
+    Raises:
+        ServerError, RegistryError, OSError: as `run_aggregator`.
+    """
+    configure_log()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    with listen_http(settings.host, settings.port) as listener:
+        async with run_aggregator(settings, seat, listener) as running:
+            sys.stdout.write(running.ready_line() + "\n")
+            sys.stdout.flush()
+            _log.info("serving", seat=str(seat), http=running.url)
+            await stopped.wait()
+            _log.info("stopping")
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _tls(settings: AggregatorSettings) -> ssl.SSLContext | None:
+    if settings.tls_certificate is None:
+        return None
+    if settings.tls_key is not None:
+        check_private_file(settings.tls_key)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    return tls

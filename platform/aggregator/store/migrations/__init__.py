@@ -1,0 +1,7 @@
+"""Migrates an aggregator's schema from any earlier state to the newest.  One revision a file in `versions/`."""
+
+from typing import Final
+
+__all__ = ["HEAD"]
+
+HEAD: Final = "0001"  # the newest revision

@@ -1,0 +1,12 @@
+"""Runs migrations for Alembic, through the connection that `Database.open` hands it."""
+
+from alcove.platform.aggregator.store.tables import Base
+from alembic import context
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    render_as_batch=True,  # SQLite cannot alter columns in place
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,142 @@
+"""Defines the tables of an aggregator's database, and the invariants that they keep.
+
+A1  A report is added once: its id is in `report_ids` from its upload (leader) or its commit (helper) until the window
+    is collected, and after that no report of the window is taken.
+A2  A report is a row of `reports` until the transaction that adds it to a batch bucket or drops it; nothing between an
+    acknowledged upload and that transaction is kept in memory alone.
+A3  A window is collected once: `collection_jobs` (leader) and `aggregate_shares` (helper) of one task never overlap.
+A4  A noised share is drawn in the transaction that stores it, so it exists once.
+A5  An aggregation job is sent in one form of bytes: `request` is stored before it is sent, and never changes.
+A6  What decides whether a report may be added, or a window collected, reads and writes under a lock of the task's row:
+    shared by those who add, exclusive for those who collect.
+"""
+
+from typing import ClassVar
+
+from alcove.platform.store.dialects import BIG
+from sqlalchemy import Index, LargeBinary, MetaData, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+__all__ = [
+    "AggregateShareRow",
+    "AggregationJobRow",
+    "AnsweredJobRow",
+    "Base",
+    "BucketRow",
+    "CollectionJobRow",
+    "ReportIdRow",
+    "ReportRow",
+    "TaskRow",
+]
+
+
+class Base(DeclarativeBase):
+    """Names every constraint, so that migrations can."""
+
+    type_annotation_map: ClassVar = {int: BIG, bytes: LargeBinary, str: Text}
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class TaskRow(Base):
+    """A task that this aggregator takes part in."""
+
+    __tablename__ = "tasks"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    configuration: Mapped[bytes]
+    created_at_s: Mapped[int]
+
+
+class ReportIdRow(Base):
+    """The id of a report that was taken."""
+
+    __tablename__ = "report_ids"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    report_id: Mapped[bytes] = mapped_column(primary_key=True)
+    time: Mapped[int]
+    __table_args__ = (Index("ix_report_ids_task_id_time", "task_id", "time"),)
+
+
+class BucketRow(Base):
+    """Sum of the reports of one task and time; `checksum` is the XOR of the digests of their ids."""
+
+    __tablename__ = "buckets"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    time: Mapped[int] = mapped_column(primary_key=True)
+    aggregate_share: Mapped[bytes]
+    reports: Mapped[int]
+    checksum: Mapped[bytes]
+
+
+class ReportRow(Base):
+    """Leader: a report that waits, as it was uploaded; `job` is the aggregation job that it is in."""
+
+    __tablename__ = "reports"
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    task_id: Mapped[bytes]
+    report_id: Mapped[bytes]
+    time: Mapped[int]
+    report: Mapped[bytes]
+    job: Mapped[int | None]
+    not_before_s: Mapped[int]
+    __table_args__ = (
+        Index("ix_reports_job_not_before_s", "job", "not_before_s"),
+        Index("ix_reports_task_id_time", "task_id", "time"),
+    )
+
+
+class AggregationJobRow(Base):
+    """Leader: an aggregation job under way; `request` and `states` are written when its reports have been opened."""
+
+    __tablename__ = "aggregation_jobs"
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    task_id: Mapped[bytes]
+    request: Mapped[bytes | None]
+    states: Mapped[bytes | None]
+    attempts: Mapped[int]
+    leased_until_s: Mapped[int]
+    __table_args__ = (Index("ix_aggregation_jobs_leased_until_s", "leased_until_s"),)
+
+
+class CollectionJobRow(Base):
+    """Leader: a collector's request for the windows from `start` up to `end`; see `collection` for its states."""
+
+    __tablename__ = "collection_jobs"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    job_id: Mapped[bytes] = mapped_column(primary_key=True)
+    request: Mapped[bytes]
+    start: Mapped[int]
+    end: Mapped[int]
+    state: Mapped[str]
+    response: Mapped[bytes | None]
+    problem: Mapped[str | None]
+    attempts: Mapped[int]
+    leased_until_s: Mapped[int]
+    __table_args__ = (Index("ix_collection_jobs_state_leased_until_s", "state", "leased_until_s"),)
+
+
+class AnsweredJobRow(Base):
+    """Helper: an aggregation job and what was answered; the id is the digest of the request."""
+
+    __tablename__ = "answered_jobs"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    job_id: Mapped[bytes] = mapped_column(primary_key=True)
+    response: Mapped[bytes]
+    created_at_s: Mapped[int]
+
+
+class AggregateShareRow(Base):
+    """Helper: a batch that was released for the windows from `start` up to `end`; the id is the request's digest."""
+
+    __tablename__ = "aggregate_shares"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    share_id: Mapped[bytes] = mapped_column(primary_key=True)
+    start: Mapped[int]
+    end: Mapped[int]
+    response: Mapped[bytes]
+    __table_args__ = (UniqueConstraint("task_id", "start", name="uq_aggregate_shares_task_id_start"),)

@@ -1,0 +1,150 @@
+"""`alcove aggregator`: makes and runs the two aggregators of private telemetry."""
+
+import asyncio
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from alcove.platform.aggregator.config import Seat
+from alcove.platform.aggregator.keys import rotate_key
+from alcove.platform.aggregator.provisioning import create_pair
+from alcove.platform.aggregator.serve import serve_aggregator
+from alcove.platform.aggregator.settings import AggregatorSettings
+from alcove.platform.cli.connection import Database
+from alcove.platform.cli.output import AsJson, print_json, say
+from alcove.privacy.dap.rules import MIN_BATCH_SIZE, MIN_WINDOW_S
+from pydantic import SecretStr
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Make and run the two aggregators of private telemetry.")
+
+DataDir = Annotated[Path, typer.Option(help="Database, HPKE keys and aggregator.json of this aggregator alone.")]
+Config = Annotated[
+    Path | None, typer.Option(help="Configuration, mode 0600; DATA_DIR/aggregator.json if it is not given.")
+]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Certificate = Annotated[Path | None, typer.Option(help="PEM file with the TLS certificate chain.")]
+Key = Annotated[Path | None, typer.Option(help="PEM file with the private key of the TLS certificate.")]
+MetricsPort = Annotated[
+    int | None, typer.Option(help="Port that answers Prometheus at /metrics, without TLS; 0: any free port.")
+]
+Connections = Annotated[int, typer.Option(help="Largest number of connections that are open at once.")]
+PerAddress = Annotated[int, typer.Option(help="Largest number of connections from one address that are open at once.")]
+Requests = Annotated[int, typer.Option(help="Largest number of requests in a second from one address.")]
+Proxies = Annotated[
+    str,
+    typer.Option(help="Addresses of your own proxies and of the other aggregator, with commas: not limited singly."),
+]
+
+
+@app.command("create")
+def create(
+    *,
+    folder: Annotated[Path, typer.Argument(help="Folder in which leader/, helper/ and collector/ are made.")],
+    leader_url: Annotated[str, typer.Option(help="URL below which the leader will answer; ends with /.")],
+    helper_url: Annotated[str, typer.Option(help="URL below which the helper will answer; ends with /.")],
+    min_batch_size: Annotated[
+        int, typer.Option(help=f"Fewest reports that are released together, {MIN_BATCH_SIZE} or more.")
+    ] = MIN_BATCH_SIZE,
+    min_window_s: Annotated[
+        int, typer.Option(help=f"Shortest window of a task in seconds, {MIN_WINDOW_S} or more.")
+    ] = MIN_WINDOW_S,
+    max_epsilon: Annotated[str, typer.Option(help="Largest privacy loss of one window, a fraction like 1/2.")] = "2",
+    as_json: AsJson = False,
+) -> None:
+    """Make the configurations of both aggregators and of their collector, files of mode 0600.
+
+    Give leader/ and helper/ to two operators who do not answer to each other, over a channel that both trust, and keep
+    collector/ for `alcove serve`. The HPKE keys are made by each aggregator itself when it starts.
+    """
+    try:
+        epsilon = Fraction(max_epsilon)
+    except (ValueError, ZeroDivisionError):
+        raise typer.BadParameter("a fraction like 1/2, or an integer", param_hint="--max-epsilon") from None
+    paths = create_pair(
+        folder,
+        leader_url,
+        helper_url,
+        min_batch_size=min_batch_size,
+        min_window_s=min_window_s,
+        max_epsilon=epsilon,
+    )
+    if as_json:
+        print_json({party: str(path) for party, path in paths.items()})
+        return
+    for party, path in paths.items():
+        say(f"{party}: {path}")
+    say("next: alcove aggregator leader --data-dir …/leader, alcove aggregator helper --data-dir …/helper")
+
+
+@app.command("leader")
+def leader(
+    *,
+    data_dir: DataDir,
+    config: Config = None,
+    database: Database = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port for devices and the collector; 0: any free port.")] = 7490,
+    tls_certificate: Certificate = None,
+    tls_key: Key = None,
+    metrics_port: MetricsPort = None,
+    connections: Connections = 2048,
+    connections_per_address: PerAddress = 64,
+    requests_per_address: Requests = 200,
+    behind_proxy: Proxies = "",
+) -> None:
+    """Run the leader: it takes reports, verifies them with the helper, and releases batches to the collector.
+
+    Prints one line of JSON with its address when it answers.
+    """
+    _serve(Seat.LEADER, locals())
+
+
+@app.command("helper")
+def helper(
+    *,
+    data_dir: DataDir,
+    config: Config = None,
+    database: Database = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port for the leader, and for devices that ask for keys.")] = 7491,
+    tls_certificate: Certificate = None,
+    tls_key: Key = None,
+    metrics_port: MetricsPort = None,
+    connections: Connections = 2048,
+    connections_per_address: PerAddress = 64,
+    requests_per_address: Requests = 200,
+    behind_proxy: Proxies = "",
+) -> None:
+    """Run the helper: it verifies reports with the leader, and refuses batches that are too small.
+
+    Prints one line of JSON with its address when it answers.
+    """
+    _serve(Seat.HELPER, locals())
+
+
+@app.command("rotate-key")
+def rotate(
+    *,
+    data_dir: DataDir,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new HPKE key for devices; the one before is still opened for two days.
+
+    A running aggregator reads it within a minute.
+    """
+    settings = AggregatorSettings(data_dir=data_dir, port=0)
+    config_id = rotate_key(settings.keys_folder, int(time.time()))
+    if as_json:
+        print_json({"config_id": config_id})
+    else:
+        say(f"devices are given key {config_id} from now on")
+
+
+def _serve(seat: Seat, options: dict[str, object]) -> None:
+    database = options.pop("database")
+    url = None if database is None else SecretStr(str(database))
+    asyncio.run(serve_aggregator(AggregatorSettings.model_validate(options | {"database_url": url}), seat))

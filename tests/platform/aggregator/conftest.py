@@ -1,0 +1,52 @@
+"""Gives tests a leader and a helper over fresh databases of either kind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.testing.postgres import PostgresServer
+
+from tests.platform.aggregator.pair import Seats, open_seats
+
+
+@pytest.fixture(scope="session")
+def migrated_aggregator(postgres: PostgresServer) -> str:
+    """A database with an aggregator's newest schema, to be copied."""
+    name = postgres.database()
+
+    async def migrate() -> None:
+        await (await AggregatorDatabase.open(postgres.url(name))).close()
+
+    asyncio.run(migrate())
+    return name
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path | str, Path | str]:
+    """Where fresh databases of both aggregators are."""
+    if request.param == "sqlite":
+        return tmp_path / "leader.db", tmp_path / "helper.db"
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    template = request.getfixturevalue("migrated_aggregator")
+    first, second = (postgres.url(postgres.database(template)) for _ in range(2))
+    return first, second
+
+
+@pytest.fixture
+async def seats(places: tuple[Path | str, Path | str]) -> AsyncIterator[Seats]:
+    """Both aggregators, which take part in `pair.TASK`, on either kind of database."""
+    opened = await open_seats(*places)
+    yield opened
+    await opened.leader_database.close()
+    await opened.helper_database.close()
+
+
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[Seats]:
+    """Both aggregators over files: for what the kind of database does not change."""
+    opened = await open_seats(tmp_path / "leader.db", tmp_path / "helper.db")
+    yield opened
+    await opened.leader_database.close()
+    await opened.helper_database.close()

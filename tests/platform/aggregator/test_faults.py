@@ -1,0 +1,127 @@
+"""An aggregator that fails, or is killed, at any storage call loses no acknowledged report and adds none twice."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.domain.errors import ServerError, StoreFullError
+from alcove.privacy.dap.messages import Report, UploadRequest
+from alcove.privacy.dap.release import Release
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tests.platform.aggregator.pair import TASK, Seats, open_seats
+from tests.privacy.dap.party import TIME, Parties
+
+COUNTS = (60, 0, 41, 3)
+PARTIES = Parties()
+REPORTS = [PARTIES.report(TASK, cell, f"{cell} {index}") for cell, count in enumerate(COUNTS) for index in range(count)]
+
+
+@dataclass
+class FaultyDatabase(AggregatorDatabase):
+    """A database whose nth storage call fails: as it begins, as it commits, or after it has committed."""
+
+    inner: AggregatorDatabase
+    fails_at: int
+    when: str
+    calls: int = 0
+
+    @asynccontextmanager
+    async def read(self, *, is_long: bool = False) -> AsyncIterator[AsyncSession]:
+        """Give a session, unless it is this call's turn to fail."""
+        self.calls += 1
+        if self.calls == self.fails_at:
+            raise StoreFullError("the disk", "is full")
+        async with self.inner.read(is_long=is_long) as session:
+            yield session
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncSession]:
+        """Give a session, unless it is this call's turn to fail."""
+        self.calls += 1
+        is_turn = self.calls == self.fails_at
+        if is_turn and self.when == "begins":
+            raise StoreFullError("the disk", "is full")
+        async with self.inner.write() as session:
+            yield session
+            if is_turn and self.when == "commits":
+                raise StoreFullError("the disk", "is full")
+        if is_turn:
+            raise StoreFullError("the disk", "is full")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "aggregator.db"
+
+    async def migrate() -> None:
+        await (await AggregatorDatabase.open(path)).close()
+
+    asyncio.run(migrate())
+    return path
+
+
+async def _run(seats: Seats) -> Release:
+    """Upload, aggregate and collect; after each fault everything in memory is lost, and what was asked is repeated."""
+
+    async def repeat(number: int) -> Release | None:
+        if number:
+            seats.restart()
+            seats.clock.time_s += 600
+        await seats.announce()
+        for at in range(0, len(REPORTS), 60):
+            await _upload(seats, REPORTS[at : at + 60])
+        found = await seats.collect()
+        return found if isinstance(found, Release) else None
+
+    for number in range(4):
+        try:
+            found = await repeat(number)
+        except ServerError:
+            continue
+        if found is not None:
+            return found
+    raise AssertionError("no release after four attempts")
+
+
+async def _upload(seats: Seats, reports: list[Report]) -> None:
+    """Upload reports; those of a window that is collected are acknowledged no more, which is right."""
+    opened = await seats.book.find(TASK.task_id)
+    await seats.uploads.take(opened, UploadRequest(tuple(reports)).to_bytes())
+
+
+@pytest.mark.parametrize("seat", ["leader", "helper"])
+@pytest.mark.parametrize("when", ["begins", "commits", "has committed"])
+async def test_failure_at_every_storage_call_changes_no_count(
+    template: Path, tmp_path: Path, seat: str, when: str
+) -> None:
+    """The nth call fails, for every n until none is left; the release is the same each time."""
+    at = 0
+    while True:
+        at += 1
+        places = [tmp_path / f"{name} {at}.db" for name in ("leader", "helper")]
+        for place in places:
+            shutil.copy(template, place)
+        seats = await open_seats(*places)
+        seats.parties = PARTIES
+        leader, helper = seats.leader_database, seats.helper_database
+        faulty = FaultyDatabase(leader if seat == "leader" else helper, at, when)
+        if seat == "leader":
+            seats.leader_database = faulty
+        else:
+            seats.helper_database = faulty
+        seats.restart()
+        try:
+            assert await _run(seats) == Release(104, TIME, 1, COUNTS)
+        finally:
+            await leader.close()
+            await helper.close()
+        if faulty.calls < at:
+            break
+    assert at > 4

@@ -1,0 +1,177 @@
+"""Two aggregator processes with real sockets and files of their own: what devices send comes out as noised sums."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from alcove.platform.aggregator.collector import CollectorClient, read_collector_config, read_recipients
+from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
+from alcove.platform.aggregator.provisioning import create_pair
+from alcove.privacy.dap.messages import MEDIA_TYPE, Report, UploadErrors, UploadRequest
+from alcove.privacy.dap.release import Release
+from alcove.privacy.dap.reports import Recipients, make_report
+from alcove.privacy.dap.task import DapTask
+from alcove.privacy.entropy import OsEntropy
+
+from tests.privacy.dap.party import make_task
+
+PATIENCE_S = 120.0
+WINDOW_S = 3600
+COUNTS = (70, 0, 40, 10)
+
+
+class Processes:
+    """A leader and a helper below a folder, on ports of loopback that were free a moment ago."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ports = _free_ports()
+        self.urls = {seat: f"http://127.0.0.1:{port}/" for seat, port in zip(("leader", "helper"), ports, strict=True)}
+        self._ports = dict(zip(("leader", "helper"), ports, strict=True))
+        create_pair(folder, self.urls["leader"], self.urls["helper"])
+        self.running: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, seat: str) -> None:
+        """Start an aggregator and wait until it answers."""
+        command = [sys.executable, "-m", "alcove.platform.cli.entry", "aggregator", seat]
+        options = ["--data-dir", str(self.folder / seat), "--port", str(self._ports[seat])]
+        with (self.folder / f"{seat}.log").open("a") as log:
+            process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
+        self.running[seat] = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, (self.folder / f"{seat}.log").read_text()
+        assert json.loads(line)["http"] == self.urls[seat]
+
+    def kill(self, seat: str) -> None:
+        """End an aggregator without a moment's notice."""
+        process = self.running.pop(seat)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def stop(self, seat: str) -> int:
+        """Ask an aggregator to end, and return its exit code."""
+        process = self.running.pop(seat)
+        process.terminate()
+        code = process.wait(PATIENCE_S)
+        assert process.stdout is not None
+        process.stdout.close()
+        return code
+
+    def make_task(self) -> DapTask:
+        """Return a task that these two take part in."""
+        return make_task(cells=4, window_s=WINDOW_S, leader_url=self.urls["leader"], helper_url=self.urls["helper"])
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Two processes that run."""
+    made = Processes(tmp_path)
+    try:
+        made.start("leader")
+        made.start("helper")
+        yield made
+    finally:
+        for seat in list(made.running):
+            made.kill(seat)
+
+
+def _make_session() -> aiohttp.ClientSession:
+    """Return a session whose connections are new each time: the processes behind them are killed."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
+
+
+def _reports(task: DapTask, recipients: Recipients) -> list[Report]:
+    now = task.time_at(time.time())
+    return [
+        make_report(task, cell, now, recipients, OsEntropy()) for cell, count in enumerate(COUNTS) for _ in range(count)
+    ]
+
+
+async def _upload(session: aiohttp.ClientSession, url: str, task: DapTask, reports: list[Report]) -> bytes:
+    headers = {"Content-Type": f"{MEDIA_TYPE};message=upload-req"}
+    body = UploadRequest(tuple(reports)).to_bytes()
+    place = f"{url}tasks/{encode_id(task.task_id)}/reports"
+    async with session.post(place, data=body, headers=headers) as answer:
+        assert answer.status == 200
+        return await answer.read()
+
+
+async def _collect(client: CollectorClient, task: DapTask, time_of_task: int) -> Release:
+    """Ask until there is a release, or patience is over."""
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        try:
+            found = await client.collect(task, time_of_task - 1, 3)
+        except DapProblem as problem:
+            if problem.kind is not ProblemType.INVALID_BATCH_SIZE:
+                raise
+            found = None
+        if found is not None:
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError("no release in time")
+
+
+async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(processes: Processes) -> None:
+    """Half of the reports, both killed, started again, the other half: all are in the release, within the noise."""
+    task = processes.make_task()
+    config = read_collector_config(processes.folder / "collector" / "collector.json")
+    async with _make_session() as session:
+        client = CollectorClient(session, config)
+        await client.announce(task)
+        reports = _reports(task, await read_recipients(session, *processes.urls.values()))
+        assert await _upload(session, processes.urls["leader"], task, reports[:60]) == b""
+        for seat in ("helper", "leader"):
+            processes.kill(seat)
+        for seat in ("leader", "helper"):
+            processes.start(seat)
+        assert await _upload(session, processes.urls["leader"], task, reports) == b""
+        found = await _collect(client, task, reports[0].metadata.time)
+        assert found.reports == sum(COUNTS)
+        # Noise of both, scale 2 each: beyond 120 with a probability below 1e-24.
+        assert all(abs(total - count) < 120 for total, count in zip(found.sums, COUNTS, strict=True))
+        assert await _collect(client, task, reports[0].metadata.time) == found
+        late = await _upload(
+            session,
+            processes.urls["leader"],
+            task,
+            _reports(task, await read_recipients(session, *processes.urls.values()))[:1],
+        )
+        assert len(UploadErrors.from_bytes(late).status) == 1
+    assert [processes.stop(seat) for seat in ("leader", "helper")] == [0, 0]
+
+
+async def test_logs_and_files_hold_no_measurement_and_no_secret(processes: Processes) -> None:
+    """A cell is nowhere in either folder: shares look random, and logs have no content."""
+    task = processes.make_task()
+    config = read_collector_config(processes.folder / "collector" / "collector.json")
+    async with _make_session() as session:
+        client = CollectorClient(session, config)
+        await client.announce(task)
+        reports = _reports(task, await read_recipients(session, *processes.urls.values()))
+        await _upload(session, processes.urls["leader"], task, reports)
+        await _collect(client, task, reports[0].metadata.time)
+    for seat in ("leader", "helper"):
+        assert processes.stop(seat) == 0
+        log = (processes.folder / f"{seat}.log").read_text()
+        assert "127.0.0.1" not in log.replace(processes.urls[seat], "")
+        for path in (processes.folder / seat).rglob("*"):
+            if path.is_file():
+                assert path.stat().st_mode & 0o077 == 0, path
