@@ -1,6 +1,7 @@
 """Sends requests to another party of a task, and the leader's to the helper."""
 
 import base64
+import io
 from http import HTTPStatus
 from typing import Final
 
@@ -80,9 +81,10 @@ async def send(
         PeerUnavailableError: there is none, it is longer than any, or it is an error without a type of DAP.
     """
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    data_sent = io.BytesIO(body) if body else None  # bytes of a megabyte or more make the library warn
     try:
         async with session.request(
-            method, url, data=body or None, headers=headers, timeout=timeout, allow_redirects=False
+            method, url, data=data_sent, headers=headers, timeout=timeout, allow_redirects=False
         ) as answer:
             data = await answer.content.read(MAX_ANSWER_BYTES + 1)
             while len(data) <= MAX_ANSWER_BYTES and not answer.content.at_eof():

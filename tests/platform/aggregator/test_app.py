@@ -1,0 +1,180 @@
+"""What an aggregator answers over HTTP: messages of DAP to those who may ask, problem documents, and nothing else."""
+
+import io
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+from alcove.platform.aggregator.app import create_helper_app, create_leader_app
+from alcove.platform.aggregator.peer import encode_task_header
+from alcove.platform.aggregator.problems import encode_id
+from alcove.platform.aggregator.tasks import TaskBook
+from alcove.privacy.dap.messages import MEDIA_TYPE, HpkeConfigList, UploadErrors, UploadRequest
+
+from tests.platform.aggregator.pair import TASK, Seats, make_request
+from tests.privacy.dap.party import make_task
+
+TASK_PATH = f"tasks/{encode_id(TASK.task_id)}"
+COLLECTOR = {"Authorization": f"Bearer {'collector' * 8}"}
+LEADER = {"Authorization": f"Bearer {'leader' * 8}"}
+
+
+@dataclass(frozen=True)
+class Served:
+    """Both applications behind real sockets; URLs end with the path of the aggregator's own."""
+
+    session: aiohttp.ClientSession
+    leader: str
+    helper: str
+
+    async def ask(
+        self, method: str, url: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> tuple[int, str, bytes]:
+        """Return status, media type and body of an answer."""
+        async with self.session.request(
+            method, url, data=io.BytesIO(body), headers=headers, skip_auto_headers=["Content-Type"]
+        ) as answer:
+            return answer.status, answer.headers.get("Content-Type", ""), await answer.read()
+
+    async def problem(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> str:
+        """Return the type of the problem that an answer is."""
+        status, media_type, answer = await self.ask(method, url, body, headers)
+        assert media_type == "application/problem+json"
+        document = json.loads(answer)
+        assert document["status"] == status >= 400
+        return str(document["type"]).removeprefix("urn:ietf:params:ppm:dap:error:")
+
+
+def _typed(message: str) -> dict[str, str]:
+    return {"Content-Type": f"{MEDIA_TYPE};message={message}"}
+
+
+@pytest.fixture
+async def served(files: Seats) -> AsyncIterator[Served]:
+    """Both aggregators of `files`, answering."""
+    leader = create_leader_app(
+        files.leader_config, files.book, files.uploads, files.collection, keys=lambda: files.keys, clock=files.clock
+    )
+    book = TaskBook(files.helper_database, files.helper_config)
+    helper = create_helper_app(
+        files.helper_config, book, files.helper, keys=lambda: files.helper_keys, clock=files.helper_clock
+    )
+    async with TestServer(leader) as first, TestServer(helper) as second, aiohttp.ClientSession() as session:
+        yield Served(session, str(first.make_url("/dap/")), str(second.make_url("/")))
+
+
+async def test_keys_are_for_anybody_and_may_be_kept(served: Served, files: Seats) -> None:
+    """Both aggregators tell devices their key, below the path of their URL."""
+    for url, ring in ((served.leader, files.keys), (served.helper, files.helper_keys)):
+        async with served.session.get(f"{url}hpke_config") as answer:
+            assert answer.status == 200
+            assert answer.headers["Content-Type"] == f"{MEDIA_TYPE};message=hpke-config-list"
+            assert answer.headers["Cache-Control"] == "max-age=86400"
+            assert HpkeConfigList.from_bytes(await answer.read()) == ring.configs
+    assert (await served.ask("GET", served.leader.replace("/dap", "") + "hpke_config"))[0] == 404
+
+
+async def test_upload_answers_nothing_or_what_was_refused(served: Served, files: Seats) -> None:
+    """An accepted upload has an empty body; a refused report comes back with its reason."""
+    good = files.report(0, "good")
+    url = f"{served.leader}{TASK_PATH}/reports"
+    answer = await served.ask("POST", url, UploadRequest((good,)).to_bytes(), _typed("upload-req"))
+    assert (answer[0], answer[2]) == (200, b"")
+    early = files.report(0, "early", time=good.metadata.time + 9)
+    status, media_type, body = await served.ask("POST", url, UploadRequest((early,)).to_bytes(), _typed("upload-req"))
+    assert (status, media_type) == (200, f"{MEDIA_TYPE};message=upload-errors")
+    assert UploadErrors.from_bytes(body).status[0].report_id == early.metadata.report_id
+
+
+async def test_resource_of_a_partner_needs_its_token(served: Served) -> None:
+    """Every resource of a partner, with no token, another's, and one in another form."""
+    job = encode_id(bytes(16))
+    partners = [
+        ("PUT", f"{served.leader}{TASK_PATH}"),
+        ("POST", f"{served.leader}{TASK_PATH}/collection_jobs"),
+        ("GET", f"{served.leader}{TASK_PATH}/collection_jobs/{job}"),
+        ("DELETE", f"{served.leader}{TASK_PATH}/collection_jobs/{job}"),
+        ("POST", f"{served.helper}{TASK_PATH}/aggregation_jobs"),
+        ("GET", f"{served.helper}{TASK_PATH}/aggregation_jobs/{job}"),
+        ("POST", f"{served.helper}{TASK_PATH}/aggregate_shares"),
+        ("GET", f"{served.helper}{TASK_PATH}/aggregate_shares/{job}"),
+    ]
+    for method, url in partners:
+        for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}, {"Authorization": ""}):
+            assert (await served.ask(method, url, headers=headers))[0] == 401, (method, url)
+    swapped = LEADER if served.leader in partners[0][1] else COLLECTOR
+    assert (await served.ask("PUT", partners[0][1], headers=swapped))[0] == 401
+
+
+async def test_requests_that_are_none_are_problems_of_their_type(served: Served) -> None:
+    """Malformed bodies, unknown tasks, other media types, and ids that are none."""
+    jobs, shares = f"{served.helper}{TASK_PATH}/aggregation_jobs", f"{served.helper}{TASK_PATH}/aggregate_shares"
+    announced = LEADER | encode_task_header(TASK)
+    collection = f"{served.leader}{TASK_PATH}/collection_jobs"
+    unknown = encode_id(bytes(32))
+    cases = [
+        (f"{served.leader}{TASK_PATH}/reports", b"x", _typed("upload-req"), "invalidMessage"),
+        (f"{served.leader}tasks/{unknown}/reports", b"", _typed("upload-req"), "unrecognizedTask"),
+        (jobs, b"x", announced | _typed("aggregation-job-init-req"), "invalidMessage"),
+        (shares, b"x", announced | _typed("aggregate-share-req"), "invalidMessage"),
+        (collection, b"x", COLLECTOR | _typed("collection-job-req"), "invalidMessage"),
+        (collection, make_request(1, 0).to_bytes(), COLLECTOR | _typed("collection-job-req"), "batchInvalid"),
+        (
+            collection,
+            make_request((1 << 64) - 1, 5).to_bytes(),
+            COLLECTOR | _typed("collection-job-req"),
+            "batchInvalid",
+        ),
+    ]
+    for url, body, headers, kind in cases:
+        assert await served.problem("POST", url, body, headers) == kind, url
+    job = f"{jobs}/{encode_id(bytes(16))}"
+    assert await served.problem("GET", job, b"", LEADER) == "unrecognizedAggregationJob"
+
+
+async def test_task_that_the_rules_do_not_allow_is_refused_by_each_seat(served: Served) -> None:
+    """A smaller batch, a shorter window, other aggregators: the leader and the helper decide for themselves."""
+    for task in (
+        make_task(cells=4, min_batch_size=99),
+        make_task(cells=4, window_s=60),
+        make_task(cells=4, helper_url="https://other.example/"),
+    ):
+        path = f"tasks/{encode_id(task.task_id)}"
+        put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
+        assert await served.problem("PUT", f"{served.leader}{path}", task.encoded, put) == "invalidTask"
+        post = LEADER | _typed("aggregation-job-init-req") | encode_task_header(task)
+        assert await served.problem("POST", f"{served.helper}{path}/aggregation_jobs", b"", post) == "invalidTask"
+    other = f"{served.leader}tasks/{encode_id(bytes(32))}"
+    put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
+    assert await served.problem("PUT", other, TASK.encoded, put) == "unrecognizedTask"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/octet-stream"}, 415),
+        ({"Content-Type": f"{MEDIA_TYPE};message=upload-errors"}, 415),
+        ({"Content-Type": MEDIA_TYPE}, 415),
+        ({}, 415),
+        (_typed("upload-req") | {"Content-Encoding": "gzip"}, 415),
+        (_typed("upload-req") | {"Content-Length": str(5 * 1024 * 1024)}, 413),
+    ],
+)
+async def test_body_of_another_type_or_size_is_not_read(served: Served, headers: dict[str, str], status: int) -> None:
+    """Refused by its headers."""
+    url = f"{served.leader}{TASK_PATH}/reports"
+    body = b"" if "Content-Length" in headers else b"x"
+    if "Content-Length" in headers:
+        headers = {name: value for name, value in headers.items() if name != "Content-Length"}
+        body = bytes(5 * 1024 * 1024)
+    assert (await served.ask("POST", url, body, headers))[0] == status
+
+
+@pytest.mark.parametrize("text", ["x", "A" * 42, "A" * 44, "=" * 43, "%00" * 32, "AAAA" * 11, "A" * 42 + "B"])
+async def test_id_that_is_none_is_no_resource(served: Served, text: str) -> None:
+    """Another size, alphabet or spelling."""
+    url = f"{served.leader}tasks/{text}/reports"
+    assert (await served.ask("POST", url, b"", _typed("upload-req")))[0] == 404
