@@ -48,7 +48,7 @@ class Served:
         return str(document["type"]).removeprefix("urn:ietf:params:ppm:dap:error:")
 
 
-def _typed(message: str) -> dict[str, str]:
+def _type_header(message: str) -> dict[str, str]:
     return {"Content-Type": f"{MEDIA_TYPE};message={message}"}
 
 
@@ -81,10 +81,12 @@ async def test_upload_answers_nothing_or_what_was_refused(served: Served, files:
     """An accepted upload has an empty body; a refused report comes back with its reason."""
     good = files.report(0, "good")
     url = f"{served.leader}{TASK_PATH}/reports"
-    answer = await served.ask("POST", url, UploadRequest((good,)).to_bytes(), _typed("upload-req"))
+    answer = await served.ask("POST", url, UploadRequest((good,)).to_bytes(), _type_header("upload-req"))
     assert (answer[0], answer[2]) == (200, b"")
     early = files.report(0, "early", time=good.metadata.time + 9)
-    status, media_type, body = await served.ask("POST", url, UploadRequest((early,)).to_bytes(), _typed("upload-req"))
+    status, media_type, body = await served.ask(
+        "POST", url, UploadRequest((early,)).to_bytes(), _type_header("upload-req")
+    )
     assert (status, media_type) == (200, f"{MEDIA_TYPE};message=upload-errors")
     assert UploadErrors.from_bytes(body).status[0].report_id == early.metadata.report_id
 
@@ -116,16 +118,16 @@ async def test_requests_that_are_none_are_problems_of_their_type(served: Served)
     collection = f"{served.leader}{TASK_PATH}/collection_jobs"
     unknown = encode_id(bytes(32))
     cases = [
-        (f"{served.leader}{TASK_PATH}/reports", b"x", _typed("upload-req"), "invalidMessage"),
-        (f"{served.leader}tasks/{unknown}/reports", b"", _typed("upload-req"), "unrecognizedTask"),
-        (jobs, b"x", announced | _typed("aggregation-job-init-req"), "invalidMessage"),
-        (shares, b"x", announced | _typed("aggregate-share-req"), "invalidMessage"),
-        (collection, b"x", COLLECTOR | _typed("collection-job-req"), "invalidMessage"),
-        (collection, make_request(1, 0).to_bytes(), COLLECTOR | _typed("collection-job-req"), "batchInvalid"),
+        (f"{served.leader}{TASK_PATH}/reports", b"x", _type_header("upload-req"), "invalidMessage"),
+        (f"{served.leader}tasks/{unknown}/reports", b"", _type_header("upload-req"), "unrecognizedTask"),
+        (jobs, b"x", announced | _type_header("aggregation-job-init-req"), "invalidMessage"),
+        (shares, b"x", announced | _type_header("aggregate-share-req"), "invalidMessage"),
+        (collection, b"x", COLLECTOR | _type_header("collection-job-req"), "invalidMessage"),
+        (collection, make_request(1, 0).to_bytes(), COLLECTOR | _type_header("collection-job-req"), "batchInvalid"),
         (
             collection,
             make_request((1 << 64) - 1, 5).to_bytes(),
-            COLLECTOR | _typed("collection-job-req"),
+            COLLECTOR | _type_header("collection-job-req"),
             "batchInvalid",
         ),
     ]
@@ -145,7 +147,7 @@ async def test_task_that_the_rules_do_not_allow_is_refused_by_each_seat(served: 
         path = f"tasks/{encode_id(task.task_id)}"
         put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
         assert await served.problem("PUT", f"{served.leader}{path}", task.encoded, put) == "invalidTask"
-        post = LEADER | _typed("aggregation-job-init-req") | encode_task_header(task)
+        post = LEADER | _type_header("aggregation-job-init-req") | encode_task_header(task)
         assert await served.problem("POST", f"{served.helper}{path}/aggregation_jobs", b"", post) == "invalidTask"
     other = f"{served.leader}tasks/{encode_id(bytes(32))}"
     put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
@@ -159,8 +161,8 @@ async def test_task_that_the_rules_do_not_allow_is_refused_by_each_seat(served: 
         ({"Content-Type": f"{MEDIA_TYPE};message=upload-errors"}, 415),
         ({"Content-Type": MEDIA_TYPE}, 415),
         ({}, 415),
-        (_typed("upload-req") | {"Content-Encoding": "gzip"}, 415),
-        (_typed("upload-req") | {"Content-Length": str(5 * 1024 * 1024)}, 413),
+        (_type_header("upload-req") | {"Content-Encoding": "gzip"}, 415),
+        (_type_header("upload-req") | {"Content-Length": str(5 * 1024 * 1024)}, 413),
     ],
 )
 async def test_body_of_another_type_or_size_is_not_read(served: Served, headers: dict[str, str], status: int) -> None:
@@ -177,4 +179,4 @@ async def test_body_of_another_type_or_size_is_not_read(served: Served, headers:
 async def test_id_that_is_none_is_no_resource(served: Served, text: str) -> None:
     """Another size, alphabet or spelling."""
     url = f"{served.leader}tasks/{text}/reports"
-    assert (await served.ask("POST", url, b"", _typed("upload-req")))[0] == 404
+    assert (await served.ask("POST", url, b"", _type_header("upload-req")))[0] == 404
