@@ -103,7 +103,7 @@ def create_leader_app(
         if state.response is not None:
             response = _message("collection-job-resp", state.response)
         if location is not None:
-            response.headers["Location"] = f"{config.leader_url}tasks/{encode_id(task_id)}/{location}"
+            response.headers["Location"] = f"{config.leader_url}/tasks/{encode_id(task_id)}/{location}"
         return response
 
     async def delete_job(request: web.Request) -> web.Response:
@@ -112,7 +112,7 @@ def create_leader_app(
         await collection.forget(_read_id(request, "task", TASK_ID_BYTES), job_id)
         return web.Response()
 
-    task = f"{_path(config.leader_url)}tasks/{{task}}"
+    task = f"{_path(config.leader_url)}/tasks/{{task}}"
     app = _create_app(config.leader_url, keys, connections)
     app.add_routes(
         [
@@ -153,7 +153,7 @@ def create_helper_app(
         return _message("aggregate-share", answer, _locate(opened, f"aggregate_shares/{encode_id(share_id)}"))
 
     def _locate(opened: OpenTask, resource: str) -> str:
-        return f"{config.helper_url}tasks/{encode_id(opened.task.task_id)}/{resource}"
+        return f"{config.helper_url}/tasks/{encode_id(opened.task.task_id)}/{resource}"
 
     async def read_job(request: web.Request) -> web.Response:
         _authenticate(request, token)
@@ -171,7 +171,7 @@ def create_helper_app(
             raise web.HTTPNotFound
         return _message("aggregate-share", answer)
 
-    task = f"{_path(config.helper_url)}tasks/{{task}}"
+    task = f"{_path(config.helper_url)}/tasks/{{task}}"
     app = _create_app(config.helper_url, keys, connections)
     app.add_routes(
         [
@@ -185,7 +185,7 @@ def create_helper_app(
 
 
 def _path(url: str) -> str:
-    """Return the path of an aggregator's URL, which ends with "/"."""
+    """Return the path of an aggregator's URL, which has no slash at its end."""
     return urlsplit(url).path
 
 
@@ -200,7 +200,7 @@ def _create_app(url: str, keys: Callable[[], KeyRing], connections: Connections 
 
     limits: list[Middleware] = [] if connections is None else [limit_connections(connections)]
     app = web.Application(client_max_size=0, middlewares=[*limits, _answer_errors])
-    app.add_routes([web.get(f"{_path(url)}hpke_config", hpke_config), web.get("/healthz", healthz)])
+    app.add_routes([web.get(f"{_path(url)}/hpke_config", hpke_config), web.get("/healthz", healthz)])
     app.on_response_prepare.append(_set_headers)
     return app
 

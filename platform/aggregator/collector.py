@@ -6,13 +6,13 @@ Source: draft-ietf-ppm-dap-18, sections 4.6.1, 4.6.5 and 4.6.6.
 import base64
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import aiohttp
-from alcove.platform.aggregator.config import Token, Url
+from alcove.platform.aggregator.config import Token, read_private_json
 from alcove.platform.aggregator.peer import encode_task_header, send
 from alcove.platform.aggregator.problems import encode_id
-from alcove.platform.domain.errors import AggregatorFileError, PeerUnavailableError
+from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy import hpke
 from alcove.privacy.dap.messages import (
     MEDIA_TYPE,
@@ -25,40 +25,37 @@ from alcove.privacy.dap.messages import (
 )
 from alcove.privacy.dap.release import Release, open_release
 from alcove.privacy.dap.reports import Recipients, choose_config
-from alcove.privacy.dap.rules import MIN_BATCH_SIZE
 from alcove.privacy.dap.task import DapTask
 from alcove.privacy.errors import DapMessageError, HpkeError, VdafError
-from alcove.registry.keys import check_private_file
-from alcove.runtime.files import read_bounded
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from alcove.registry.policy import Aggregation
+from pydantic import AfterValidator, SecretStr
 
 __all__ = ["CollectorClient", "CollectorConfig", "read_collector_config", "read_recipients"]
 
-MAX_CONFIG_BYTES: Final = 65_536
+
+def _check_key(text: SecretStr) -> SecretStr:
+    try:
+        hpke.derive_public_key(base64.b64decode(text.get_secret_value(), validate=True))
+    except HpkeError as error:
+        raise ValueError(error.reason) from None
+    return text
 
 
-class CollectorConfig(BaseModel):
-    """What a collector is configured with, as `alcove aggregator create` writes it.
+class CollectorConfig(Aggregation):
+    """What a collector is configured with, as `alcove aggregator create` writes it: the aggregators, token and key.
 
     Attributes:
-        leader_url: below which the leader answers.
-        helper_url: the same of the helper; the collector never speaks with it.
         collector_token: by which the leader knows the collector.
-        config_id: of the HPKE configuration to which aggregates are sealed.
-        private_key: base64 of its private key.
-        min_batch_size: fewest reports of a batch that the aggregators release.
-        max_epsilon: largest privacy loss of one window that they take part in.
+        private_key: base64 of the key to which aggregates are sealed.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    leader_url: Url
-    helper_url: Url
     collector_token: Token
-    config_id: Annotated[int, Field(ge=0, le=255)]
-    private_key: SecretStr
-    min_batch_size: Annotated[int, Field(ge=MIN_BATCH_SIZE)] = MIN_BATCH_SIZE
-    max_epsilon: str = "2"
+    private_key: Annotated[SecretStr, AfterValidator(_check_key)]
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """What tasks say of the aggregators."""
+        return Aggregation(**{name: getattr(self, name) for name in Aggregation.model_fields})
 
     @property
     def hpke_key(self) -> bytes:
@@ -67,23 +64,12 @@ class CollectorConfig(BaseModel):
 
 
 def read_collector_config(path: Path) -> CollectorConfig:
-    """Return the configuration in a file.
+    """Return a collector's configuration.
 
     Raises:
-        KeyFileError: it is absent, or others may read it.
-        AggregatorFileError: it says something else; the error names the field, never a value.
+        KeyFileError, AggregatorFileError: as `read_private_json`.
     """
-    check_private_file(path)
-    try:
-        config = CollectorConfig.model_validate_json(read_bounded(path, MAX_CONFIG_BYTES) or b"")
-        hpke.derive_public_key(config.hpke_key)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, fault["loc"])) or "the file"
-        raise AggregatorFileError(path, f"no configuration of a collector: {place}: {fault['msg']}") from None
-    except (HpkeError, ValueError):
-        raise AggregatorFileError(path, "no configuration of a collector: private_key is no key") from None
-    return config
+    return read_private_json(path, CollectorConfig)
 
 
 class CollectorClient:
@@ -132,7 +118,7 @@ class CollectorClient:
             "Authorization": f"Bearer {self._config.collector_token.get_secret_value()}",
             "Content-Type": media_type,
         } | encode_task_header(task)
-        url = f"{self._config.leader_url}tasks/{encode_id(task.task_id)}{resource}"
+        url = f"{self._config.leader_url}/tasks/{encode_id(task.task_id)}{resource}"
         status, _, answer = await send(self._session, method, url, body=body, headers=headers)
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             raise PeerUnavailableError(url, f"status {status}")
@@ -147,7 +133,7 @@ async def read_recipients(session: aiohttp.ClientSession, leader_url: str, helpe
     """
     configs = []
     for url in (leader_url, helper_url):
-        _, _, body = await send(session, "GET", f"{url}hpke_config", body=b"", headers={})
+        _, _, body = await send(session, "GET", f"{url}/hpke_config", body=b"", headers={})
         try:
             configs.append(choose_config(HpkeConfigList.from_bytes(body)))
         except DapMessageError as error:

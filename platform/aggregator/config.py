@@ -9,7 +9,7 @@ import json
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Self, TypeVar
 
 from alcove.platform.domain.errors import AggregatorFileError
 from alcove.privacy import hpke
@@ -18,13 +18,13 @@ from alcove.privacy.dap.reports import make_config
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE, MIN_WINDOW_S, TaskRules
 from alcove.privacy.dap.task import VERIFY_KEY_BYTES
 from alcove.registry.keys import check_private_file
+from alcove.registry.policy import Aggregation
 from alcove.runtime.files import read_bounded
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-__all__ = ["AggregatorConfig", "CollectorKey", "Seat", "Token", "Url", "read_config"]
+__all__ = ["AggregatorConfig", "CollectorKey", "Seat", "Token", "read_config", "read_private_json"]
 
 MAX_CONFIG_BYTES: Final = 65_536
-_LOOPBACK: Final = ("http://127.0.0.1", "http://[::1]", "http://localhost")
 
 
 class Seat(StrEnum):
@@ -39,16 +39,6 @@ class Seat(StrEnum):
         return Role.LEADER if self is Seat.LEADER else Role.HELPER
 
 
-def _check_url(url: str) -> str:
-    """Return an aggregator's URL, which stands in tasks byte for byte."""
-    is_loopback = url.startswith(_LOOPBACK) and url[len("http://") :].partition("/")[0].partition(":")[2].isdigit()
-    if not (url.startswith("https://") or is_loopback or any(url == f"{each}/" for each in _LOOPBACK)):
-        raise ValueError("an aggregator's URL is https://, or http:// on loopback")
-    if not url.endswith("/") or not url.isascii() or any(each in url for each in " ?#"):
-        raise ValueError("an aggregator's URL ends with / and has no query")
-    return url
-
-
 def _check_secret(text: SecretStr) -> SecretStr:
     if len(base64.b64decode(text.get_secret_value(), validate=True)) != VERIFY_KEY_BYTES:
         message = f"a secret is {VERIFY_KEY_BYTES} bytes in base64"
@@ -56,7 +46,6 @@ def _check_secret(text: SecretStr) -> SecretStr:
     return text
 
 
-Url = Annotated[str, Field(max_length=2048), AfterValidator(_check_url)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 Token = Annotated[SecretStr, Field(min_length=32, max_length=256)]
 
@@ -87,27 +76,20 @@ class CollectorKey(BaseModel):
         return make_config(self.config_id, base64.b64decode(self.public_key))
 
 
-class AggregatorConfig(BaseModel):
-    """What one aggregator is configured with.
+class AggregatorConfig(Aggregation):
+    """What one aggregator is configured with: the two of them as tasks name them, its seat, its secrets, its rules.
 
     Attributes:
         seat: which one it is.
-        leader_url: below which the leader answers, as in every task; ends with "/".
-        helper_url: the same of the helper.
         verify_secret: from which both derive the tasks' verification keys; no client, collector or stranger has it.
         leader_token: by which the helper knows the leader.
         collector_token: by which the leader knows the collector; the helper has none.
         collector: to whom sums are released.
-        min_batch_size: fewest reports of a batch.
         min_window_s: shortest window, in seconds.
         max_epsilon: largest privacy loss of one window.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     seat: Seat
-    leader_url: Url
-    helper_url: Url
     verify_secret: Secret
     leader_token: Token
     collector_token: Token | None = None
@@ -117,9 +99,7 @@ class AggregatorConfig(BaseModel):
     max_epsilon: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,2}(/[1-9][0-9]{0,2})?$")] = "2"
 
     @model_validator(mode="after")
-    def _validate(self) -> Self:
-        if self.leader_url == self.helper_url:
-            raise ValueError("leader_url and helper_url are those of two aggregators")
+    def _validate_seat(self) -> Self:
         if (self.seat is Seat.LEADER) != (self.collector_token is not None):
             raise ValueError("the leader has a collector_token, the helper has none")
         return self
@@ -145,17 +125,28 @@ class AggregatorConfig(BaseModel):
 
 
 def read_config(path: Path) -> AggregatorConfig:
-    """Return the configuration in a file.
+    """Return an aggregator's configuration.
+
+    Raises:
+        KeyFileError, AggregatorFileError: as `read_private_json`.
+    """
+    return read_private_json(path, AggregatorConfig)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_private_json(path: Path, kind: type[_Model]) -> _Model:
+    """Return what a file of secrets holds.
 
     Raises:
         KeyFileError: it is absent, or others may read it.
-        AggregatorFileError: it says something else; the error names the field, never a value.
+        AggregatorFileError: it is something else; the error names the field, never a value.
     """
     check_private_file(path)
-    data = read_bounded(path, MAX_CONFIG_BYTES)
     try:
-        return AggregatorConfig.model_validate_json(data or b"")
+        return kind.model_validate_json(read_bounded(path, MAX_CONFIG_BYTES) or b"")
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, fault["loc"])) or "the file"
-        raise AggregatorFileError(path, f"no configuration of an aggregator: {place}: {fault['msg']}") from None
+        raise AggregatorFileError(path, f"{place}: {fault['msg'].removeprefix('Value error, ')}") from None

@@ -30,7 +30,7 @@ class HttpHelper:
 
     Args:
         session: makes the connections; stays the caller's.
-        url: below which the helper answers; ends with "/".
+        url: below which the helper answers.
         token: by which it knows the leader.
     """
 
@@ -58,7 +58,7 @@ class HttpHelper:
         return await self._ask(task, "aggregate_shares", "aggregate-share", request)
 
     async def _ask(self, task: DapTask, resource: str, message: str, request: bytes) -> bytes:
-        url = f"{self._url}tasks/{encode_id(task.task_id)}/{resource}"
+        url = f"{self._url}/tasks/{encode_id(task.task_id)}/{resource}"
         kind = "aggregation-job-init-req" if message == "aggregation-job" else "aggregate-share-req"
         expected = "aggregation-job-resp" if message == "aggregation-job" else "aggregate-share"
         headers = {

@@ -41,7 +41,7 @@ def create_pair(
 
     Args:
         folder: where the three folders are made; none of them may hold such a file.
-        leader_url: below which the leader answers devices, helper's and collector's requests; ends with "/".
+        leader_url: below which the leader answers devices and the collector, as policies write it.
         helper_url: the same of the helper.
         min_batch_size: fewest reports of a batch that the aggregators take part in.
         min_window_s: shortest window, in seconds.
@@ -72,11 +72,9 @@ def create_pair(
     collector = {
         "leader_url": leader_url,
         "helper_url": helper_url,
-        "collector_token": collector_token,
-        "config_id": _COLLECTOR_CONFIG_ID,
-        "private_key": base64.b64encode(private_key).decode(),
         "min_batch_size": min_batch_size,
-        "max_epsilon": str(max_epsilon),
+        "collector_token": collector_token,
+        "private_key": base64.b64encode(private_key).decode(),
     }
     contents = {
         "leader": (folder / "leader" / AGGREGATOR_FILE, leader.to_json()),

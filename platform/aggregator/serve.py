@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,8 +31,7 @@ from alcove.platform.core.log import configure_log
 from alcove.platform.domain.errors import AggregatorFileError, ServerError
 from alcove.platform.ingress.connections import Connections
 from alcove.platform.ingress.listening import raise_file_limit
-from alcove.platform.ingress.serve import listen_http, start_http, start_listening
-from alcove.registry.keys import check_private_file
+from alcove.platform.ingress.serve import end_task, listen_http, open_tls, start_http, start_listening
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["RunningAggregator", "run_aggregator", "serve_aggregator"]
@@ -109,13 +107,11 @@ async def run_aggregator(
         connections = Connections(replace(settings.limits, most=min(raise_file_limit(), settings.connections)))
         parts = _Parts(config, database, keys, clock, connections)
         app, figures = await (_start_leader if seat is Seat.LEADER else _start_helper)(stack, parts)
-        port = await start_listening(stack, app, listener, connections, _tls(settings))
-        scheme, host = "http" if settings.tls_key is None else "https", settings.host
-        url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
-        metrics_url = None
+        port = await start_listening(stack, app, listener, connections, open_tls(settings))
+        url, metrics_url = f"{settings.scheme}://{settings.url_host}:{port}", None
         if settings.metrics_port is not None:
-            metrics = listen_http(host, settings.metrics_port)
-            metrics_url = f"http://{host}:{await start_http(stack, create_page(figures), metrics)}/metrics"
+            metrics = listen_http(settings.host, settings.metrics_port)
+            metrics_url = f"http://{settings.url_host}:{await start_http(stack, create_page(figures), metrics)}/metrics"
         yield RunningAggregator(seat, url, metrics_url, figures)
 
 
@@ -143,7 +139,7 @@ async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
     aggregation = Aggregation(database, book, keys, helper, clock=clock)
     collection = Collection(database, config, book, helper, clock=clock)
     for step, event in ((aggregation.run_job, stored), (collection.run_job, asyncio.Event())):
-        stack.push_async_callback(_end, asyncio.create_task(_work(step, event)))
+        stack.push_async_callback(end_task, asyncio.create_task(_work(step, event)))
     stack.push_async_callback(uploads.close)
     app = create_leader_app(config, book, uploads, collection, keys=keys, clock=clock, connections=parts.connections)
 
@@ -211,19 +207,3 @@ async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
             _log.info("serving", seat=str(seat), http=running.url)
             await stopped.wait()
             _log.info("stopping")
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-def _tls(settings: AggregatorSettings) -> ssl.SSLContext | None:
-    if settings.tls_certificate is None:
-        return None
-    if settings.tls_key is not None:
-        check_private_file(settings.tls_key)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    return tls

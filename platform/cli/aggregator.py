@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -44,8 +45,8 @@ Proxies = Annotated[
 def create(
     *,
     folder: Annotated[Path, typer.Argument(help="Folder in which leader/, helper/ and collector/ are made.")],
-    leader_url: Annotated[str, typer.Option(help="URL below which the leader will answer; ends with /.")],
-    helper_url: Annotated[str, typer.Option(help="URL below which the helper will answer; ends with /.")],
+    leader_url: Annotated[str, typer.Option(help="URL below which the leader will answer; no slash at its end.")],
+    helper_url: Annotated[str, typer.Option(help="URL below which the helper will answer; no slash at its end.")],
     min_batch_size: Annotated[
         int, typer.Option(help=f"Fewest reports that are released together, {MIN_BATCH_SIZE} or more.")
     ] = MIN_BATCH_SIZE,
@@ -80,50 +81,53 @@ def create(
     say("next: alcove aggregator leader --data-dir …/leader, alcove aggregator helper --data-dir …/helper")
 
 
-@app.command("leader")
-def leader(
-    *,
-    data_dir: DataDir,
-    config: Config = None,
-    database: Database = None,
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port for devices and the collector; 0: any free port.")] = 7490,
-    tls_certificate: Certificate = None,
-    tls_key: Key = None,
-    metrics_port: MetricsPort = None,
-    connections: Connections = 2048,
-    connections_per_address: PerAddress = 64,
-    requests_per_address: Requests = 200,
-    behind_proxy: Proxies = "",
-) -> None:
-    """Run the leader: it takes reports, verifies them with the helper, and releases batches to the collector.
+def _make_serve(seat: Seat, usual_port: int, asks: str) -> Callable[..., None]:
+    """Return the command that runs one of the aggregators."""
 
-    Prints one line of JSON with its address when it answers.
-    """
-    _serve(Seat.LEADER, locals())
+    def serve(
+        *,
+        data_dir: DataDir,
+        config: Config = None,
+        database: Database = None,
+        host: Host = "127.0.0.1",
+        port: Annotated[int, typer.Option(help=f"Port for {asks}; 0: any free port.")] = usual_port,
+        tls_certificate: Certificate = None,
+        tls_key: Key = None,
+        metrics_port: MetricsPort = None,
+        connections: Connections = 2048,
+        connections_per_address: PerAddress = 64,
+        requests_per_address: Requests = 200,
+        behind_proxy: Proxies = "",
+    ) -> None:
+        settings = AggregatorSettings(
+            data_dir=data_dir,
+            config=config,
+            database_url=None if database is None else SecretStr(database),
+            host=host,
+            port=port,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            metrics_port=metrics_port,
+            connections=connections,
+            connections_per_address=connections_per_address,
+            requests_per_address=requests_per_address,
+            behind_proxy=behind_proxy,
+        )
+        asyncio.run(serve_aggregator(settings, seat))
+
+    return serve
 
 
-@app.command("helper")
-def helper(
-    *,
-    data_dir: DataDir,
-    config: Config = None,
-    database: Database = None,
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port for the leader, and for devices that ask for keys.")] = 7491,
-    tls_certificate: Certificate = None,
-    tls_key: Key = None,
-    metrics_port: MetricsPort = None,
-    connections: Connections = 2048,
-    connections_per_address: PerAddress = 64,
-    requests_per_address: Requests = 200,
-    behind_proxy: Proxies = "",
-) -> None:
-    """Run the helper: it verifies reports with the leader, and refuses batches that are too small.
-
-    Prints one line of JSON with its address when it answers.
-    """
-    _serve(Seat.HELPER, locals())
+app.command(
+    "leader",
+    help="Run the leader: it takes reports, verifies them with the helper, and releases batches to the collector.\n\n"
+    "Prints one line of JSON with its address when it answers.",
+)(_make_serve(Seat.LEADER, 7490, "devices and the collector"))
+app.command(
+    "helper",
+    help="Run the helper: it verifies reports with the leader, and refuses batches that are too small.\n\n"
+    "Prints one line of JSON with its address when it answers.",
+)(_make_serve(Seat.HELPER, 7491, "the leader, and for devices that ask for its key"))
 
 
 @app.command("rotate-key")
@@ -142,9 +146,3 @@ def rotate(
         print_json({"config_id": config_id})
     else:
         say(f"devices are given key {config_id} from now on")
-
-
-def _serve(seat: Seat, options: dict[str, object]) -> None:
-    database = options.pop("database")
-    url = None if database is None else SecretStr(str(database))
-    asyncio.run(serve_aggregator(AggregatorSettings.model_validate(options | {"database_url": url}), seat))

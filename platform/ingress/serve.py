@@ -28,13 +28,23 @@ from alcove.platform.ingress.listening import Listener, raise_file_limit
 from alcove.platform.ingress.page import create_ingress_page
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.ingress.settings import IngressSettings, ListenerSettings
 from alcove.platform.store import Store
 from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.keys import check_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Ingress", "listen_http", "reach_blobs", "run_ingress", "serve_ingress", "start_http", "start_listening"]
+__all__ = [
+    "Ingress",
+    "end_task",
+    "listen_http",
+    "open_tls",
+    "reach_blobs",
+    "run_ingress",
+    "serve_ingress",
+    "start_http",
+    "start_listening",
+]
 
 LINGERING_S: Final = 1.0  # seconds in which a body that is refused is read and thrown away, so that its sender sees why
 LOG_S: Final = 10.0  # seconds between two lines about refusals
@@ -113,13 +123,13 @@ async def run_ingress(
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
         app = create_ingress(settings.tree, collector, rate, bodies, blobs=blobs, connections=connections)
-        port = await start_listening(stack, app, listener, connections, _tls(settings))
+        port = await start_listening(stack, app, listener, connections, open_tls(settings))
         ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}")
         if settings.metrics_port is not None:
             page = create_ingress_page(ingress.figures)
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             ingress = replace(ingress, metrics_url=f"http://{settings.url_host}:{metrics_port}/metrics")
-        stack.push_async_callback(_end, asyncio.create_task(_log_refusals(ingress)))
+        stack.push_async_callback(end_task, asyncio.create_task(_log_refusals(ingress)))
         yield ingress
 
 
@@ -198,7 +208,8 @@ def log_refusals(refused: Mapping[str, int], logged: Mapping[str, int]) -> dict[
     return dict(refused)
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and return when it has ended."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -215,7 +226,13 @@ def reach_blobs(url: str) -> BlobStore:
     return blobs
 
 
-def _tls(settings: IngressSettings) -> ssl.SSLContext | None:
+def open_tls(settings: ListenerSettings) -> ssl.SSLContext | None:
+    """Return the context of a listener's certificate; None: it has none.
+
+    Raises:
+        KeyFileError: others may read the key.
+        OSError: a file cannot be read, or is no certificate.
+    """
     if settings.tls_certificate is None:
         return None
     if settings.tls_key is not None:

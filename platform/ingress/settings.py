@@ -1,4 +1,4 @@
-"""Defines the settings of the process that answers devices."""
+"""Defines the settings of what listens to strangers, and of the process that answers devices."""
 
 import ipaddress
 import json
@@ -9,7 +9,7 @@ from alcove.platform.ingress.connections import ConnectionLimits, Network
 from alcove.platform.store.database import database_of
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-__all__ = ["IngressSettings", "networks_of"]
+__all__ = ["IngressSettings", "ListenerSettings", "networks_of"]
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
@@ -21,21 +21,15 @@ def networks_of(text: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
-class IngressSettings(BaseModel):
-    """Folders, addresses and limits of the devices' process.  It needs no key that signs.
+class ListenerSettings(BaseModel):
+    """Where a process listens to strangers, and what they may ask for at once.
 
     Attributes:
-        data_dir: database and signed tree.
-        database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`.
-        blobs: URL of the store of programs and cards, in the place of the tree's own folder.
         host: address to listen on.
-        http_port: for devices; 0: any free port.
         tls_certificate: PEM chain; without it, plain HTTP.
         tls_key: PEM key of the certificate.
-        metrics_port: for Prometheus, without TLS; 0: any free port; None: no page here (the server's has the figures).
-        reports_per_second: reports accepted a second, from all devices together.
-        bodies_per_second: bodies of reports read a second, good or bad.
-        connections: of devices, open at once.
+        metrics_port: for Prometheus, without TLS; 0: any free port; None: no page of this process.
+        connections: open at once.
         connections_per_address: the same, from one IPv4 address or one /64 of IPv6.
         requests_per_address: connections and requests a second from one address.
         behind_proxy: addresses and networks of our own proxies, with commas: they limit addresses in our place.
@@ -43,16 +37,10 @@ class IngressSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data_dir: Path
-    database_url: SecretStr | None = None
-    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
     host: str = "127.0.0.1"
-    http_port: Annotated[int, Field(ge=0, le=65535)] = 7480
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
     connections: Annotated[int, Field(ge=4, le=16_000)] = 2048
     connections_per_address: Annotated[int, Field(ge=1, le=16_000)] = 64
     requests_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 200
@@ -73,7 +61,7 @@ class IngressSettings(BaseModel):
 
     @property
     def limits(self) -> ConnectionLimits:
-        """Limits on what devices may ask for at once."""
+        """Limits on what strangers may ask for at once."""
         return ConnectionLimits(
             self.connections, self.connections_per_address, self.requests_per_address, networks_of(self.behind_proxy)
         )
@@ -87,6 +75,26 @@ class IngressSettings(BaseModel):
     def scheme(self) -> str:
         """The scheme of this process's addresses."""
         return "http" if self.tls_key is None else "https"
+
+
+class IngressSettings(ListenerSettings):
+    """Folders, addresses and limits of the devices' process.  It needs no key that signs.
+
+    Attributes:
+        data_dir: database and signed tree.
+        database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`.
+        blobs: URL of the store of programs and cards, in the place of the tree's own folder.
+        http_port: for devices; 0: any free port.
+        reports_per_second: reports accepted a second, from all devices together.
+        bodies_per_second: bodies of reports read a second, good or bad.
+    """
+
+    data_dir: Path
+    database_url: SecretStr | None = None
+    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
+    http_port: Annotated[int, Field(ge=0, le=65535)] = 7480
+    reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
 
     @property
     def database(self) -> Path | str:

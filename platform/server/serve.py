@@ -25,11 +25,11 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
+from alcove.platform.aggregator.collector import read_collector_config
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
-from alcove.platform.server.aggregators import read_aggregators
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
@@ -190,7 +190,7 @@ async def _start_grpc(
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
     named = settings.aggregators
-    aggregators = None if named is None else await asyncio.to_thread(read_aggregators, named)
+    aggregators = None if named is None else (await asyncio.to_thread(read_collector_config, named)).aggregation
     connections = Connections()
     interceptor = CallInterceptor(
         Identity(mutations.store, mutations.clock, certificates),

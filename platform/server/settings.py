@@ -43,7 +43,7 @@ class Settings(BaseModel):
         bodies_per_second: bodies of reports read a second, good or bad.
         analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
             them.
-        aggregators: JSON file with the two aggregators of this server's tasks; None: reports are randomized on the
+        aggregators: collector.json of this server's two aggregators, mode 0600; None: reports are randomized on the
             devices. `alcove serve` does not offer it yet: nothing collects from aggregators.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """

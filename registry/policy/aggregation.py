@@ -56,7 +56,7 @@ def _is_loopback(host: str) -> bool:
     return found.is_loopback
 
 
-Url = Annotated[str, Field(max_length=limits.AGGREGATOR_URL_LENGTH), AfterValidator(_validate_url)]
+AggregatorUrl = Annotated[str, Field(max_length=limits.AGGREGATOR_URL_LENGTH), AfterValidator(_validate_url)]
 
 
 class Aggregation(Part):
@@ -70,8 +70,8 @@ class Aggregation(Part):
             before it shares it. None: the two together see the cell.
     """
 
-    leader_url: Url
-    helper_url: Url
+    leader_url: AggregatorUrl
+    helper_url: AggregatorUrl
     min_batch_size: Annotated[int, Field(strict=True, ge=limits.BATCH_MIN, le=limits.BATCH_MAX)]
     local_epsilon: Decimal | None = None
 

@@ -38,7 +38,7 @@ from pydantic import SecretStr
 from tests.privacy.dap.party import SECRET, TIME, Parties, make_task
 
 WINDOW_S = 86_400
-LEADER_URL, HELPER_URL = "https://leader.example/dap/", "https://helper.example/"
+LEADER_URL, HELPER_URL = "https://leader.example/dap", "https://helper.example"
 TASK = make_task(cells=4)
 
 

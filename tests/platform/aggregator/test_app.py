@@ -63,24 +63,24 @@ async def served(files: Seats) -> AsyncIterator[Served]:
         files.helper_config, book, files.helper, keys=lambda: files.helper_keys, clock=files.helper_clock
     )
     async with TestServer(leader) as first, TestServer(helper) as second, aiohttp.ClientSession() as session:
-        yield Served(session, str(first.make_url("/dap/")), str(second.make_url("/")))
+        yield Served(session, str(first.make_url("/dap")), str(second.make_url("/")).rstrip("/"))
 
 
 async def test_keys_are_for_anybody_and_may_be_kept(served: Served, files: Seats) -> None:
     """Both aggregators tell devices their key, below the path of their URL."""
     for url, ring in ((served.leader, files.keys), (served.helper, files.helper_keys)):
-        async with served.session.get(f"{url}hpke_config") as answer:
+        async with served.session.get(f"{url}/hpke_config") as answer:
             assert answer.status == 200
             assert answer.headers["Content-Type"] == f"{MEDIA_TYPE};message=hpke-config-list"
             assert answer.headers["Cache-Control"] == "max-age=86400"
             assert HpkeConfigList.from_bytes(await answer.read()) == ring.configs
-    assert (await served.ask("GET", served.leader.replace("/dap", "") + "hpke_config"))[0] == 404
+    assert (await served.ask("GET", served.leader.replace("/dap", "") + "/hpke_config"))[0] == 404
 
 
 async def test_upload_answers_nothing_or_what_was_refused(served: Served, files: Seats) -> None:
     """An accepted upload has an empty body; a refused report comes back with its reason."""
     good = files.report(0, "good")
-    url = f"{served.leader}{TASK_PATH}/reports"
+    url = f"{served.leader}/{TASK_PATH}/reports"
     answer = await served.ask("POST", url, UploadRequest((good,)).to_bytes(), _type_header("upload-req"))
     assert (answer[0], answer[2]) == (200, b"")
     early = files.report(0, "early", time=good.metadata.time + 9)
@@ -95,14 +95,14 @@ async def test_resource_of_a_partner_needs_its_token(served: Served) -> None:
     """Every resource of a partner, with no token, another's, and one in another form."""
     job = encode_id(bytes(16))
     partners = [
-        ("PUT", f"{served.leader}{TASK_PATH}"),
-        ("POST", f"{served.leader}{TASK_PATH}/collection_jobs"),
-        ("GET", f"{served.leader}{TASK_PATH}/collection_jobs/{job}"),
-        ("DELETE", f"{served.leader}{TASK_PATH}/collection_jobs/{job}"),
-        ("POST", f"{served.helper}{TASK_PATH}/aggregation_jobs"),
-        ("GET", f"{served.helper}{TASK_PATH}/aggregation_jobs/{job}"),
-        ("POST", f"{served.helper}{TASK_PATH}/aggregate_shares"),
-        ("GET", f"{served.helper}{TASK_PATH}/aggregate_shares/{job}"),
+        ("PUT", f"{served.leader}/{TASK_PATH}"),
+        ("POST", f"{served.leader}/{TASK_PATH}/collection_jobs"),
+        ("GET", f"{served.leader}/{TASK_PATH}/collection_jobs/{job}"),
+        ("DELETE", f"{served.leader}/{TASK_PATH}/collection_jobs/{job}"),
+        ("POST", f"{served.helper}/{TASK_PATH}/aggregation_jobs"),
+        ("GET", f"{served.helper}/{TASK_PATH}/aggregation_jobs/{job}"),
+        ("POST", f"{served.helper}/{TASK_PATH}/aggregate_shares"),
+        ("GET", f"{served.helper}/{TASK_PATH}/aggregate_shares/{job}"),
     ]
     for method, url in partners:
         for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}, {"Authorization": ""}):
@@ -113,13 +113,13 @@ async def test_resource_of_a_partner_needs_its_token(served: Served) -> None:
 
 async def test_requests_that_are_none_are_problems_of_their_type(served: Served) -> None:
     """Malformed bodies, unknown tasks, other media types, and ids that are none."""
-    jobs, shares = f"{served.helper}{TASK_PATH}/aggregation_jobs", f"{served.helper}{TASK_PATH}/aggregate_shares"
+    jobs, shares = f"{served.helper}/{TASK_PATH}/aggregation_jobs", f"{served.helper}/{TASK_PATH}/aggregate_shares"
     announced = LEADER | encode_task_header(TASK)
-    collection = f"{served.leader}{TASK_PATH}/collection_jobs"
+    collection = f"{served.leader}/{TASK_PATH}/collection_jobs"
     unknown = encode_id(bytes(32))
     cases = [
-        (f"{served.leader}{TASK_PATH}/reports", b"x", _type_header("upload-req"), "invalidMessage"),
-        (f"{served.leader}tasks/{unknown}/reports", b"", _type_header("upload-req"), "unrecognizedTask"),
+        (f"{served.leader}/{TASK_PATH}/reports", b"x", _type_header("upload-req"), "invalidMessage"),
+        (f"{served.leader}/tasks/{unknown}/reports", b"", _type_header("upload-req"), "unrecognizedTask"),
         (jobs, b"x", announced | _type_header("aggregation-job-init-req"), "invalidMessage"),
         (shares, b"x", announced | _type_header("aggregate-share-req"), "invalidMessage"),
         (collection, b"x", COLLECTOR | _type_header("collection-job-req"), "invalidMessage"),
@@ -142,14 +142,14 @@ async def test_task_that_the_rules_do_not_allow_is_refused_by_each_seat(served: 
     for task in (
         make_task(cells=4, min_batch_size=99),
         make_task(cells=4, window_s=60),
-        make_task(cells=4, helper_url="https://other.example/"),
+        make_task(cells=4, helper_url="https://other.example"),
     ):
         path = f"tasks/{encode_id(task.task_id)}"
         put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
-        assert await served.problem("PUT", f"{served.leader}{path}", task.encoded, put) == "invalidTask"
+        assert await served.problem("PUT", f"{served.leader}/{path}", task.encoded, put) == "invalidTask"
         post = LEADER | _type_header("aggregation-job-init-req") | encode_task_header(task)
-        assert await served.problem("POST", f"{served.helper}{path}/aggregation_jobs", b"", post) == "invalidTask"
-    other = f"{served.leader}tasks/{encode_id(bytes(32))}"
+        assert await served.problem("POST", f"{served.helper}/{path}/aggregation_jobs", b"", post) == "invalidTask"
+    other = f"{served.leader}/tasks/{encode_id(bytes(32))}"
     put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
     assert await served.problem("PUT", other, TASK.encoded, put) == "unrecognizedTask"
 
@@ -167,7 +167,7 @@ async def test_task_that_the_rules_do_not_allow_is_refused_by_each_seat(served: 
 )
 async def test_body_of_another_type_or_size_is_not_read(served: Served, headers: dict[str, str], status: int) -> None:
     """Refused by its headers."""
-    url = f"{served.leader}{TASK_PATH}/reports"
+    url = f"{served.leader}/{TASK_PATH}/reports"
     body = b"" if "Content-Length" in headers else b"x"
     if "Content-Length" in headers:
         headers = {name: value for name, value in headers.items() if name != "Content-Length"}
@@ -178,5 +178,5 @@ async def test_body_of_another_type_or_size_is_not_read(served: Served, headers:
 @pytest.mark.parametrize("text", ["x", "A" * 42, "A" * 44, "=" * 43, "%00" * 32, "AAAA" * 11, "A" * 42 + "B"])
 async def test_id_that_is_none_is_no_resource(served: Served, text: str) -> None:
     """Another size, alphabet or spelling."""
-    url = f"{served.leader}tasks/{text}/reports"
+    url = f"{served.leader}/tasks/{text}/reports"
     assert (await served.ask("POST", url, b"", _type_header("upload-req")))[0] == 404

@@ -27,6 +27,7 @@ from tests.privacy.dap.party import make_task
 PATIENCE_S = 120.0
 WINDOW_S = 3600
 COUNTS = (70, 0, 40, 10)
+SECRETS = ("verify_secret", "leader_token", "collector_token", "private_key")
 
 
 class Processes:
@@ -35,7 +36,7 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         ports = _free_ports()
-        self.urls = {seat: f"http://127.0.0.1:{port}/" for seat, port in zip(("leader", "helper"), ports, strict=True)}
+        self.urls = {seat: f"http://127.0.0.1:{port}" for seat, port in zip(("leader", "helper"), ports, strict=True)}
         self._ports = dict(zip(("leader", "helper"), ports, strict=True))
         create_pair(folder, self.urls["leader"], self.urls["helper"])
         self.running: dict[str, subprocess.Popen[str]] = {}
@@ -107,7 +108,7 @@ def _reports(task: DapTask, recipients: Recipients) -> list[Report]:
 async def _upload(session: aiohttp.ClientSession, url: str, task: DapTask, reports: list[Report]) -> bytes:
     headers = {"Content-Type": f"{MEDIA_TYPE};message=upload-req"}
     body = UploadRequest(tuple(reports)).to_bytes()
-    place = f"{url}tasks/{encode_id(task.task_id)}/reports"
+    place = f"{url}/tasks/{encode_id(task.task_id)}/reports"
     async with session.post(place, data=body, headers=headers) as answer:
         assert answer.status == 200
         return await answer.read()
@@ -158,8 +159,8 @@ async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(p
     assert [processes.stop(seat) for seat in ("leader", "helper")] == [0, 0]
 
 
-async def test_logs_and_files_hold_no_measurement_and_no_secret(processes: Processes) -> None:
-    """A cell is nowhere in either folder: shares look random, and logs have no content."""
+async def test_logs_hold_no_address_and_no_secret_and_files_are_their_owners(processes: Processes) -> None:
+    """Of a whole batch, with a stranger's bad token between: no address, no token, no key, no report in the logs."""
     task = processes.make_task()
     config = read_collector_config(processes.folder / "collector" / "collector.json")
     async with _make_session() as session:
@@ -167,11 +168,20 @@ async def test_logs_and_files_hold_no_measurement_and_no_secret(processes: Proce
         await client.announce(task)
         reports = _reports(task, await read_recipients(session, *processes.urls.values()))
         await _upload(session, processes.urls["leader"], task, reports)
+        headers = {"Authorization": "Bearer stranger"}
+        async with session.post(f"{processes.urls['leader']}/tasks/x/collection_jobs", headers=headers) as refused:
+            assert refused.status == 401
         await _collect(client, task, reports[0].metadata.time)
+    secrets = {"stranger", encode_id(task.task_id), reports[0].metadata.report_id.hex()}
+    for path in processes.folder.rglob("*.json"):
+        fields = json.loads(path.read_text())
+        secrets |= {fields[name] for name in SECRETS if name in fields}
+    assert len(secrets) == 3 + len(SECRETS) + 2  # the three parties have an HPKE key each
     for seat in ("leader", "helper"):
         assert processes.stop(seat) == 0
         log = (processes.folder / f"{seat}.log").read_text()
         assert "127.0.0.1" not in log.replace(processes.urls[seat], "")
+        assert not [secret for secret in secrets if secret in log]
         for path in (processes.folder / seat).rglob("*"):
             if path.is_file():
                 assert path.stat().st_mode & 0o077 == 0, path

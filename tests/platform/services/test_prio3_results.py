@@ -1,6 +1,7 @@
 """A server with two aggregators: what it asks devices for, and what it decides from the windows that are collected."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.client import (
     Arm,
     ExperimentPlan,
@@ -90,8 +92,8 @@ class Shared:
 @pytest.fixture
 async def shared(fresh: ServerWorld) -> AsyncIterator[Shared]:
     """Two published versions, and a server that has aggregators."""
-    file = fresh.folder / "aggregators.json"
-    file.write_text(AGGREGATION.model_dump_json())
+    file = create_pair(fresh.folder / "pair", AGGREGATION.leader_url, AGGREGATION.helper_url)["collector"]
+    file.write_text(json.dumps(json.loads(file.read_text()) | AGGREGATION.model_dump(mode="json")))
     settings = Settings(
         data_dir=fresh.data_dir, online_keys=fresh.online_keys, grpc_port=0, http_port=0, aggregators=file
     )

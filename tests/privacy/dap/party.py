@@ -30,8 +30,8 @@ class CountingEntropy:
 def make_task(cells: int = 8, **changes: object) -> DapTask:
     """Return a task of a histogram; `changes` replace its terms."""
     terms = {
-        "leader_url": "https://leader.example/dap/",
-        "helper_url": "https://helper.example/",
+        "leader_url": "https://leader.example/dap",
+        "helper_url": "https://helper.example",
         "window_s": 86_400,
         "min_batch_size": 100,
         "cells": cells,
