@@ -34,6 +34,7 @@ CELLS_MAX: Final = 256  # 8 arms x 2 outcomes x 16 bins; fits a report's two byt
 BATCH_MIN: Final = 100  # reports of a window whose sums are released: a smaller crowd hides nobody without the noise
 BATCH_MAX: Final = 10**9  # devices of the largest app; more would never be reached
 AGGREGATOR_URL_LENGTH: Final = 1024  # characters; both travel in a header of each request, 4096 bytes in all
+TOKEN_ISSUER_LENGTH: Final = 128  # characters; it shares DAP's 255 bytes of task_info with epsilon and the task's id
 OUTCOMES_MAX: Final = 8  # the user's answers that an experiment tells apart
 EPSILON_MAX: Final = 8  # what a device may spend in 30 days
 WINDOW_MIN_S: Final = 3600  # an hour; a report names its window, and with it when the device was used

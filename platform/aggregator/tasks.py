@@ -107,6 +107,8 @@ class TaskBook:
         ours = (self._config.leader_url.encode(), self._config.helper_url.encode())
         if (task.configuration.leader_url, task.configuration.helper_url) != ours:
             raise DapProblem(ProblemType.INVALID_TASK, "the task names other aggregators", task_id)
+        if task.info.token_issuer != self._config.token_issuer:
+            raise DapProblem(ProblemType.INVALID_TASK, "the task names another issuer of tokens", task_id)
         try:
             self._config.rules.check(task)
         except DapTaskError as error:

@@ -2,7 +2,8 @@
 
 The bytes are what everybody agrees on: the task's id is their digest, all reports and shares are bound to them, and
 they travel in the header DAP-Taskprov. What the draft leaves to deployments, `task_info`, says here what the released
-sums cost a device: {"epsilon":"1","task":"<64 hex digits>"}, canonical JSON, the task being that of the policy.
+sums cost a device: {"epsilon":"1","task":"<64 hex digits>"}, canonical JSON, the task being that of the policy. With
+"issuer", the issuer's address, no report counts without a token that it issued for the task and the window.
 
 Source: draft-ietf-ppm-dap-18, section 4.2 and its appendix of VDAF configurations; draft-ietf-ppm-dap-taskprov.
 """
@@ -47,6 +48,7 @@ MAX_CONFIGURATION_BYTES: Final = 4096
 
 _EPSILON: Final = re.compile(r"[1-9][0-9]{0,5}(/[1-9][0-9]{0,5})?|0")
 _POLICY_TASK: Final = re.compile(r"[0-9a-f]{64}")
+_ISSUER: Final = re.compile(r"https?://[!-~]{1,120}")
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,18 @@ class TaskInfo:
     Attributes:
         epsilon: privacy loss of one batch's release, for everybody but one of the aggregators.
         policy_task_id: the task of the policy that this one carries out, 32 bytes.
+        token_issuer: address of the issuer of the tokens that reports carry; None: they carry none.
     """
 
     epsilon: Fraction
     policy_task_id: bytes
+    token_issuer: str | None = None
 
     def to_bytes(self) -> bytes:
         """Return canonical JSON."""
         fields = {"epsilon": str(self.epsilon), "task": self.policy_task_id.hex()}
+        if self.token_issuer is not None:
+            fields["issuer"] = self.token_issuer
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -74,17 +80,23 @@ class TaskInfo:
             DapTaskError: they are not of this form.
         """
         try:
-            match json.loads(encoded):
+            fields = json.loads(encoded)
+            match fields:
                 case {"epsilon": str(epsilon), "task": str(task)} if _EPSILON.fullmatch(
                     epsilon
                 ) and _POLICY_TASK.fullmatch(task):
-                    info = cls(Fraction(epsilon), bytes.fromhex(task))
+                    info = cls(Fraction(epsilon), bytes.fromhex(task), _read_issuer(fields.get("issuer")))
                     if MIN_EPSILON <= info.epsilon <= MAX_EPSILON and info.to_bytes() == encoded:
                         return info
         except (ValueError, RecursionError):
             pass
         bound = f'{{"epsilon":"1","task":"<64 hex digits>"}} with epsilon in [{MIN_EPSILON}, {MAX_EPSILON}]'
         raise DapTaskError(what="task_info", bound=bound, value=encoded)
+
+
+def _read_issuer(issuer: object) -> str | None:
+    """Return an issuer's address; None of none, and of what `to_bytes` would not write."""
+    return issuer if isinstance(issuer, str) and _ISSUER.fullmatch(issuer) else None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Defines where a task's reports are added up: the two aggregators of Prio3, and what the device holds them to.
+"""Defines where a task's reports are added up: the two aggregators of Prio3, and what a device demands of them.
 
 The addresses are hashed into the task's id of DAP, so that two spellings of one address would be two tasks: an address
 is accepted in one spelling only.
@@ -27,10 +27,12 @@ _ADDRESS: Final = re.compile(
 def _validate_url(url: str) -> str:
     match = _ADDRESS.fullmatch(url)
     if match is None:
-        msg = f"an aggregator's address is https://host[:port][/path] in lower case, without a slash at its end: {url}"
+        msg = (
+            f"an aggregator's or issuer's address is https://host[:port][/path], lower case, no slash at its end: {url}"
+        )
         raise ValueError(msg)
     if {".", ".."} & set(match["path"].split("/")):
-        msg = f"the path of an aggregator's address has no segment of dots: {url}"
+        msg = f"the path of such an address has no segment of dots: {url}"
         raise ValueError(msg)
     port = int(match["port"] or 0)
     if port > _PORT_MAX or port == _DEFAULT_PORTS[match["scheme"]]:
@@ -38,7 +40,7 @@ def _validate_url(url: str) -> str:
         raise ValueError(msg)
     is_loopback = _is_loopback(match["host"])
     if match["scheme"] == "http" and not is_loopback:
-        msg = f"http:// is for loopback addresses only, an aggregator elsewhere has https://: {url}"
+        msg = f"http:// is for loopback addresses only, elsewhere it is https://: {url}"
         raise ValueError(msg)
     return url
 
@@ -57,6 +59,7 @@ def _is_loopback(host: str) -> bool:
 
 
 AggregatorUrl = Annotated[str, Field(max_length=limits.AGGREGATOR_URL_LENGTH), AfterValidator(_validate_url)]
+TokenIssuerUrl = Annotated[str, Field(max_length=limits.TOKEN_ISSUER_LENGTH), AfterValidator(_validate_url)]
 
 
 class Aggregation(Part):
@@ -68,12 +71,16 @@ class Aggregation(Part):
         min_batch_size: reports of a window below which neither aggregator releases anything.
         local_epsilon: privacy loss of a report against both aggregators together: the device randomizes its cell
             before it shares it. None: the two together see the cell.
+        token_issuer: address at which an enrolled device gets the token without which neither aggregator takes its
+            report. None: anybody can report.
     """
 
     leader_url: AggregatorUrl
     helper_url: AggregatorUrl
     min_batch_size: Annotated[int, Field(strict=True, ge=limits.BATCH_MIN, le=limits.BATCH_MAX)]
     local_epsilon: Decimal | None = None
+    # Not written where it is None, as `TaskTerms.aggregation`.
+    token_issuer: Annotated[TokenIssuerUrl | None, Field(exclude_if=lambda value: value is None)] = None
 
     @model_validator(mode="after")
     def _validate(self) -> Self:

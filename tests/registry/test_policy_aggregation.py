@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.privacy.dap.task import TaskInfo, make_histogram_task
+from alcove.privacy.dap.task import TaskInfo
 from alcove.registry import limits
 from alcove.registry.errors import DocumentError
 from alcove.registry.policy import (
@@ -19,6 +19,7 @@ from alcove.registry.policy import (
     policy_from_bytes,
     policy_to_bytes,
 )
+from alcove.registry.policy.dap import dap_time, make_dap_task
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -52,6 +53,7 @@ aggregations = (
             helper_url=st.just(pair[1]),
             min_batch_size=st.integers(limits.BATCH_MIN, limits.BATCH_MAX),
             local_epsilon=st.none() | st.sampled_from(["0.5", "3", "8"]),
+            token_issuer=st.none() | st.just("https://issuer.example/tokens"),
         )
     )
 )
@@ -162,7 +164,7 @@ def test_other_aggregators_are_another_task(one: Aggregation, other: Aggregation
 )
 def test_address_that_is_not_canonical_is_refused(url: str) -> None:
     """One address has one spelling, and plain HTTP reaches this machine only; of leader and helper alike."""
-    for field in ("leader_url", "helper_url"):
+    for field in ("leader_url", "helper_url", "token_issuer"):
         with pytest.raises(ValidationError, match=field):
             make_aggregation(**{field: url})
 
@@ -170,17 +172,33 @@ def test_address_that_is_not_canonical_is_refused(url: str) -> None:
 def test_two_longest_addresses_are_accepted_here_and_by_dap() -> None:
     """The bound is the last length that is allowed, and both fit the largest configuration of a task."""
     leader, helper = (f"https://{name}.example/".ljust(limits.AGGREGATOR_URL_LENGTH, "x") for name in ("a", "b"))
-    found = make_aggregation(leader_url=leader, helper_url=helper, min_batch_size=limits.BATCH_MAX)
-    assert (found.leader_url, found.helper_url) == (leader, helper)
-    task = make_histogram_task(
-        leader_url=found.leader_url,
-        helper_url=found.helper_url,
-        window_s=limits.WINDOW_MAX_S,
-        min_batch_size=found.min_batch_size,
-        cells=limits.CELLS_MAX,
-        info=TaskInfo(Fraction(1), bytes(32)),
-    )
+    issuer = "https://c.example/".ljust(limits.TOKEN_ISSUER_LENGTH, "x")
+    found = make_aggregation(leader_url=leader, helper_url=helper, min_batch_size=limits.BATCH_MAX, token_issuer=issuer)
+    task = make_dap_task(make_aggregated_task(epsilon="0.99999", aggregation=found))
     assert task.configuration.leader_url == leader.encode()
+    assert task.info.token_issuer == issuer
+
+
+def test_task_in_dap_says_what_the_policy_says() -> None:
+    """Addresses, window, smallest batch, cells, epsilon, the policy's task; and which time a window has."""
+    policy_task = make_aggregated_task(epsilon="0.5", first_window_start_s=7200, window_s=3600)
+    task = make_dap_task(policy_task)
+    configuration = task.configuration
+    assert (configuration.leader_url, configuration.helper_url) == (LEADER.encode(), HELPER.encode())
+    assert (configuration.time_precision_s, configuration.min_batch_size) == (3600, 100)
+    assert task.circuit.output_length == policy_task.cell_count
+    assert task.info == TaskInfo(Fraction(1, 2), bytes.fromhex(policy_task.task_id))
+    for window in range(3):
+        start_s = policy_task.first_window_start_s + window * 3600
+        assert dap_time(policy_task, window) == task.time_at(start_s) == task.time_at(start_s + 3599.9)
+
+
+def test_task_without_aggregators_has_no_form_in_dap() -> None:
+    """Nor has a window before the first."""
+    with pytest.raises(ValueError, match="names no aggregators"):
+        make_dap_task(make_aggregated_task(aggregation=None))
+    with pytest.raises(ValueError, match="numbered from 0, got -1"):
+        dap_time(make_aggregated_task(), -1)
 
 
 @pytest.mark.parametrize("helper", [LEADER, "https://leader.example", "https://leader.example/other"])

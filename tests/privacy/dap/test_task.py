@@ -118,6 +118,18 @@ def test_epsilon_has_one_spelling_and_its_bounds(epsilon: str) -> None:
         TaskInfo.from_bytes(text)
 
 
+def test_issuer_of_tokens_is_a_part_of_the_task() -> None:
+    """It reads back, gives another task, and is written in one way or not at all."""
+    info = TaskInfo(Fraction(1), bytes(32), "https://issuer.example/" + "x" * 105)
+    task = make_task(info=info)
+    assert task.info == info
+    assert task.task_id != TASK.task_id
+    for value in ("null", '""', '"issuer.example"', '"https://"', '"https://a b"', "1", '"https://%s"' % ("x" * 121)):
+        text = f'{{"epsilon":"1","issuer":{value},"task":"{"0" * 64}"}}'.encode()
+        with pytest.raises(DapTaskError, match="task_info"):
+            TaskInfo.from_bytes(text)
+
+
 def test_rules_refuse_each_weaker_term_and_cannot_be_weaker_than_the_product() -> None:
     """Batch, window, epsilon, length and two seats for one party; the product's floor stands under all rules."""
     rules = TaskRules(max_elements=8)
