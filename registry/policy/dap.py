@@ -31,9 +31,17 @@ def make_dap_task(task: TaskPolicy) -> DapTask:
         helper_url=aggregation.helper_url,
         window_s=task.window_s,
         min_batch_size=aggregation.min_batch_size,
-        cells=task.cell_count,
+        cells=task.cell_count + 1,
         info=TaskInfo(task.epsilon_fraction, bytes.fromhex(task.task_id), aggregation.token_issuer),
     )
+
+
+def idle_cell(task: TaskPolicy) -> int:
+    """Return the cell of a device that has nothing to report of a window: the one after those of the task's layout.
+
+    Such a device reports all the same, so that the existence of a report says nothing of what happened on it.
+    """
+    return task.cell_count
 
 
 def dap_time(task: TaskPolicy, window: int) -> int:

@@ -19,7 +19,7 @@ from alcove.registry.policy import (
     policy_from_bytes,
     policy_to_bytes,
 )
-from alcove.registry.policy.dap import dap_time, make_dap_task
+from alcove.registry.policy.dap import dap_time, idle_cell, make_dap_task
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -186,7 +186,7 @@ def test_task_in_dap_says_what_the_policy_says() -> None:
     configuration = task.configuration
     assert (configuration.leader_url, configuration.helper_url) == (LEADER.encode(), HELPER.encode())
     assert (configuration.time_precision_s, configuration.min_batch_size) == (3600, 100)
-    assert task.circuit.output_length == policy_task.cell_count
+    assert task.circuit.output_length == policy_task.cell_count + 1 == idle_cell(policy_task) + 1
     assert task.info == TaskInfo(Fraction(1, 2), bytes.fromhex(policy_task.task_id))
     for window in range(3):
         start_s = policy_task.first_window_start_s + window * 3600
