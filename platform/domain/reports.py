@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from alcove.platform.stats import Aggregate, aggregate_from_noised_histogram, aggregate_from_randomized_response
+from alcove.platform.stats import (
+    Aggregate,
+    IdleReports,
+    aggregate_from_noised_histogram,
+    aggregate_from_randomized_response,
+)
+from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import TaskPolicy
 
-__all__ = ["Reports", "aggregate_of"]
+__all__ = ["Reports", "aggregate_of", "estimate_reports"]
 
 
 @dataclass(frozen=True)
@@ -18,14 +24,18 @@ class Reports:
         task: that they belong to.
         counts: of each cell in the order of the task's layout: how many reports named it, or, with aggregators, their
             noised sums, which may be negative.
-        reports: how many there are.
+        reports: how many there are; with aggregators, an estimate of how many told something.
         windows: how many windows have any; with aggregators, how many were collected.
+        idle: with aggregators, noised sum of the devices that had nothing to tell.
+        released: with aggregators, how many reports were added up, those of such devices among them.
     """
 
     task: TaskPolicy
     counts: tuple[int, ...]
     reports: int
     windows: int
+    idle: int = 0
+    released: int = 0
 
     @classmethod
     def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int) -> "Reports":
@@ -48,4 +58,22 @@ def aggregate_of(reports: Reports) -> Aggregate:
         epsilon=task.epsilon_fraction,
         windows=reports.windows,
         local_epsilon=task.aggregation.local_epsilon_fraction,
+        idle=IdleReports(reports.idle, reports.released),
+        is_attested=task.aggregation.token_issuer is not None,
     )
+
+
+def estimate_reports(task: TaskPolicy, released: int, idle: int) -> int:
+    """Return how many of a window's reports told something, an estimate in [0, released].
+
+    Args:
+        task: with aggregators.
+        released: reports that were added up.
+        idle: noised count of the idle cell; where devices randomize their cell first, of those that named it.
+    """
+    floor = None if task.aggregation is None else task.aggregation.local_epsilon_fraction
+    if floor is not None:
+        mechanism = RandomizedResponse(task.cell_count + 1, floor)
+        other = mechanism.other_probability
+        idle = round((idle - released * other) / (mechanism.keep_probability - other))
+    return min(max(released - idle, 0), released)

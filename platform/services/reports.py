@@ -13,6 +13,6 @@ async def read_reports(session: AsyncSession, task: TaskPolicy) -> Reports:
     """Return the reports of a task: cells counted here, or windows collected from its aggregators."""
     if task.aggregation is not None:
         found = await collected_sums(session, task)
-        return Reports(task, found.counts, found.reports, found.windows)
+        return Reports(task, found.counts, found.reports, found.windows, found.idle, found.released)
     counts = await cell_counts(session, task.task_id, task.cell_count)
     return Reports.of_cells(task, counts, await window_count(session, task.task_id))

@@ -7,7 +7,7 @@ functions over numbers: no files, clocks, randomness or sockets.
 
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
-from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram
+from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
@@ -52,6 +52,7 @@ __all__ = [
     "GuardMetric",
     "GuardVerdict",
     "Guardrail",
+    "IdleReports",
     "Interval",
     "Mechanism",
     "Metric",

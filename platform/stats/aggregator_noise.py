@@ -11,6 +11,7 @@ research note on two aggregators: a standard deviation of 3.96 per cell at epsil
 """
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +27,19 @@ SENSITIVITY = 2
 
 AGGREGATORS = 2
 """How many add their noise."""
+
+
+@dataclass(frozen=True)
+class IdleReports:
+    """The devices that reported that they have nothing to report, in a cell beside those of the histogram.
+
+    Attributes:
+        count: noised count of that cell.
+        released: all reports that were summed, theirs among them; known exactly.
+    """
+
+    count: int
+    released: int
 
 
 def cell_variance(epsilon: Fraction, *, sensitivity: int = SENSITIVITY, aggregators: int = AGGREGATORS) -> float:
@@ -51,6 +65,8 @@ def aggregate_from_noised_histogram(
     epsilon: Fraction,
     windows: int = 1,
     local_epsilon: Fraction | None = None,
+    idle: IdleReports | None = None,
+    is_attested: bool = False,
     sensitivity: int = SENSITIVITY,
     aggregators: int = AGGREGATORS,
 ) -> Aggregate:
@@ -61,11 +77,14 @@ def aggregate_from_noised_histogram(
     Args:
         counts: noised counts [arms, outcomes, bins], may be negative; bins of latency times those of the earlier share
             where reports tell it (`pre_period.py`).
-        reports: how many reports were summed; known exactly (it is published with the batch).
+        reports: how many reports the counts are of: those that were summed (published with the batch), without an
+            estimate of the idle ones.
         epsilon: as in `cell_variance`.
         windows: that are summed in the counts, each with noise of its own; >= 0.
-        local_epsilon: privacy loss of the randomized response by which devices chose their cells; None: they told
-            their own.
+        local_epsilon: privacy loss of the randomized response by which devices chose their cells, the idle one among
+            them; None: they told their own.
+        idle: the reports of devices without anything to report; None: there is no cell for them.
+        is_attested: as in `Aggregate`.
         sensitivity: as in `cell_variance`.
         aggregators: as in `cell_variance`.
 
@@ -79,15 +98,18 @@ def aggregate_from_noised_histogram(
     values = np.asarray(counts, dtype=np.float64)
     noise = np.eye(values.size) * variance
     if local_epsilon is None:
-        return Aggregate(values, noise, reports)
+        return Aggregate(values, noise, reports, is_attested)
+    beside = [] if idle is None else [float(idle.count)]
     try:
-        mechanism = RandomizedResponse(values.size, local_epsilon)
+        mechanism = RandomizedResponse(values.size + len(beside), local_epsilon)
     except ParameterError as error:
         raise ArgumentError("local_epsilon", error.bound, error.value) from error
     other = float(mechanism.other_probability)
     gap = float(mechanism.keep_probability) - other
-    randomization = mechanism.covariance(np.maximum(values.ravel(), 0.0))  # the noised counts stand in for the counts
-    return Aggregate((values - reports * other) / gap, randomization + noise / gap**2, reports)
+    named = np.maximum(np.append(values.ravel(), beside), 0.0)  # the noised counts stand in for the counts
+    randomization = mechanism.covariance(named)[: values.size, : values.size]
+    randomized = reports if idle is None else idle.released
+    return Aggregate((values - randomized * other) / gap, randomization + noise / gap**2, reports, is_attested)
 
 
 def draw_noise(

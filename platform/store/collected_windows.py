@@ -1,6 +1,8 @@
 """Stores the sums that were collected of each window of a task by Prio3.
 
 The aggregators draw a window's noise once and release it once, so that the first sums of a window are the only ones.
+Every device that takes part reports every window: the cell behind those of the task's layout, the idle cell, counts
+those with nothing to tell.  It is stored with the others, and statistics read the others.
 """
 
 from collections.abc import Sequence
@@ -8,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from alcove.platform.domain.errors import WindowCollectedError
+from alcove.platform.domain.reports import estimate_reports
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import CollectedWindowRow
@@ -25,13 +28,17 @@ class CollectedSums:
     """The sums of the windows that were collected of a task.
 
     Attributes:
-        counts: noised sum of each cell, which may be negative.
-        reports: that were added up in them, exactly.
+        counts: noised sum of each cell of the layout, which may be negative.
+        idle: noised sum of the idle cell.
+        reports: estimate of those that told something: window by window all but the idle ones, at least 0.
+        released: all reports that were added up, exactly.
         windows: that were collected; each has noise of its own.
     """
 
     counts: tuple[int, ...]
+    idle: int
     reports: int
+    released: int
     windows: int
 
 
@@ -45,14 +52,16 @@ async def add_collected_window(
         task: by Prio3.
         window: number of the window, from 0.
         reports: that were added up; both aggregators state the same.
-        counts: noised sum of each cell in the order of the task's layout; each aggregator's noise is in it.
+        counts: noised sum of each cell in the order of the task's layout, and of the idle cell; each aggregator's noise
+            is in them.
 
     Raises:
         ValueError: no aggregators, another number of cells, or a number out of its bounds.
         WindowCollectedError: the window was collected with other sums.
     """
-    if task.aggregation is None or len(counts) != task.cell_count or window < 0:
-        msg = f"a window from 0 of {task.cell_count} cells by Prio3, got window {window} of {len(counts)} cells"
+    cells = task.cell_count + 1
+    if task.aggregation is None or len(counts) != cells or window < 0:
+        msg = f"a window from 0 of {cells} cells by Prio3, got window {window} of {len(counts)} cells"
         raise ValueError(msg)
     if not task.aggregation.min_batch_size <= reports <= MAX_REPORTS or max(map(abs, counts)) > MAX_REPORTS:
         msg = f"a batch has {task.aggregation.min_batch_size} to {MAX_REPORTS} reports, got {reports} and {counts}"
@@ -80,7 +89,11 @@ async def collected_sums(session: AsyncSession, task: TaskPolicy) -> CollectedSu
     """Return the sums of all windows that were collected of a task."""
     query = select(CollectedWindowRow.reports, CollectedWindowRow.counts)
     rows = (await session.execute(query.where(CollectedWindowRow.task_id == task.task_id))).all()
-    counts = np.zeros(task.cell_count, np.int64)
-    for _, packed in rows:
-        counts += np.frombuffer(packed, _COUNT)
-    return CollectedSums(tuple(counts.tolist()), sum(reports for reports, _ in rows), len(rows))
+    sums = np.zeros(task.cell_count + 1, np.int64)
+    reports = 0
+    for released, packed in rows:
+        counts = np.frombuffer(packed, _COUNT)
+        sums += counts
+        reports += estimate_reports(task, released, int(counts[-1]))
+    *of_layout, idle = sums.tolist()
+    return CollectedSums(tuple(of_layout), idle, reports, sum(released for released, _ in rows), len(rows))

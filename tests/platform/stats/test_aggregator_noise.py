@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from alcove.platform.stats import ArgumentError, Mechanism, PowerModel, pool, share_model
-from alcove.platform.stats.aggregator_noise import aggregate_from_noised_histogram, draw_noise
+from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram, draw_noise
 from alcove.privacy.randomized_response import RandomizedResponse
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +52,22 @@ def test_estimates_are_unbiased_and_their_covariance_is_true(local_epsilon: Frac
     errors = np.sqrt(stated / runs)
     assert np.abs((found.mean(axis=0) - TRUE) / errors).max() < 4.5
     np.testing.assert_allclose(found.var(axis=0), stated, rtol=0.2)
+
+
+def test_idle_reports_are_in_the_floor_and_in_no_estimate() -> None:
+    """Devices randomize over one cell more: without noise the histogram comes back, whatever the idle ones are."""
+    response = RandomizedResponse(TRUE.size + 1, Fraction(2))
+    keep, other = response.keep_probability, response.other_probability
+    for idle in (0, 5000):
+        released = int(TRUE.sum()) + idle
+        named = [round(count * (keep - other) + released * other) for count in (*TRUE.tolist(), idle)]
+        found = aggregate_from_noised_histogram(
+            np.array(named[:-1]).reshape(SHAPE), reports=int(TRUE.sum()), epsilon=Fraction(1),
+            local_epsilon=Fraction(2), idle=IdleReports(named[-1], released),
+        )  # fmt: skip
+        np.testing.assert_allclose(found.estimates.ravel(), TRUE, atol=2)
+        covariance = response.covariance(np.maximum(named, 0))[:-1, :-1]
+        assert np.linalg.eigvalsh(found.noise_covariance - covariance)[0] > 0
 
 
 def test_planned_error_of_a_local_floor_is_that_of_its_aggregate() -> None:

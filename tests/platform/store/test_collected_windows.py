@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.platform.domain.errors import WindowCollectedError
-from alcove.platform.domain.reports import aggregate_of
+from alcove.platform.domain.reports import aggregate_of, estimate_reports
 from alcove.platform.services.reports import read_reports
-from alcove.platform.stats import aggregate_from_noised_histogram, pool
+from alcove.platform.stats import IdleReports, aggregate_from_noised_histogram, pool
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.platform.store import Store
 from alcove.platform.store.collected_windows import add_collected_window, collected_sums, collected_windows
@@ -46,10 +46,10 @@ async def collect(store: Store, task: TaskPolicy, window: int, counts: Sequence[
 async def test_window_is_collected_once_and_read_as_a_sum(store: Store) -> None:
     """The same sums again change nothing; others are refused, and so is another number of reports."""
     task = make_terms()
-    assert await collect(store, task, 0, (60, -3, 2, 41))
-    assert await collect(store, task, 5, (2**39, 0, -(2**39), 7), 2000)
-    assert not await collect(store, task, 0, (60, -3, 2, 41))
-    for counts, reports in (((60, -3, 2, 42), 100), ((60, -3, 2, 41), 101)):
+    assert await collect(store, task, 0, (60, -3, 2, 41, 10))
+    assert await collect(store, task, 5, (2**39, 0, -(2**39), 7, 300), 2000)
+    assert not await collect(store, task, 0, (60, -3, 2, 41, 10))
+    for counts, reports in (((60, -3, 2, 41, 11), 100), ((60, -3, 2, 41, 10), 101)):
         with pytest.raises(WindowCollectedError) as caught:
             await collect(store, task, 0, counts, reports)
         assert (caught.value.task_id, caught.value.window) == (task.task_id, 0)
@@ -58,16 +58,38 @@ async def test_window_is_collected_once_and_read_as_a_sum(store: Store) -> None:
         assert await collected_windows(session, task.task_id) == {0, 5}
         assert await collected_windows(session, "0" * 64) == frozenset()
     assert sums.counts == (60 + 2**39, -3, 2 - 2**39, 48)
-    assert (sums.reports, sums.windows) == (2100, 2)
+    assert (sums.idle, sums.reports, sums.released, sums.windows) == (310, 1790, 2100, 2)
+
+
+async def test_devices_with_nothing_to_tell_are_no_reports_of_statistics(store: Store) -> None:
+    """Each window's noised idle count is left out of its reports, which are none below 0 and none too many."""
+    task = make_terms()
+    for window, (idle, reports) in enumerate([(95, 5), (130, 0), (-20, 100)]):
+        await collect(store, task, window, (1, 2, 3, 4, idle))
+        async with store.read() as session:
+            before = await read_reports(session, task)
+        assert before.reports == sum((5, 0, 100)[: window + 1]), reports
+        assert before.counts == tuple((window + 1) * n for n in (1, 2, 3, 4))
+    assert aggregate_of(before).reports == 105
+
+
+async def test_reports_of_a_task_with_tokens_are_attested(store: Store) -> None:
+    """Each came from an enrolled device, once; without an issuer anybody can have sent them."""
+    issuer = AGGREGATION.model_copy(update={"token_issuer": "https://issuer.example"})
+    for aggregation, is_attested in ((AGGREGATION, False), (issuer, True)):
+        task = make_terms(aggregation=aggregation)
+        await collect(store, task, 0, (60, -3, 2, 41, 0))
+        async with store.read() as session:
+            assert aggregate_of(await read_reports(session, task)).is_attested is is_attested
 
 
 async def test_window_that_two_collect_at_once_is_there_once(store: Store) -> None:
     """Of equal ones one is new; of unequal ones one is refused."""
     task = make_terms()
-    assert sorted(await asyncio.gather(*(collect(store, task, 1, (1, 2, 3, 4)) for _ in range(4)))) == [False] * 3 + [
-        True
-    ]
-    found = await asyncio.gather(*(collect(store, task, 2, (n, 2, 3, 4)) for n in range(3)), return_exceptions=True)
+    assert sorted(await asyncio.gather(*(collect(store, task, 1, (1, 2, 3, 4, 0)) for _ in range(4)))) == [
+        False
+    ] * 3 + [True]
+    found = await asyncio.gather(*(collect(store, task, 2, (n, 2, 3, 4, 0)) for n in range(3)), return_exceptions=True)
     assert found.count(True) == 1
     assert sum(isinstance(one, WindowCollectedError) for one in found) == 2
 
@@ -75,14 +97,14 @@ async def test_window_that_two_collect_at_once_is_there_once(store: Store) -> No
 @pytest.mark.parametrize(
     ("window", "counts", "reports", "changes"),
     [
-        (-1, (1,) * 4, 100, {}),
-        (0, (1,) * 3, 100, {}),
-        (0, (1,) * 5, 100, {}),
-        (0, (1, 1, 1, MAX_REPORTS + 1), 100, {}),
-        (0, (1, 1, 1, -MAX_REPORTS - 1), 100, {}),
-        (0, (1,) * 4, 99, {}),
-        (0, (1,) * 4, MAX_REPORTS + 1, {}),
-        (0, (1,) * 4, 100, {"aggregation": None}),
+        (-1, (1,) * 5, 100, {}),
+        (0, (1,) * 4, 100, {}),
+        (0, (1,) * 6, 100, {}),
+        (0, (1, 1, 1, 1, MAX_REPORTS + 1), 100, {}),
+        (0, (1, 1, 1, -MAX_REPORTS - 1, 1), 100, {}),
+        (0, (1,) * 5, 99, {}),
+        (0, (1,) * 5, MAX_REPORTS + 1, {}),
+        (0, (1,) * 5, 100, {"aggregation": None}),
     ],
 )
 async def test_window_out_of_bounds_is_refused(
@@ -99,7 +121,7 @@ async def test_window_out_of_bounds_is_refused(
 async def test_reports_come_from_where_the_mechanism_puts_them(store: Store) -> None:
     """Cells that were counted are not read for a task by Prio3, and the other way round."""
     shared, randomized = make_terms(), make_terms(aggregation=None)
-    await collect(store, shared, 0, (60, -3, 2, 41))
+    await collect(store, shared, 0, (60, -3, 2, 41, 0))
     async with store.write() as session:
         await add_counts(session, {(shared.task_id, 0, 0): 5, (randomized.task_id, 0, 3): 7})
     async with store.read() as session:
@@ -121,7 +143,7 @@ async def test_aggregate_of_windows_is_that_of_each_window_pooled(store: Store) 
         assert task.aggregation is not None
         floor = task.aggregation.local_epsilon_fraction
         rng = np.random.default_rng(3)
-        counts = rng.integers(-5, 300, (3, task.cell_count))
+        counts = rng.integers(-5, 300, (3, task.cell_count + 1))
         for window, of_window in enumerate(counts.tolist()):
             await collect(store, task, window, of_window, 1000 + window)
         async with store.read() as session:
@@ -129,10 +151,11 @@ async def test_aggregate_of_windows_is_that_of_each_window_pooled(store: Store) 
         pooled = pool(
             [
                 aggregate_from_noised_histogram(
-                    of_window.reshape(*task.layout.shape[:2], -1),
-                    reports=1000 + window,
+                    of_window[:-1].reshape(*task.layout.shape[:2], -1),
+                    reports=estimate_reports(task, 1000 + window, int(of_window[-1])),
                     epsilon=Fraction(1),
                     local_epsilon=floor,
+                    idle=IdleReports(int(of_window[-1]), 1000 + window),
                 )
                 for window, of_window in enumerate(counts)
             ]
@@ -140,18 +163,18 @@ async def test_aggregate_of_windows_is_that_of_each_window_pooled(store: Store) 
         np.testing.assert_allclose(found.estimates, pooled.estimates)
         if floor is None:
             np.testing.assert_allclose(found.noise_covariance, pooled.noise_covariance)
-        assert found.reports == pooled.reports == 3003
+        assert 0 < found.reports == pooled.reports < 3003
 
 
 async def test_sums_of_many_windows_are_exact(store: Store) -> None:
     """Eight bytes a cell hold every signed sum up to the bound, and their sums are those of whole numbers."""
     task, draw = make_terms(), random.Random(7)
-    windows = [[draw.randint(-MAX_REPORTS, MAX_REPORTS) for _ in range(4)] for _ in range(20)]
-    windows += [[MAX_REPORTS] * 4, [-MAX_REPORTS] * 4]
+    windows = [[draw.randint(-MAX_REPORTS, MAX_REPORTS) for _ in range(5)] for _ in range(20)]
+    windows += [[MAX_REPORTS] * 5, [-MAX_REPORTS] * 5]
     async with store.write() as session:
         for window, counts in enumerate(windows):
             await add_collected_window(session, task, window, reports=MAX_REPORTS, counts=counts)
     async with store.read() as session:
         found = await collected_sums(session, task)
-    assert found.counts == tuple(map(sum, zip(*windows, strict=True)))
-    assert found.reports == len(windows) * MAX_REPORTS
+    assert (*found.counts, found.idle) == tuple(map(sum, zip(*windows, strict=True)))
+    assert found.released == len(windows) * MAX_REPORTS
