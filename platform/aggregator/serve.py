@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -34,7 +35,12 @@ from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import end_task, listen_http, open_tls, start_http, start_listening
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["RunningAggregator", "run_aggregator", "serve_aggregator"]
+__all__ = ["USUAL_PORTS", "RunningAggregator", "run_aggregator", "serve_aggregator"]
+
+USUAL_PORTS: Final = {Seat.LEADER: 7490, Seat.HELPER: 7491}
+"""Where the seats listen behind a proxy, if nobody says another port."""
+
+_HTTP_PORT: Final = 80
 
 KEYS_AGE_S: Final = 60.0
 """Seconds after which the folder of keys is read again: a rotation needs no restart."""
@@ -189,6 +195,12 @@ async def _work(step: Callable[[], Awaitable[bool]], event: asyncio.Event) -> No
             await asyncio.wait_for(event.wait(), IDLE_S)
 
 
+def _find_port(config: AggregatorConfig) -> int:
+    """Return the port to listen on where nobody named one."""
+    url = urlsplit(config.leader_url if config.seat is Seat.LEADER else config.helper_url)
+    return url.port or _HTTP_PORT if url.scheme == "http" else USUAL_PORTS[config.seat]
+
+
 async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
     """Answer until SIGTERM or SIGINT; prints the ready line when the port answers.
 
@@ -200,7 +212,8 @@ async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    with listen_http(settings.host, settings.port) as listener:
+    port = _find_port(read_config(settings.config_path)) if settings.port is None else settings.port
+    with listen_http(settings.host, port) as listener:
         async with run_aggregator(settings, seat, listener) as running:
             sys.stdout.write(running.ready_line() + "\n")
             sys.stdout.flush()

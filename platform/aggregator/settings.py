@@ -18,13 +18,14 @@ class AggregatorSettings(ListenerSettings):
         data_dir: database, HPKE keys and, unless named elsewhere, the configuration; for this aggregator alone.
         config: the configuration (`AggregatorConfig`), mode 0600; None: aggregator.json in `data_dir`.
         database_url: a PostgreSQL database as libpq reads it, in the place of the file in `data_dir`.
-        port: for devices and partners; 0: any free port.
+        port: for devices and partners; 0: any free port; None: that of the aggregator's own URL where nothing stands
+            between (`http://`, which is this machine), else the usual one of the seat.
     """
 
     data_dir: Path
     config: Path | None = None
     database_url: SecretStr | None = None
-    port: Annotated[int, Field(ge=0, le=65535)]
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
 
     @property
     def config_path(self) -> Path:

@@ -1,6 +1,7 @@
 """`alcove aggregator`: makes and runs the two aggregators of private telemetry."""
 
 import asyncio
+import shlex
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,7 +12,7 @@ import typer
 from alcove.platform.aggregator.config import Seat
 from alcove.platform.aggregator.keys import rotate_key
 from alcove.platform.aggregator.provisioning import create_pair
-from alcove.platform.aggregator.serve import serve_aggregator
+from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.cli.connection import Database
 from alcove.platform.cli.output import AsJson, print_json, say
@@ -78,10 +79,11 @@ def create(
         return
     for party, path in paths.items():
         say(f"{party}: {path}")
-    say("next: alcove aggregator leader --data-dir …/leader, alcove aggregator helper --data-dir …/helper")
+    for seat in Seat:
+        say(f"next: alcove aggregator {seat} --data-dir {shlex.quote(str(paths[seat].parent))}")
 
 
-def _make_serve(seat: Seat, usual_port: int, asks: str) -> Callable[..., None]:
+def _make_serve(seat: Seat, asks: str) -> Callable[..., None]:
     """Return the command that runs one of the aggregators."""
 
     def serve(
@@ -90,7 +92,13 @@ def _make_serve(seat: Seat, usual_port: int, asks: str) -> Callable[..., None]:
         config: Config = None,
         database: Database = None,
         host: Host = "127.0.0.1",
-        port: Annotated[int, typer.Option(help=f"Port for {asks}; 0: any free port.")] = usual_port,
+        port: Annotated[
+            int | None,
+            typer.Option(
+                help=f"Port for {asks}; 0: any free port. If it is not given: that of its own URL where the URL is"
+                f" http:// (of this machine), else {USUAL_PORTS[seat]}."
+            ),
+        ] = None,
         tls_certificate: Certificate = None,
         tls_key: Key = None,
         metrics_port: MetricsPort = None,
@@ -122,12 +130,12 @@ app.command(
     "leader",
     help="Run the leader: it takes reports, verifies them with the helper, and releases batches to the collector.\n\n"
     "Prints one line of JSON with its address when it answers.",
-)(_make_serve(Seat.LEADER, 7490, "devices and the collector"))
+)(_make_serve(Seat.LEADER, "devices and the collector"))
 app.command(
     "helper",
     help="Run the helper: it verifies reports with the leader, and refuses batches that are too small.\n\n"
     "Prints one line of JSON with its address when it answers.",
-)(_make_serve(Seat.HELPER, 7491, "the leader, and for devices that ask for its key"))
+)(_make_serve(Seat.HELPER, "the leader, and for devices that ask for its key"))
 
 
 @app.command("rotate-key")
@@ -140,7 +148,7 @@ def rotate(
 
     A running aggregator reads it within a minute.
     """
-    settings = AggregatorSettings(data_dir=data_dir, port=0)
+    settings = AggregatorSettings(data_dir=data_dir)
     config_id = rotate_key(settings.keys_folder, int(time.time()))
     if as_json:
         print_json({"config_id": config_id})

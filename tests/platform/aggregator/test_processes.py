@@ -37,14 +37,13 @@ class Processes:
         self.folder = folder
         ports = _free_ports()
         self.urls = {seat: f"http://127.0.0.1:{port}" for seat, port in zip(("leader", "helper"), ports, strict=True)}
-        self._ports = dict(zip(("leader", "helper"), ports, strict=True))
         create_pair(folder, self.urls["leader"], self.urls["helper"])
         self.running: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, seat: str) -> None:
         """Start an aggregator and wait until it answers."""
         command = [sys.executable, "-m", "alcove.platform.cli.entry", "aggregator", seat]
-        options = ["--data-dir", str(self.folder / seat), "--port", str(self._ports[seat])]
+        options = ["--data-dir", str(self.folder / seat)]  # it finds its port in its URL
         with (self.folder / f"{seat}.log").open("a") as log:
             process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
         self.running[seat] = process
