@@ -80,10 +80,12 @@ class ReportRejectedError(AlcovePrivacyError):
 
     Attributes:
         error: a `ReportError` of `alcove.privacy.dap.messages`.
+        label: under which it is counted; the error's name, unless there is a finer one.
     """
 
-    def __init__(self, error: "ReportError", reason: str) -> None:
+    def __init__(self, error: "ReportError", reason: str, label: str | None = None) -> None:
         self.error = error
+        self.label = label or error.name.lower()
         self.reason = reason
         super().__init__(f"{error.name.lower()}: {reason}")
 

@@ -254,17 +254,17 @@ class Aggregation:
             try:
                 opened_share = open_input_share(opened.task, Role.LEADER, keys, share)
             except ReportRejectedError as error:
-                self.rejected[error.error.name.lower()] += 1
+                self.rejected[error.label] += 1
                 payloads.append(None)
                 continue
-            payloads.append(VdafReport(report.metadata.report_id, report.public_share, opened_share))
+            payloads.append(VdafReport(report.metadata.report_id, report.public_share, opened_share.payload))
         verified = iter(opened.verifier.begin_leader([each for each in payloads if each is not None]))
         results: list[tuple[VerifyInit, _State] | None] = []
         for report, payload in zip(reports, payloads, strict=True):
             found = None if payload is None else next(verified)
             if found is None or isinstance(found, ReportRejectedError):
                 if found is not None:
-                    self.rejected[found.error.name.lower()] += 1
+                    self.rejected[found.label] += 1
                 results.append(None)
                 continue
             state, message = found
@@ -331,7 +331,7 @@ def _finish_reports(
                 output_share = opened.verifier.finish_leader(kept, answer.payload)
             except ReportRejectedError as error:  # the helper has added it: its message was changed, or it is no helper
                 _log.error("a report that the helper has added does not finish here", problem=error.reason)
-                rejected.append(error.error.name.lower())
+                rejected.append(error.label)
                 continue
             added.append(VerifiedReport(answer.report_id, init.report_share.metadata.time, output_share))
     return _Finished(tuple(added), tuple(early), tuple(rejected))

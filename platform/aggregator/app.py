@@ -2,7 +2,9 @@
 
     GET    hpke_config                               both: the HPKE configurations, for anybody
     GET    /healthz                                  both: "ok" while the process serves
-    PUT    tasks/{task}                              leader: take part in a task, for the collector (not of the draft)
+    PUT    tasks/{task}                              leader: take part in a task, for the collector; helper: the same,
+                                                     for the leader (not of the draft)
+    GET    tasks/{task}/token_keys/{time}            both: the issuer's public key, for anybody (not of the draft)
     POST   tasks/{task}/reports                      leader: upload, for anybody
     POST   tasks/{task}/collection_jobs              leader, for the collector; GET, DELETE …/{job}
     POST   tasks/{task}/aggregation_jobs             helper, for the leader; GET …/{job}
@@ -31,12 +33,15 @@ from alcove.platform.aggregator.helper import RESOURCE_ID_BYTES, Helper
 from alcove.platform.aggregator.keys import CACHE_S, KeyRing
 from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
+from alcove.platform.aggregator.queries import MAX_TIME
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.domain.errors import ServerError
 from alcove.platform.ingress.allowance import limit_connections, waiting_for_body
 from alcove.platform.ingress.connections import Connections
 from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES, UploadErrors
+from alcove.privacy.dap.task import DapTask
 from alcove.runtime.clock import Clock
 
 __all__ = ["create_helper_app", "create_leader_app"]
@@ -49,6 +54,7 @@ BODY_TIMEOUT_S: Final = 15.0
 RETRY_S: Final = 2
 """Seconds after which a collector asks again for a job under way."""
 
+_TIME: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _TASKPROV: Final = re.compile(r"\s*:([A-Za-z0-9+/]*={0,2}):\s*(;.*)?")
 _log = structlog.get_logger()
 
@@ -61,7 +67,9 @@ def create_leader_app(
     uploads: Uploads,
     collection: Collection,
     *,
+    announce_to_helper: Callable[[DapTask], Awaitable[None]],
     keys: Callable[[], KeyRing],
+    token_keys: TokenKeys,
     clock: Clock,
     connections: Connections | None = None,
 ) -> web.Application:
@@ -69,12 +77,6 @@ def create_leader_app(
     if config.collector_token is None:
         raise ValueError("a leader's configuration has the collector's token")
     token = config.collector_token.get_secret_value()
-
-    async def announce(request: web.Request) -> web.Response:
-        _authenticate(request, token)
-        body = await _read_body(request, None, MAX_PARTNER_BYTES)
-        await book.announce(_read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
-        return web.Response(status=204)
 
     async def upload(request: web.Request) -> web.Response:
         opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
@@ -113,10 +115,10 @@ def create_leader_app(
         return web.Response()
 
     task = f"{_path(config.leader_url)}/tasks/{{task}}"
-    app = _create_app(config.leader_url, keys, connections)
+    app = _create_app(config.leader_url, book, keys, token_keys, connections)
     app.add_routes(
         [
-            web.put(task, announce),
+            web.put(task, _make_announce(book, token, clock, announce_to_helper)),
             web.post(f"{task}/reports", upload),
             web.post(f"{task}/collection_jobs", create_job),
             web.get(f"{task}/collection_jobs/{{job}}", read_job),
@@ -132,6 +134,7 @@ def create_helper_app(
     helper: Helper,
     *,
     keys: Callable[[], KeyRing],
+    token_keys: TokenKeys,
     clock: Clock,
     connections: Connections | None = None,
 ) -> web.Application:
@@ -172,9 +175,10 @@ def create_helper_app(
         return _message("aggregate-share", answer)
 
     task = f"{_path(config.helper_url)}/tasks/{{task}}"
-    app = _create_app(config.helper_url, keys, connections)
+    app = _create_app(config.helper_url, book, keys, token_keys, connections)
     app.add_routes(
         [
+            web.put(task, _make_announce(book, token, clock)),
             web.post(f"{task}/aggregation_jobs", aggregate),
             web.get(f"{task}/aggregation_jobs/{{job}}", read_job),
             web.post(f"{task}/aggregate_shares", release),
@@ -184,23 +188,59 @@ def create_helper_app(
     return app
 
 
+def _make_announce(
+    book: TaskBook, token: str, clock: Clock, pass_on: Callable[[DapTask], Awaitable[None]] | None = None
+) -> Handler:
+    """Return what takes part in a task, and tells the helper of one with tokens.
+
+    Devices ask the helper for the issuer's key before the first report comes.
+    """
+
+    async def announce(request: web.Request) -> web.Response:
+        _authenticate(request, token)
+        body = await _read_body(request, None, MAX_PARTNER_BYTES)
+        opened = await book.announce(_read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
+        if pass_on is not None and opened.task.info.token_issuer is not None:
+            await pass_on(opened.task)
+        return web.Response(status=204)
+
+    return announce
+
+
 def _path(url: str) -> str:
     """Return the path of an aggregator's URL, which has no slash at its end."""
     return urlsplit(url).path
 
 
-def _create_app(url: str, keys: Callable[[], KeyRing], connections: Connections | None) -> web.Application:
+def _create_app(
+    url: str, book: TaskBook, keys: Callable[[], KeyRing], token_keys: TokenKeys, connections: Connections | None
+) -> web.Application:
     async def hpke_config(_request: web.Request) -> web.Response:
         response = _message("hpke-config-list", keys().configs.to_bytes())
         response.headers["Cache-Control"] = f"max-age={CACHE_S}"
         return response
+
+    async def token_key(request: web.Request) -> web.Response:
+        opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
+        time = _read_time(request)
+        key = (await token_keys.find(opened.task, [time])).get(time)
+        if key is None:
+            raise web.HTTPNotFound
+        headers = {"Content-Type": "application/octet-stream", "Cache-Control": f"max-age={CACHE_S}"}
+        return web.Response(body=key.encoded, headers=headers)
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     limits: list[Middleware] = [] if connections is None else [limit_connections(connections)]
     app = web.Application(client_max_size=0, middlewares=[*limits, _answer_errors])
-    app.add_routes([web.get(f"{_path(url)}/hpke_config", hpke_config), web.get("/healthz", healthz)])
+    app.add_routes(
+        [
+            web.get(f"{_path(url)}/hpke_config", hpke_config),
+            web.get(f"{_path(url)}/tasks/{{task}}/token_keys/{{time}}", token_key),
+            web.get("/healthz", healthz),
+        ]
+    )
     app.on_response_prepare.append(_set_headers)
     return app
 
@@ -262,6 +302,14 @@ def _read_id(request: web.Request, name: str, size_bytes: int) -> bytes:
     if len(identifier) != size_bytes or encode_id(identifier) != text:
         raise web.HTTPNotFound
     return identifier
+
+
+def _read_time(request: web.Request) -> int:
+    """Return a time of the URL; another spelling is no resource."""
+    text = request.match_info["time"]
+    if not _TIME.fullmatch(text) or int(text) >= MAX_TIME:
+        raise web.HTTPNotFound
+    return int(text)
 
 
 async def _open_task(request: web.Request, book: TaskBook, clock: Clock) -> OpenTask:

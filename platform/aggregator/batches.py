@@ -7,7 +7,7 @@ Source: draft-ietf-ppm-dap-18, section 4.5.4.4.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from alcove.platform.aggregator.store.tables import (
     BucketRow,
     CollectionJobRow,
     ReportIdRow,
+    SpentTokenRow,
     TaskRow,
 )
 from alcove.platform.store.dialects import insert
@@ -35,6 +36,7 @@ __all__ = [
     "find_released",
     "insert_report_ids",
     "lock_task",
+    "spend_tokens",
     "sum_batch",
 ]
 
@@ -88,6 +90,30 @@ async def insert_report_ids(session: AsyncSession, task_id: bytes, reports: Iter
         return set()
     statement = insert(session, ReportIdRow).on_conflict_do_nothing().returning(ReportIdRow.report_id)
     return set((await session.scalars(statement, rows)).all())
+
+
+async def spend_tokens(session: AsyncSession, task_id: bytes, reports: Mapping[bytes, tuple[int, bytes]]) -> set[bytes]:
+    """Spend the tokens of reports, and return the ids of those whose token is theirs (A7).
+
+    The same report again finds its own token.
+
+    Args:
+        session: of a transaction.
+        task_id: of the reports' task.
+        reports: time and token's nonce by the report's id.
+    """
+    if not reports:
+        return set()
+    rows = [
+        {"task_id": task_id, "nonce": nonce, "report_id": report_id, "time": time}
+        for report_id, (time, nonce) in sorted(reports.items(), key=lambda item: item[1][1])
+    ]
+    await session.execute(insert(session, SpentTokenRow).on_conflict_do_nothing(), rows)
+    query = select(SpentTokenRow.nonce, SpentTokenRow.report_id).where(
+        SpentTokenRow.task_id == task_id, SpentTokenRow.nonce.in_([row["nonce"] for row in rows])
+    )
+    spent = await session.execute(query)
+    return {report_id for nonce, report_id in spent if reports.get(report_id, (0, b""))[1] == nonce}
 
 
 async def find_released(session: AsyncSession, task_id: bytes, times: Iterable[int]) -> set[int]:
@@ -154,8 +180,8 @@ async def sum_batch(session: AsyncSession, verifier: Verifier, task_id: bytes, s
 
 
 async def drop_batch(session: AsyncSession, task_id: bytes, start: int, end: int) -> None:
-    """Remove what a collected batch no longer needs: its sums, and the ids of its reports (A1)."""
-    for table in (BucketRow, ReportIdRow):
+    """Remove what a collected batch no longer needs: its sums, and the ids and tokens of its reports (A1, A7)."""
+    for table in (BucketRow, ReportIdRow, SpentTokenRow):
         await session.execute(delete(table).where(table.task_id == task_id, table.time >= start, table.time < end))
 
 

@@ -11,7 +11,7 @@ Source: draft-ietf-ppm-dap-18, sections 4.5.3.2 and 4.6.4.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from alcove.platform.aggregator.batches import (
@@ -21,6 +21,7 @@ from alcove.platform.aggregator.batches import (
     find_released,
     insert_report_ids,
     lock_task,
+    spend_tokens,
     sum_batch,
 )
 from alcove.platform.aggregator.config import AggregatorConfig
@@ -31,6 +32,7 @@ from alcove.platform.aggregator.queries import check_collection, read_interval
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow
 from alcove.platform.aggregator.tasks import OpenTask
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.store.dialects import insert
 from alcove.privacy.dap.messages import (
     AggregateShare,
@@ -44,9 +46,11 @@ from alcove.privacy.dap.messages import (
     VerifyRespType,
 )
 from alcove.privacy.dap.release import add_noise, seal_aggregate_share
+from alcove.privacy.dap.report_tokens import check_secret, check_token, read_nonce, refuse_spent
 from alcove.privacy.dap.reports import check_time, open_input_share
 from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.prio3 import Report
+from alcove.privacy.tokens import TokenKey
 from alcove.runtime.clock import Clock
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -56,6 +60,10 @@ __all__ = ["Helper", "derive_resource_id"]
 RESOURCE_ID_BYTES: Final = 16
 
 _Outcome = tuple[VerifyInit, tuple[bytes, bytes] | ReportRejectedError]
+"""A report's output share and the message for the leader, or why it is left out."""
+
+_Answer = tuple[VerifyInit, bytes | ReportRejectedError]
+"""The message for the leader, or why the report is left out."""
 
 
 def derive_resource_id(request: bytes) -> bytes:
@@ -70,6 +78,7 @@ class Helper:
         database: its rows.
         config: of the helper.
         keys: gives its present HPKE keys.
+        token_keys: verify the tokens of tasks with an issuer.
         clock: says which windows have begun.
         noise: draws the noise of a release.
 
@@ -84,12 +93,15 @@ class Helper:
         database: AggregatorDatabase,
         config: AggregatorConfig,
         keys: Callable[[], KeyRing],
+        token_keys: TokenKeys,
         clock: Clock,
+        *,
         noise: NoiseSource = draw_noise,
     ) -> None:
         self._database = database
         self._config = config
         self._keys = keys
+        self._token_keys = token_keys
         self._clock = clock
         self._noise = noise
         self.rejected: Counter[str] = Counter()
@@ -109,12 +121,13 @@ class Helper:
         stored = await self.find_job(task_id, job_id)
         if stored is not None:
             return job_id, stored
-        outcomes = await asyncio.to_thread(self._verify, opened, request)
+        token_keys = await self._token_keys.find(opened.task, {_time(init) for init in request.verify_inits})
+        outcomes = await asyncio.to_thread(self._verify, opened, request, token_keys)
         early = _reject_early(outcomes)
         if early is not None:
             self._count(early)
-            return job_id, early.to_bytes()
-        response: AggregationJobResp | None = None
+            return job_id, _respond(early)
+        answers: list[_Answer] | None = None
         async with self._database.write() as session:
             await lock_task(session, task_id, is_exclusive=False)
             row = {
@@ -126,16 +139,16 @@ class Helper:
             claim = insert(session, AnsweredJobRow).values(row).on_conflict_do_nothing()
             claimed = (await session.execute(claim.returning(AnsweredJobRow.job_id))).first()
             if claimed is not None:
-                response = await self._commit(session, opened, outcomes)
+                answers = await self._commit(session, opened, outcomes)
                 key = (AnsweredJobRow.task_id == task_id) & (AnsweredJobRow.job_id == job_id)
-                await session.execute(update(AnsweredJobRow).where(key).values(response=response.to_bytes()))
-        if response is None:  # the same request, answered a moment ago
+                await session.execute(update(AnsweredJobRow).where(key).values(response=_respond(answers)))
+        if answers is None:  # the same request, answered a moment ago
             stored = await self.find_job(task_id, job_id)
             if stored is None:
                 raise RuntimeError("a job that was claimed is gone")
             return job_id, stored
-        self._count(response)
-        return job_id, response.to_bytes()
+        self._count(answers)
+        return job_id, _respond(answers)
 
     async def find_job(self, task_id: bytes, job_id: bytes) -> bytes | None:
         """Return the answer to an aggregation job; None: there is no such job."""
@@ -145,8 +158,10 @@ class Helper:
         async with self._database.read() as session:
             return (await session.scalars(query)).one_or_none()
 
-    def _verify(self, opened: OpenTask, request: AggregationJobInitReq) -> list[_Outcome]:
-        """Return for each report the output share and the message for the leader, or why it is left out."""
+    def _verify(
+        self, opened: OpenTask, request: AggregationJobInitReq, token_keys: Mapping[int, TokenKey]
+    ) -> list[_Outcome]:
+        """Open and verify each report."""
         keys, now_s = self._keys().private, self._clock.now_s()
         outcomes: dict[int, tuple[bytes, bytes] | ReportRejectedError] = {}
         reports: list[Report] = []
@@ -155,37 +170,47 @@ class Helper:
             share = init.report_share
             try:
                 check_time(opened.task, share.metadata.time, now_s)
-                payload = open_input_share(opened.task, Role.HELPER, keys, share)
+                opened_share = open_input_share(opened.task, Role.HELPER, keys, share)
+                if opened.task.info.token_issuer is not None:
+                    check_secret(share.metadata, opened_share)
+                    check_token(opened.task, share.metadata, token_keys.get(share.metadata.time))
             except ReportRejectedError as error:
                 outcomes[index] = error
                 continue
             places.append(index)
-            reports.append(Report(share.metadata.report_id, share.public_share, payload))
+            reports.append(Report(share.metadata.report_id, share.public_share, opened_share.payload))
         verified = opened.verifier.finish_helper(reports, [request.verify_inits[place].payload for place in places])
         outcomes |= dict(zip(places, verified, strict=True))
         return [(init, outcomes[index]) for index, init in enumerate(request.verify_inits)]
 
-    async def _commit(self, session: AsyncSession, opened: OpenTask, outcomes: list[_Outcome]) -> AggregationJobResp:
-        """Add what is verified, new and of a window that is not collected; return the answers."""
-        task_id = opened.task.task_id
-        sound = [(init, found) for init, found in outcomes if not isinstance(found, ReportRejectedError)]
-        released = await find_released(session, task_id, (_time(init) for init, _ in sound))
-        open_ids = [(_id(init), _time(init)) for init, _ in sound if _time(init) not in released]
-        new = await insert_report_ids(session, task_id, open_ids)
-        answers: list[VerifyResp] = []
+    async def _commit(self, session: AsyncSession, opened: OpenTask, outcomes: list[_Outcome]) -> list[_Answer]:
+        """Add what is verified, new, of a window that is not collected and with a token of its own."""
+        task = opened.task
+        sound = [init for init, found in outcomes if not isinstance(found, ReportRejectedError)]
+        released = await find_released(session, task.task_id, map(_time, sound))
+        sound = [init for init in sound if _time(init) not in released]
+        own = {_id(init) for init in sound}
+        if task.info.token_issuer is not None:
+            nonces = {_id(init): (_time(init), read_nonce(init.report_share.metadata)) for init in sound}
+            own = await spend_tokens(session, task.task_id, nonces)
+        ids = [(_id(init), _time(init)) for init in sound if _id(init) in own]
+        new = await insert_report_ids(session, task.task_id, ids)
+        answers: list[_Answer] = []
         added: list[VerifiedReport] = []
         for init, found in outcomes:
             if isinstance(found, ReportRejectedError):
-                answers.append(_reject(init, ReportError(found.error)))
+                answers.append((init, found))
             elif _time(init) in released:
-                answers.append(_reject(init, ReportError.BATCH_COLLECTED))
+                answers.append((init, ReportRejectedError(ReportError.BATCH_COLLECTED, "its window was released")))
+            elif _id(init) not in own:
+                answers.append((init, refuse_spent()))
             elif _id(init) not in new:
-                answers.append(_reject(init, ReportError.REPORT_REPLAYED))
+                answers.append((init, ReportRejectedError(ReportError.REPORT_REPLAYED, "it was added before")))
             else:
                 added.append(VerifiedReport(_id(init), _time(init), found[0]))
-                answers.append(VerifyResp(_id(init), VerifyRespType.CONTINUE, payload=found[1]))
-        await add_reports(session, opened.verifier, task_id, added)
-        return AggregationJobResp(tuple(answers))
+                answers.append((init, found[1]))
+        await add_reports(session, opened.verifier, task.task_id, added)
+        return answers
 
     async def release(self, opened: OpenTask, body: bytes) -> tuple[bytes, bytes]:
         """Return the id of an aggregate share and the share, noised and sealed for the collector.
@@ -237,27 +262,36 @@ class Helper:
             row = await session.get(AggregateShareRow, (task_id, share_id))
         return None if row is None else row.response
 
-    def _count(self, response: AggregationJobResp) -> None:
-        for answer in response.verify_resps:
-            if answer.error is None:
-                self.added += 1
+    def _count(self, answers: list[_Answer]) -> None:
+        for _, answer in answers:
+            if isinstance(answer, ReportRejectedError):
+                self.rejected[answer.label] += 1
             else:
-                self.rejected[answer.error.name.lower()] += 1
+                self.added += 1
 
 
-def _reject_early(outcomes: list[_Outcome]) -> AggregationJobResp | None:
-    """Return the answer to a job of reports that are all too early; None: it is another.
+def _reject_early(outcomes: list[_Outcome]) -> list[_Answer] | None:
+    """Return the answers to a job of reports that are all too early; None: it is another.
 
-    It is not stored: the leader may send them again later, and then the bytes are the same.
+    They are not stored: the leader may send the reports again later, and then the bytes are the same.
     """
-    early = [
-        init
+    early: list[_Answer] = [
+        (init, found)
         for init, found in outcomes
         if isinstance(found, ReportRejectedError) and found.error is ReportError.REPORT_TOO_EARLY
     ]
-    if len(early) < len(outcomes):
-        return None
-    return AggregationJobResp(tuple(_reject(init, ReportError.REPORT_TOO_EARLY) for init in early))
+    return early if len(early) == len(outcomes) else None
+
+
+def _respond(answers: list[_Answer]) -> bytes:
+    return AggregationJobResp(
+        tuple(
+            VerifyResp(_id(init), VerifyRespType.REJECT, error=answer.error)
+            if isinstance(answer, ReportRejectedError)
+            else VerifyResp(_id(init), VerifyRespType.CONTINUE, payload=answer)
+            for init, answer in answers
+        )
+    ).to_bytes()
 
 
 async def _check_overlap(session: AsyncSession, task_id: bytes, start: int, end: int) -> None:
@@ -291,7 +325,3 @@ def _id(init: VerifyInit) -> bytes:
 
 def _time(init: VerifyInit) -> int:
     return init.report_share.metadata.time
-
-
-def _reject(init: VerifyInit, error: ReportError) -> VerifyResp:
-    return VerifyResp(_id(init), VerifyRespType.REJECT, error=error)

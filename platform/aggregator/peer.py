@@ -1,4 +1,4 @@
-"""Sends requests to another party of a task, and the leader's to the helper."""
+"""Sends requests to another party of a task: the leader's to the helper, and both aggregators' to the issuer."""
 
 import base64
 import io
@@ -10,9 +10,12 @@ from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
 from alcove.platform.aggregator.problems import DapProblem, encode_id
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy.dap.messages import MEDIA_TYPE
+from alcove.privacy.dap.report_tokens import token_key_path
 from alcove.privacy.dap.task import DapTask
+from alcove.privacy.errors import TokenKeyError
+from alcove.privacy.tokens import TokenKey
 
-__all__ = ["HttpHelper", "encode_task_header", "send"]
+__all__ = ["HttpHelper", "HttpIssuer", "encode_task_header", "send"]
 
 TIMEOUT_S: Final = 60.0
 """Seconds for one exchange; a job of 512 reports takes a tenth of one."""
@@ -57,6 +60,17 @@ class HttpHelper:
         """
         return await self._ask(task, "aggregate_shares", "aggregate-share", request)
 
+    async def announce(self, task: DapTask) -> None:
+        """Let the helper take part in a task.
+
+        Raises:
+            DapProblem: the helper refuses it.
+            PeerUnavailableError: there is no answer, or none of DAP.
+        """
+        url = f"{self._url}/tasks/{encode_id(task.task_id)}"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": MEDIA_TYPE}
+        await send(self._session, "PUT", url, body=task.encoded, headers=headers)
+
     async def _ask(self, task: DapTask, resource: str, message: str, request: bytes) -> bytes:
         url = f"{self._url}/tasks/{encode_id(task.task_id)}/{resource}"
         kind = "aggregation-job-init-req" if message == "aggregation-job" else "aggregate-share-req"
@@ -71,6 +85,36 @@ class HttpHelper:
         raise PeerUnavailableError(self._url, f"status {status} with {len(body)} bytes of {media_type or 'no type'}")
 
 
+class HttpIssuer:
+    """The issuer of tokens, over HTTP.
+
+    Args:
+        session: makes the connections; stays the caller's.
+        url: below which the issuer answers.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    async def fetch_key(self, task: DapTask, time: int) -> TokenKey | None:
+        """Return the public key for a task and time; None: the issuer has none.
+
+        Raises:
+            PeerUnavailableError: there is no answer, or none that is a key.
+        """
+        url = f"{self._url}/{token_key_path(task.task_id, time)}"
+        status, _, body = await _exchange(self._session, "GET", url, body=b"", headers={})
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status != HTTPStatus.OK:
+            raise PeerUnavailableError(url, f"status {status}")
+        try:
+            return TokenKey.from_bytes(body)
+        except TokenKeyError as error:
+            raise PeerUnavailableError(url, error.reason) from None
+
+
 async def send(
     session: aiohttp.ClientSession, method: str, url: str, *, body: bytes, headers: dict[str, str]
 ) -> tuple[int, str, bytes]:
@@ -79,6 +123,24 @@ async def send(
     Raises:
         DapProblem: it is a problem of DAP.
         PeerUnavailableError: there is none, it is longer than any, or it is an error without a type of DAP.
+    """
+    status, media_type, data = await _exchange(session, method, url, body=body, headers=headers)
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and media_type.startswith(PROBLEM_TYPE):
+        problem = DapProblem.from_json(data)
+        if problem is not None:
+            raise problem
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise PeerUnavailableError(url, f"status {status}")
+    return status, media_type, data
+
+
+async def _exchange(
+    session: aiohttp.ClientSession, method: str, url: str, *, body: bytes, headers: dict[str, str]
+) -> tuple[int, str, bytes]:
+    """Return status, media type and body of the answer, whatever it says.
+
+    Raises:
+        PeerUnavailableError: there is none, or it is longer than any.
     """
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     data_sent = io.BytesIO(body) if body else None  # bytes of a megabyte or more make the library warn
@@ -94,10 +156,4 @@ async def send(
         raise PeerUnavailableError(url, f"no answer: {type(error).__name__}") from error
     if len(data) > MAX_ANSWER_BYTES:
         raise PeerUnavailableError(url, f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and media_type.startswith(PROBLEM_TYPE):
-        problem = DapProblem.from_json(data)
-        if problem is not None:
-            raise problem
-    if status >= HTTPStatus.BAD_REQUEST:
-        raise PeerUnavailableError(url, f"status {status}")
     return status, media_type, data

@@ -36,6 +36,7 @@ def create_pair(
     min_batch_size: int = MIN_BATCH_SIZE,
     min_window_s: int = MIN_WINDOW_S,
     max_epsilon: Fraction = Fraction(2),
+    token_issuer: str | None = None,
 ) -> dict[str, Path]:
     """Write leader/aggregator.json, helper/aggregator.json and collector/collector.json; return them by party.
 
@@ -46,6 +47,8 @@ def create_pair(
         min_batch_size: fewest reports of a batch that the aggregators take part in.
         min_window_s: shortest window, in seconds.
         max_epsilon: largest privacy loss of one window.
+        token_issuer: below which the issuer answers whose tokens reports carry, as policies write it; None: they carry
+            none.
 
     Raises:
         AggregatorFileError: there is a file already.
@@ -58,6 +61,7 @@ def create_pair(
     common = {
         "leader_url": leader_url,
         "helper_url": helper_url,
+        "token_issuer": token_issuer,
         "verify_secret": SecretStr(base64.b64encode(secrets.token_bytes(VERIFY_KEY_BYTES)).decode()),
         "leader_token": SecretStr(secrets.token_urlsafe(_TOKEN_BYTES)),
         "collector": CollectorKey(config_id=_COLLECTOR_CONFIG_ID, public_key=public_key),
@@ -75,7 +79,7 @@ def create_pair(
         "min_batch_size": min_batch_size,
         "collector_token": collector_token,
         "private_key": base64.b64encode(private_key).decode(),
-    }
+    } | ({} if token_issuer is None else {"token_issuer": token_issuer})
     contents = {
         "leader": (folder / "leader" / AGGREGATOR_FILE, leader.to_json()),
         "helper": (folder / "helper" / AGGREGATOR_FILE, helper.to_json()),

@@ -23,10 +23,11 @@ from alcove.platform.aggregator.config import AggregatorConfig, Seat, read_confi
 from alcove.platform.aggregator.figures import AggregatorFigures, create_page
 from alcove.platform.aggregator.helper import Helper
 from alcove.platform.aggregator.keys import KeyRing, read_keys
-from alcove.platform.aggregator.peer import HttpHelper
+from alcove.platform.aggregator.peer import HttpHelper, HttpIssuer
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.tasks import TaskBook
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain.errors import AggregatorFileError, ServerError
@@ -111,7 +112,10 @@ async def run_aggregator(
         stack.push_async_callback(database.close)
         keys = _FolderKeys(settings, clock)
         connections = Connections(replace(settings.limits, most=min(raise_file_limit(), settings.connections)))
-        parts = _Parts(config, database, keys, clock, connections)
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        issuer = None if config.token_issuer is None else HttpIssuer(session, config.token_issuer)
+        token_keys = TokenKeys(database, issuer, clock)
+        parts = _Parts(config, database, keys, token_keys, session, clock, connections)
         app, figures = await (_start_leader if seat is Seat.LEADER else _start_helper)(stack, parts)
         port = await start_listening(stack, app, listener, connections, open_tls(settings))
         url, metrics_url = f"{settings.scheme}://{settings.url_host}:{port}", None
@@ -128,6 +132,8 @@ class _Parts:
     config: AggregatorConfig
     database: AggregatorDatabase
     keys: Callable[[], KeyRing]
+    token_keys: TokenKeys
+    session: aiohttp.ClientSession
     clock: Clock
     connections: Connections
 
@@ -137,17 +143,26 @@ _Started = tuple[web.Application, Callable[[], AggregatorFigures]]
 
 async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
     config, database, keys, clock = parts.config, parts.database, parts.keys, parts.clock
-    session = await stack.enter_async_context(aiohttp.ClientSession())
-    helper = HttpHelper(session, config.helper_url, config.leader_token.get_secret_value())
+    helper = HttpHelper(parts.session, config.helper_url, config.leader_token.get_secret_value())
     book = TaskBook(database, config)
     stored = asyncio.Event()
-    uploads = Uploads(database, keys, clock, stored.set)
+    uploads = Uploads(database, keys, parts.token_keys, clock, stored.set)
     aggregation = Aggregation(database, book, keys, helper, clock=clock)
     collection = Collection(database, config, book, helper, clock=clock)
     for step, event in ((aggregation.run_job, stored), (collection.run_job, asyncio.Event())):
         stack.push_async_callback(end_task, asyncio.create_task(_work(step, event)))
     stack.push_async_callback(uploads.close)
-    app = create_leader_app(config, book, uploads, collection, keys=keys, clock=clock, connections=parts.connections)
+    app = create_leader_app(
+        config,
+        book,
+        uploads,
+        collection,
+        announce_to_helper=helper.announce,
+        keys=keys,
+        token_keys=parts.token_keys,
+        clock=clock,
+        connections=parts.connections,
+    )
 
     def figures() -> AggregatorFigures:
         return AggregatorFigures(
@@ -164,9 +179,15 @@ async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
 
 async def _start_helper(_stack: AsyncExitStack, parts: _Parts) -> _Started:
     book = TaskBook(parts.database, parts.config)
-    helper = Helper(parts.database, parts.config, parts.keys, parts.clock)
+    helper = Helper(parts.database, parts.config, parts.keys, parts.token_keys, parts.clock)
     app = create_helper_app(
-        parts.config, book, helper, keys=parts.keys, clock=parts.clock, connections=parts.connections
+        parts.config,
+        book,
+        helper,
+        keys=parts.keys,
+        token_keys=parts.token_keys,
+        clock=parts.clock,
+        connections=parts.connections,
     )
 
     def figures() -> AggregatorFigures:

@@ -2,28 +2,38 @@
 
     arrived ─▶ checked without a key ─▶ waits ─▶ stored with all that wait ─▶ committed and synced ─▶ acknowledged
 
-A report whose id is there already is acknowledged again: a device that lost the answer sends the same bytes (A1). A
-window that is being collected takes no more. At most `WAITING_MOST` reports wait; who comes later is asked to come
-again, before anything is acknowledged.
+A report whose id is there already is acknowledged again: a device that lost the answer sends the same bytes (A1). Where
+the task names an issuer, a report's token is spent in the transaction that stores the report, and a report whose token
+another has spent is refused (A7). A window that is being collected takes no more. At most `WAITING_MOST` reports wait;
+who comes later is asked to come again, before anything is acknowledged.
 
 Source: draft-ietf-ppm-dap-18, section 4.4.3.
 """
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.platform.aggregator.batches import find_closed, insert_report_ids, lock_task
+from alcove.platform.aggregator.batches import find_closed, insert_report_ids, lock_task, spend_tokens
 from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import ReportRow
 from alcove.platform.aggregator.tasks import OpenTask
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.domain.errors import StoreBusyError
 from alcove.privacy.dap.messages import Report, ReportError, ReportUploadStatus, Role, UploadRequest
+from alcove.privacy.dap.report_tokens import (
+    check_extensions,
+    check_token,
+    public_extension_types,
+    read_nonce,
+    refuse_spent,
+)
 from alcove.privacy.dap.reports import check_time
+from alcove.privacy.dap.task import DapTask
 from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.hpke import KEY_BYTES, TAG_BYTES
 from alcove.runtime.clock import Clock
@@ -49,9 +59,9 @@ MAX_PRIVATE_BYTES: Final = 4096
 class _Arrival:
     """Reports of one request that wait, and where to say which of them were refused."""
 
-    task_id: bytes
+    task: DapTask
     reports: tuple[Report, ...]
-    stored: "asyncio.Future[dict[bytes, ReportError]]"
+    stored: "asyncio.Future[dict[bytes, ReportRejectedError]]"
 
 
 class Uploads:
@@ -60,6 +70,7 @@ class Uploads:
     Args:
         database: where they wait for aggregation.
         keys: gives the leader's present HPKE keys.
+        token_keys: verify the tokens of tasks with an issuer.
         clock: says which windows have begun.
         on_stored: called after each transaction that stored reports.
 
@@ -72,11 +83,13 @@ class Uploads:
         self,
         database: AggregatorDatabase,
         keys: Callable[[], KeyRing],
+        token_keys: TokenKeys,
         clock: Clock,
         on_stored: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._keys = keys
+        self._token_keys = token_keys
         self._clock = clock
         self._on_stored = on_stored
         self._waiting: deque[_Arrival] = deque()
@@ -101,15 +114,16 @@ class Uploads:
         if len(reports) > MAX_UPLOAD_REPORTS:
             detail = f"at most {MAX_UPLOAD_REPORTS} reports in a request, not {len(reports)}"
             raise DapProblem(ProblemType.INVALID_MESSAGE, detail, task_id)
-        errors = [self._check(opened, report) for report in reports]
-        sound = tuple(report for report, refusal in zip(reports, errors, strict=True) if refusal is None)
-        late = await self._store(task_id, sound) if sound else {}
+        refusals = [self._check(opened, report) for report in reports]
+        await self._check_tokens(opened.task, reports, refusals)
+        sound = tuple(report for report, refusal in zip(reports, refusals, strict=True) if refusal is None)
+        late = await self._store(opened.task, sound) if sound else {}
         statuses = []
-        for report, refusal in zip(reports, errors, strict=True):
+        for report, refusal in zip(reports, refusals, strict=True):
             reason = refusal or late.get(report.metadata.report_id)
             if reason is not None:
-                statuses.append(ReportUploadStatus(report.metadata.report_id, reason))
-                self.refused[reason.name.lower()] += 1
+                statuses.append(ReportUploadStatus(report.metadata.report_id, reason.error))
+                self.refused[reason.label] += 1
         self.acknowledged += len(reports) - len(statuses)
         return tuple(statuses)
 
@@ -118,28 +132,56 @@ class Uploads:
         while self._writer is not None and not self._writer.done():
             await self._writer
 
-    def _check(self, opened: OpenTask, report: Report) -> ReportError | None:
+    def _check(self, opened: OpenTask, report: Report) -> ReportRejectedError | None:
         """Return why a report is refused, by what can be seen without opening it; None: it is not."""
         task = opened.task
         try:
             check_time(task, report.metadata.time, self._clock.now_s())
         except ReportRejectedError as rejection:
-            early = ReportError.REPORT_TOO_EARLY
-            return early if rejection.error is early else ReportError.REPORT_DROPPED
+            if rejection.error is ReportError.REPORT_TOO_EARLY:
+                return rejection
+            return ReportRejectedError(ReportError.REPORT_DROPPED, rejection.reason)
         if report.leader_input_share.config_id not in self._keys().private:
-            return ReportError.OUTDATED_CONFIG
+            return ReportRejectedError(ReportError.OUTDATED_CONFIG, "it is sealed to a key that is gone")
         sealed = ((Role.LEADER, report.leader_input_share), (Role.HELPER, report.helper_input_share))
         is_sized = len(report.public_share) == opened.verifier.public_share_bytes and all(
             len(share.encapsulated_key) == KEY_BYTES
             and len(share.payload) <= opened.verifier.input_share_bytes(role) + TAG_BYTES + MAX_PRIVATE_BYTES
             for role, share in sealed
         )
-        return None if is_sized and not report.metadata.public_extensions else ReportError.INVALID_MESSAGE
+        if not is_sized:
+            return ReportRejectedError(ReportError.INVALID_MESSAGE, "a share has another size than the task's")
+        try:
+            check_extensions(report.metadata.public_extensions, public_extension_types(task))
+        except ReportRejectedError as rejection:
+            return rejection
+        return None
 
-    async def _store(self, task_id: bytes, reports: tuple[Report, ...]) -> dict[bytes, ReportError]:
+    async def _check_tokens(
+        self, task: DapTask, reports: Sequence[Report], refusals: list[ReportRejectedError | None]
+    ) -> None:
+        """Refuse also those reports whose token is not for their task and time."""
+        if task.info.token_issuer is None:
+            return
+        times = {report.metadata.time for report, refusal in zip(reports, refusals, strict=True) if refusal is None}
+        keys = await self._token_keys.find(task, times)
+
+        def check(report: Report) -> ReportRejectedError | None:
+            try:
+                check_token(task, report.metadata, keys.get(report.metadata.time))
+            except ReportRejectedError as rejection:
+                return rejection
+            return None
+
+        def check_all() -> list[ReportRejectedError | None]:
+            return [refusal or check(report) for report, refusal in zip(reports, refusals, strict=True)]
+
+        refusals[:] = await asyncio.to_thread(check_all)
+
+    async def _store(self, task: DapTask, reports: tuple[Report, ...]) -> dict[bytes, ReportRejectedError]:
         if self._waiting_reports + len(reports) > WAITING_MOST:
             raise StoreBusyError
-        arrival = _Arrival(task_id, reports, asyncio.get_running_loop().create_future())
+        arrival = _Arrival(task, reports, asyncio.get_running_loop().create_future())
         self._waiting.append(arrival)
         self._waiting_reports += len(reports)
         if self._writer is None or self._writer.done():
@@ -164,33 +206,44 @@ class Uploads:
                 continue
             for arrival in batch:
                 if not arrival.stored.done():
-                    arrival.stored.set_result(refused[arrival.task_id])
+                    arrival.stored.set_result(refused[arrival.task.task_id])
             self._on_stored()
 
-    async def _insert(self, batch: list[_Arrival]) -> dict[bytes, dict[bytes, ReportError]]:
-        """Store reports in one transaction; return for each task those whose windows take no more."""
+    async def _insert(self, batch: list[_Arrival]) -> dict[bytes, dict[bytes, ReportRejectedError]]:
+        """Store reports in one transaction; return for each task those that are refused."""
+        tasks = {arrival.task.task_id: arrival.task for arrival in batch}
         by_task: dict[bytes, dict[bytes, Report]] = defaultdict(dict)
         for arrival in batch:
             for report in arrival.reports:
-                by_task[arrival.task_id].setdefault(report.metadata.report_id, report)
-        refused: dict[bytes, dict[bytes, ReportError]] = {}
+                by_task[arrival.task.task_id].setdefault(report.metadata.report_id, report)
+        refused: dict[bytes, dict[bytes, ReportRejectedError]] = {}
         async with self._database.write() as session:
             for task_id in sorted(by_task):
-                refused[task_id] = await self._insert_of_task(session, task_id, by_task[task_id])
+                refused[task_id] = await self._insert_of_task(session, tasks[task_id], by_task[task_id])
         return refused
 
     async def _insert_of_task(
-        self, session: AsyncSession, task_id: bytes, reports: dict[bytes, Report]
-    ) -> dict[bytes, ReportError]:
-        await lock_task(session, task_id, is_exclusive=False)
+        self, session: AsyncSession, task: DapTask, reports: dict[bytes, Report]
+    ) -> dict[bytes, ReportRejectedError]:
+        await lock_task(session, task.task_id, is_exclusive=False)
         times = {report_id: report.metadata.time for report_id, report in reports.items()}
-        closed = await find_closed(session, task_id, times.values())
-        new = await insert_report_ids(
-            session, task_id, [(report_id, time) for report_id, time in times.items() if time not in closed]
-        )
+        closed = await find_closed(session, task.task_id, times.values())
+        # The draft's own word for a report of a batch that was collected.
+        late = ReportRejectedError(ReportError.REPORT_REPLAYED, "its window takes no more reports")
+        refused = {report_id: late for report_id, time in times.items() if time in closed}
+        if task.info.token_issuer is not None:
+            nonces = {
+                report_id: (times[report_id], read_nonce(report.metadata))
+                for report_id, report in reports.items()
+                if report_id not in refused
+            }
+            own = await spend_tokens(session, task.task_id, nonces)
+            refused |= dict.fromkeys(nonces.keys() - own, refuse_spent())
+        accepted = [(report_id, time) for report_id, time in times.items() if report_id not in refused]
+        new = await insert_report_ids(session, task.task_id, accepted)
         rows = [
             {
-                "task_id": task_id,
+                "task_id": task.task_id,
                 "report_id": report_id,
                 "time": times[report_id],
                 "report": report.to_bytes(),
@@ -202,5 +255,4 @@ class Uploads:
         ]
         if rows:
             await session.execute(insert(ReportRow), rows)
-        # The draft's own word for a report of a batch that was collected.
-        return {report_id: ReportError.REPORT_REPLAYED for report_id, time in times.items() if time in closed}
+        return refused

@@ -55,6 +55,12 @@ def create(
         int, typer.Option(help=f"Shortest window of a task in seconds, {MIN_WINDOW_S} or more.")
     ] = MIN_WINDOW_S,
     max_epsilon: Annotated[str, typer.Option(help="Largest privacy loss of one window, a fraction like 1/2.")] = "2",
+    token_issuer: Annotated[
+        str | None,
+        typer.Option(
+            help="URL below which the issuer answers whose tokens reports must carry; not given: anybody reports."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the configurations of both aggregators and of their collector, files of mode 0600.
@@ -73,6 +79,7 @@ def create(
         min_batch_size=min_batch_size,
         min_window_s=min_window_s,
         max_epsilon=epsilon,
+        token_issuer=token_issuer,
     )
     if as_json:
         print_json({party: str(path) for party, path in paths.items()})

@@ -8,7 +8,6 @@ Source: draft-ietf-ppm-dap-18, sections 4.4.2 and 4.5.3.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from alcove.privacy import hpke
@@ -26,6 +25,7 @@ from alcove.privacy.dap.messages import (
     ReportShare,
     Role,
 )
+from alcove.privacy.dap.report_tokens import check_extensions, private_extension_types, public_extension_types
 from alcove.privacy.dap.task import VERSION, DapTask
 from alcove.privacy.entropy import Entropy
 from alcove.privacy.errors import DapMessageError, HpkeError, ReportRejectedError
@@ -69,6 +69,7 @@ def make_report(
     entropy: Entropy,
     *,
     extensions: Sequence[Extension] = (),
+    helper_extensions: Sequence[Extension] = (),
     is_native: bool = True,
 ) -> Report:
     """Return a report of one measurement, under a new id.
@@ -80,6 +81,7 @@ def make_report(
         recipients: keys of the aggregators.
         entropy: source of the id and of the shares' randomness.
         extensions: public to both aggregators, by rising type.
+        helper_extensions: for the helper alone, by rising type.
         is_native: whether the native core shards; the bytes are the same.
 
     Raises:
@@ -95,13 +97,13 @@ def make_report(
     return Report(
         metadata,
         public_share,
-        _seal(recipients.leader, Role.LEADER, aad, leader_share),
-        _seal(recipients.helper, Role.HELPER, aad, helper_share),
+        _seal(recipients.leader, Role.LEADER, aad, PlaintextInputShare((), leader_share)),
+        _seal(recipients.helper, Role.HELPER, aad, PlaintextInputShare(tuple(helper_extensions), helper_share)),
     )
 
 
-def _seal(config: HpkeConfig, role: Role, aad: bytes, input_share: bytes) -> HpkeCiphertext:
-    plaintext = PlaintextInputShare((), input_share).to_bytes()
+def _seal(config: HpkeConfig, role: Role, aad: bytes, share: PlaintextInputShare) -> HpkeCiphertext:
+    plaintext = share.to_bytes()
     return HpkeCiphertext(config.config_id, *hpke.seal(config.public_key, _input_share_info(role), aad, plaintext))
 
 
@@ -120,25 +122,18 @@ def check_time(task: DapTask, time: int, now_s: float) -> None:
             raise ReportRejectedError(ReportError.TASK_EXPIRED, "it is from after the task")
 
 
-def open_input_share(
-    task: DapTask,
-    role: Role,
-    keys: Mapping[int, bytes],
-    share: ReportShare,
-    known_extensions: frozenset[int] = frozenset(),
-) -> bytes:
-    """Return the VDAF's input share that is sealed in an aggregator's share of a report.
+def open_input_share(task: DapTask, role: Role, keys: Mapping[int, bytes], share: ReportShare) -> PlaintextInputShare:
+    """Return the VDAF's input share, and the private extensions, that are sealed in an aggregator's share of a report.
 
     Args:
         task: of the report.
         role: of the aggregator, LEADER or HELPER.
         keys: its private keys, by the id of their configuration.
         share: what the aggregator has of the report.
-        known_extensions: types of report extensions that the caller checks itself.
 
     Raises:
-        ReportRejectedError: the key is unknown, the share cannot be opened, or an extension is unknown, out of order or
-            there twice.
+        ReportRejectedError: the key is unknown, the share cannot be opened, or the report has other extensions than
+            those of the task (`report_tokens`); what they hold is not checked.
     """
     sealed, metadata = share.encrypted_input_share, share.metadata
     private_key = keys.get(sealed.config_id)
@@ -153,16 +148,9 @@ def open_input_share(
         opened = PlaintextInputShare.from_bytes(plaintext)
     except DapMessageError as error:
         raise ReportRejectedError(ReportError.INVALID_MESSAGE, str(error)) from None
-    _check_extensions(metadata.public_extensions, opened.private_extensions, known_extensions)
-    return opened.payload
-
-
-def _check_extensions(public: Sequence[Extension], private: Sequence[Extension], known: frozenset[int]) -> None:
-    types = [[extension.extension_type for extension in each] for each in (public, private)]
-    if not known.issuperset(types[0] + types[1]):
-        raise ReportRejectedError(ReportError.INVALID_MESSAGE, "an extension is unknown")
-    if any(earlier >= later for each in types for earlier, later in pairwise(each)) or set(types[0]) & set(types[1]):
-        raise ReportRejectedError(ReportError.INVALID_MESSAGE, "extensions are double or out of order")
+    check_extensions(metadata.public_extensions, public_extension_types(task))
+    check_extensions(opened.private_extensions, private_extension_types(task, role))
+    return opened
 
 
 def _input_share_info(role: Role) -> bytes:

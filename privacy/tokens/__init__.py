@@ -18,7 +18,8 @@ HPKE binds it to the report. Before an aggregator takes the report it
 
 What tokens do not do:
 
-- A token is not bound to what is reported: a leader could leave a device's report out and spend its token on another.
+- A token by itself is not bound to what is reported: a leader could leave a device's report out and spend its token on
+  another. Reports of DAP bind it by a secret for the helper (`alcove.privacy.dap.report_tokens`).
 - They do not hide the moment. A device requests its tokens beforehand, not when it sends a report.
 - They do not hide the key. An issuer with a key for each device could tell devices apart: a device takes the key from
   where all devices read it.

@@ -226,14 +226,24 @@ def make_challenge(issuer_name: bytes, task_id: bytes, window: int) -> TokenChal
     return TokenChallenge(issuer_name, context, b"")
 
 
-def request_token(challenge: TokenChallenge, key: TokenKey, entropy: Entropy) -> PendingToken:
+def request_token(
+    challenge: TokenChallenge, key: TokenKey, entropy: Entropy, nonce: bytes | None = None
+) -> PendingToken:
     """Return what a device keeps of a new token; its `request` is for the issuer.
+
+    Args:
+        challenge: what the token is for.
+        key: the issuer's for that.
+        entropy: source of the blinding and of the nonce.
+        nonce: digest of a random secret, `DIGEST_BYTES` bytes; None: random.
 
     Raises:
         ParameterError: a field of the challenge is out of its bound.
         TokenKeyError: the key's modulus has a factor that was met by chance.
     """
-    signed = AuthenticatorInput(entropy.random_bytes(DIGEST_BYTES), challenge.digest, key.key_id)
+    if nonce is None:
+        nonce = entropy.random_bytes(DIGEST_BYTES)
+    signed = AuthenticatorInput(nonce, challenge.digest, key.key_id)
     blinding = blind_rsa.blind(key.public_key, signed.to_bytes(), entropy)
     return PendingToken(signed, blinding.blinded_message, blinding.inverse.to_bytes(SIGNATURE_BYTES, "big"))
 

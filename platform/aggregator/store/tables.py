@@ -9,6 +9,9 @@ A4  A noised share is drawn in the transaction that stores it, so it exists once
 A5  An aggregation job is sent in one form of bytes: `request` is stored before it is sent, and never changes.
 A6  What decides whether a report may be added, or a window collected, reads and writes under a lock of the task's row:
     shared by those who add, exclusive for those who collect.
+A7  A token is spent once: its nonce is in `spent_tokens`, with the one report that it is for, in the transaction that
+    takes the report (leader) or adds it (helper), until the window is collected.
+A8  The first public key of an issuer that was seen for a task and time is the only one, for ever.
 """
 
 from typing import ClassVar
@@ -26,7 +29,9 @@ __all__ = [
     "CollectionJobRow",
     "ReportIdRow",
     "ReportRow",
+    "SpentTokenRow",
     "TaskRow",
+    "TokenKeyRow",
 ]
 
 
@@ -60,6 +65,26 @@ class ReportIdRow(Base):
     report_id: Mapped[bytes] = mapped_column(primary_key=True)
     time: Mapped[int]
     __table_args__ = (Index("ix_report_ids_task_id_time", "task_id", "time"),)
+
+
+class SpentTokenRow(Base):
+    """The nonce of a token, and the report that it is spent on."""
+
+    __tablename__ = "spent_tokens"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    nonce: Mapped[bytes] = mapped_column(primary_key=True)
+    report_id: Mapped[bytes]
+    time: Mapped[int]
+    __table_args__ = (Index("ix_spent_tokens_task_id_time", "task_id", "time"),)
+
+
+class TokenKeyRow(Base):
+    """The issuer's public key for the tokens of one task and time, as it was seen first."""
+
+    __tablename__ = "token_keys"
+    task_id: Mapped[bytes] = mapped_column(primary_key=True)
+    time: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[bytes]
 
 
 class BucketRow(Base):

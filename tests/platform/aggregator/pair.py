@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from alcove.platform.aggregator.noise import NoiseSource
 from alcove.platform.aggregator.problems import DapProblem
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy import hpke
@@ -32,14 +33,16 @@ from alcove.privacy.dap.messages import (
 from alcove.privacy.dap.release import Release, open_release
 from alcove.privacy.dap.reports import make_config
 from alcove.privacy.dap.task import DapTask
+from alcove.privacy.tokens import TokenKey
 from alcove.runtime.testing_seams import ManualClock
 from pydantic import SecretStr
 
-from tests.privacy.dap.party import SECRET, TIME, Parties, make_task
+from tests.privacy.dap.party import SECRET, TIME, Parties, make_issuer, make_task, make_token_task
 
 WINDOW_S = 86_400
 LEADER_URL, HELPER_URL = "https://leader.example/dap", "https://helper.example"
 TASK = make_task(cells=4)
+TOKEN_TASK = make_token_task(cells=4)
 
 
 def no_noise(_scale: Fraction, count: int) -> list[int]:
@@ -105,6 +108,28 @@ class DirectHelper:
         return response
 
 
+class DirectIssuer:
+    """The issuer of `make_issuer()` without a network between.
+
+    Attributes:
+        keys: by time; the others have its one key.
+        asked: times that were asked for.
+        problem: raised in the place of an answer.
+    """
+
+    def __init__(self) -> None:
+        self.keys: dict[int, TokenKey | None] = {}
+        self.asked: list[int] = []
+        self.problem: Exception | None = None
+
+    async def fetch_key(self, _task: DapTask, time: int) -> TokenKey | None:
+        """Return the key."""
+        self.asked.append(time)
+        if self.problem is not None:
+            raise self.problem
+        return self.keys.get(time, make_issuer().key)
+
+
 def be_away(_when: str, _resource: str) -> None:
     """Fail as a helper that is away does."""
     raise PeerUnavailableError(HELPER_URL, "away")
@@ -120,39 +145,49 @@ class Seats:
     clock: ManualClock
     helper_clock: ManualClock
     noise: NoiseSource = no_noise
+    task: DapTask = TASK
+    issuer: DirectIssuer = field(default_factory=DirectIssuer)
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         """Forget everything that is kept in memory alone, as a process does that is killed."""
-        self.leader_config, self.helper_config = make_configs(self.parties)
+        self.leader_config, self.helper_config = make_configs(self.parties, token_issuer=self.task.info.token_issuer)
         self.keys = make_ring(self.parties.leader_key)
         self.helper_keys = make_ring(self.parties.helper_key)
         self.book = TaskBook(self.leader_database, self.leader_config)
         helper_book = TaskBook(self.helper_database, self.helper_config)
+        self.token_keys = TokenKeys(self.leader_database, self.issuer, self.clock)
+        self.helper_token_keys = TokenKeys(self.helper_database, self.issuer, self.helper_clock)
         self.helper = Helper(
-            self.helper_database, self.helper_config, lambda: self.helper_keys, self.helper_clock, self.noise
+            self.helper_database,
+            self.helper_config,
+            lambda: self.helper_keys,
+            self.helper_token_keys,
+            self.helper_clock,
+            noise=self.noise,
         )
         self.port = DirectHelper(self.helper, helper_book, self.helper_clock)
-        self.uploads = Uploads(self.leader_database, lambda: self.keys, self.clock)
+        self.uploads = Uploads(self.leader_database, lambda: self.keys, self.token_keys, self.clock)
         port: HelperPort = self.port
         self.aggregation = Aggregation(self.leader_database, self.book, lambda: self.keys, port, clock=self.clock)
         self.collection = Collection(
             self.leader_database, self.leader_config, self.book, port, clock=self.clock, noise=self.noise
         )
 
-    async def announce(self, task: DapTask = TASK) -> OpenTask:
-        """Let the leader take part in a task."""
+    async def announce(self, task: DapTask | None = None) -> OpenTask:
+        """Let the leader take part in a task, `self.task` unless another is given."""
+        task = task or self.task
         return await self.book.announce(task.task_id, task.encoded, self.clock.now_s())
 
     def report(self, cell: int, name: str, time: int = TIME) -> Report:
         """Return a device's report."""
-        return self.parties.report(TASK, cell, name, time)
+        return self.parties.report(self.task, cell, name, time)
 
     async def upload(self, *reports: Report) -> tuple[ReportUploadStatus, ...]:
         """Upload reports in one request."""
-        opened = await self.book.find(TASK.task_id)
+        opened = await self.book.find(self.task.task_id)
         return await self.uploads.take(opened, UploadRequest(reports).to_bytes())
 
     async def upload_counts(self, counts: tuple[int, ...], time: int = TIME, name: str = "") -> None:
@@ -172,18 +207,18 @@ class Seats:
     async def collect(self, start: int = TIME, duration: int = 1) -> Release | DapProblem | None:
         """Ask for a batch, let the leader work, and return what the collector learns; None: it is under way."""
         request = make_request(start, duration)
-        opened = await self.book.find(TASK.task_id)
+        opened = await self.book.find(self.task.task_id)
         job_id = await self.collection.create(opened, request.to_bytes())
         for _ in range(5):
             await self.aggregate()
             await self.collection.run_job()
             self.clock.time_s += 1
-        state = await self.collection.find(TASK.task_id, job_id)
+        state = await self.collection.find(self.task.task_id, job_id)
         assert state is not None
         if state.response is None:
             return state.problem
         response = CollectionJobResp.from_bytes(state.response)
-        return open_release(TASK, self.parties.collector_key, request, response)
+        return open_release(self.task, self.parties.collector_key, request, response)
 
 
 def make_request(start: int = TIME, duration: int = 1) -> CollectionJobReq:
@@ -191,7 +226,7 @@ def make_request(start: int = TIME, duration: int = 1) -> CollectionJobReq:
     return CollectionJobReq(Query(BatchMode.TIME_INTERVAL, Interval(start, duration).to_bytes()), b"", ())
 
 
-async def open_seats(leader: Path | str, helper: Path | str) -> Seats:
+async def open_seats(leader: Path | str, helper: Path | str, task: DapTask = TASK) -> Seats:
     """Return both aggregators over fresh databases, at noon of the first window."""
     now_s = TIME * WINDOW_S + WINDOW_S // 2
     seats = Seats(
@@ -200,6 +235,7 @@ async def open_seats(leader: Path | str, helper: Path | str) -> Seats:
         await AggregatorDatabase.open(helper),
         ManualClock(now_s),
         ManualClock(now_s),
+        task=task,
     )
     await seats.announce()
     return seats

@@ -3,7 +3,9 @@
 import io
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -13,9 +15,11 @@ from alcove.platform.aggregator.peer import encode_task_header
 from alcove.platform.aggregator.problems import encode_id
 from alcove.platform.aggregator.tasks import TaskBook
 from alcove.privacy.dap.messages import MEDIA_TYPE, HpkeConfigList, UploadErrors, UploadRequest
+from alcove.privacy.dap.report_tokens import token_key_path
+from alcove.privacy.dap.task import DapTask
 
-from tests.platform.aggregator.pair import TASK, Seats, make_request
-from tests.privacy.dap.party import make_task
+from tests.platform.aggregator.pair import TASK, TOKEN_TASK, Seats, make_request, open_seats
+from tests.privacy.dap.party import TIME, make_issuer, make_task
 
 TASK_PATH = f"tasks/{encode_id(TASK.task_id)}"
 COLLECTOR = {"Authorization": f"Bearer {'collector' * 8}"}
@@ -55,12 +59,34 @@ def _type_header(message: str) -> dict[str, str]:
 @pytest.fixture
 async def served(files: Seats) -> AsyncIterator[Served]:
     """Both aggregators of `files`, answering."""
-    leader = create_leader_app(
-        files.leader_config, files.book, files.uploads, files.collection, keys=lambda: files.keys, clock=files.clock
-    )
+    async with _serve(files) as answering:
+        yield answering
+
+
+@asynccontextmanager
+async def _serve(files: Seats) -> AsyncIterator[Served]:
     book = TaskBook(files.helper_database, files.helper_config)
+
+    async def announce_to_helper(task: DapTask) -> None:
+        await book.announce(task.task_id, task.encoded, files.helper_clock.now_s())
+
+    leader = create_leader_app(
+        files.leader_config,
+        files.book,
+        files.uploads,
+        files.collection,
+        announce_to_helper=announce_to_helper,
+        keys=lambda: files.keys,
+        token_keys=files.token_keys,
+        clock=files.clock,
+    )
     helper = create_helper_app(
-        files.helper_config, book, files.helper, keys=lambda: files.helper_keys, clock=files.helper_clock
+        files.helper_config,
+        book,
+        files.helper,
+        keys=lambda: files.helper_keys,
+        token_keys=files.helper_token_keys,
+        clock=files.helper_clock,
     )
     async with TestServer(leader) as first, TestServer(helper) as second, aiohttp.ClientSession() as session:
         yield Served(session, str(first.make_url("/dap")), str(second.make_url("/")).rstrip("/"))
@@ -75,6 +101,24 @@ async def test_keys_are_for_anybody_and_may_be_kept(served: Served, files: Seats
             assert answer.headers["Cache-Control"] == "max-age=86400"
             assert HpkeConfigList.from_bytes(await answer.read()) == ring.configs
     assert (await served.ask("GET", served.leader.replace("/dap", "") + "/hpke_config"))[0] == 404
+
+
+async def test_token_keys_are_for_anybody_at_both_once_the_task_is_announced_to_the_leader(tmp_path: Path) -> None:
+    """The leader passes the task on; a time that is none, or far away, has no key; nor has a task without an issuer."""
+    opened = await open_seats(tmp_path / "leader.db", tmp_path / "helper.db", task=TOKEN_TASK)
+    async with _serve(opened) as served:
+        announced = f"{served.leader}/tasks/{encode_id(TOKEN_TASK.task_id)}"
+        assert (await served.ask("GET", f"{served.helper}/{token_key_path(TOKEN_TASK.task_id, TIME)}"))[0] == 404
+        put = COLLECTOR | {"Content-Type": MEDIA_TYPE}
+        assert (await served.ask("PUT", announced, TOKEN_TASK.encoded, put))[0] == 204
+        for url in (served.leader, served.helper):
+            key = (200, "application/octet-stream", make_issuer().key.encoded)
+            assert await served.ask("GET", f"{url}/{token_key_path(TOKEN_TASK.task_id, TIME)}") == key
+            for time in (TIME + 2, f"0{TIME}", f"+{TIME}", "x", -1, 1 << 62, 10**19):
+                path = f"{url}/tasks/{encode_id(TOKEN_TASK.task_id)}/token_keys/{time}"
+                assert (await served.ask("GET", path))[0] == 404, path
+    await opened.leader_database.close()
+    await opened.helper_database.close()
 
 
 async def test_upload_answers_nothing_or_what_was_refused(served: Served, files: Seats) -> None:
@@ -99,6 +143,7 @@ async def test_resource_of_a_partner_needs_its_token(served: Served) -> None:
         ("POST", f"{served.leader}/{TASK_PATH}/collection_jobs"),
         ("GET", f"{served.leader}/{TASK_PATH}/collection_jobs/{job}"),
         ("DELETE", f"{served.leader}/{TASK_PATH}/collection_jobs/{job}"),
+        ("PUT", f"{served.helper}/{TASK_PATH}"),
         ("POST", f"{served.helper}/{TASK_PATH}/aggregation_jobs"),
         ("GET", f"{served.helper}/{TASK_PATH}/aggregation_jobs/{job}"),
         ("POST", f"{served.helper}/{TASK_PATH}/aggregate_shares"),

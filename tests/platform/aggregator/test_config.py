@@ -49,6 +49,15 @@ def test_three_parties_get_what_they_share_and_no_more(pair: dict[str, Path]) ->
         create_pair(pair["leader"].parent.parent, LEADER, HELPER)
 
 
+def test_issuer_of_tokens_is_in_the_configuration_of_all_three(tmp_path: Path) -> None:
+    """The collector's task names it, and each aggregator refuses a task that names another."""
+    pair = create_pair(tmp_path, LEADER, HELPER, token_issuer="https://issuer.example/tokens")
+    named = [read_config(pair["leader"]), read_config(pair["helper"]), read_collector_config(pair["collector"])]
+    assert {each.token_issuer for each in named} == {"https://issuer.example/tokens"}
+    with pytest.raises(ValidationError, match="issuer"):
+        create_pair(tmp_path / "other", LEADER, HELPER, token_issuer="http://issuer.example")
+
+
 def test_addresses_are_spelled_as_policies_spell_them(tmp_path: Path) -> None:
     """One spelling: what a policy could not name, no aggregator answers to."""
     for leader, helper in (

@@ -1,6 +1,7 @@
 """An aggregator that fails, or is killed, at any storage call loses no acknowledged report and adds none twice."""
 
 import asyncio
+import functools
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,14 +13,21 @@ from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.domain.errors import ServerError, StoreFullError
 from alcove.privacy.dap.messages import Report, UploadRequest
 from alcove.privacy.dap.release import Release
+from alcove.privacy.dap.task import DapTask
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tests.platform.aggregator.pair import TASK, Seats, open_seats
+from tests.platform.aggregator.pair import TASK, TOKEN_TASK, Seats, open_seats
 from tests.privacy.dap.party import TIME, Parties
 
 COUNTS = (60, 0, 41, 3)
 PARTIES = Parties()
-REPORTS = [PARTIES.report(TASK, cell, f"{cell} {index}") for cell, count in enumerate(COUNTS) for index in range(count)]
+
+
+@functools.cache
+def _reports(task: DapTask) -> list[Report]:
+    return [
+        PARTIES.report(task, cell, f"{cell} {index}") for cell, count in enumerate(COUNTS) for index in range(count)
+    ]
 
 
 @dataclass
@@ -75,8 +83,9 @@ async def _run(seats: Seats) -> Release:
             seats.restart()
             seats.clock.time_s += 600
         await seats.announce()
-        for at in range(0, len(REPORTS), 60):
-            await _upload(seats, REPORTS[at : at + 60])
+        reports = _reports(seats.task)
+        for at in range(0, len(reports), 60):
+            await _upload(seats, reports[at : at + 60])
         found = await seats.collect()
         return found if isinstance(found, Release) else None
 
@@ -92,23 +101,24 @@ async def _run(seats: Seats) -> Release:
 
 async def _upload(seats: Seats, reports: list[Report]) -> None:
     """Upload reports; those of a window that is collected are acknowledged no more, which is right."""
-    opened = await seats.book.find(TASK.task_id)
+    opened = await seats.book.find(seats.task.task_id)
     await seats.uploads.take(opened, UploadRequest(tuple(reports)).to_bytes())
 
 
+@pytest.mark.parametrize("task", [TOKEN_TASK, pytest.param(TASK, marks=pytest.mark.thorough)], ids=["tokens", "bare"])
 @pytest.mark.parametrize("seat", ["leader", "helper"])
 @pytest.mark.parametrize("when", ["begins", "commits", "has committed"])
 async def test_failure_at_every_storage_call_changes_no_count(
-    template: Path, tmp_path: Path, seat: str, when: str
+    template: Path, tmp_path: Path, seat: str, when: str, task: DapTask
 ) -> None:
-    """The nth call fails, for every n until none is left; the release is the same each time."""
+    """The nth call fails, for every n until none is left; the release is the same each time, and no token is lost."""
     at = 0
     while True:
         at += 1
         places = [tmp_path / f"{name} {at}.db" for name in ("leader", "helper")]
         for place in places:
             shutil.copy(template, place)
-        seats = await open_seats(*places)
+        seats = await open_seats(places[0], places[1], task)
         seats.parties = PARTIES
         leader, helper = seats.leader_database, seats.helper_database
         faulty = FaultyDatabase(leader if seat == "leader" else helper, at, when)

@@ -1,5 +1,6 @@
 """A report opens at the aggregator that it is for, unchanged, in its task and its time, and nowhere else."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,11 +19,13 @@ from alcove.privacy.dap.messages import (
     ReportShare,
     Role,
 )
+from alcove.privacy.dap.report_tokens import SECRET_EXTENSION, TOKEN_EXTENSION
 from alcove.privacy.dap.reports import EARLY_S, check_time, choose_config, make_config, make_report, open_input_share
+from alcove.privacy.dap.task import DapTask
 from alcove.privacy.errors import DapMessageError, ParameterError, ReportRejectedError
 from alcove.privacy.prio3.fields import FIELD128
 
-from tests.privacy.dap.party import TIME, CountingEntropy, Parties, make_task
+from tests.privacy.dap.party import TIME, CountingEntropy, Parties, make_task, make_token_task
 
 TASK = make_task()
 PARTIES = Parties()
@@ -30,8 +33,8 @@ REPORT = PARTIES.report(TASK, 3)
 LEADER_SHARE = ReportShare(REPORT.metadata, REPORT.public_share, REPORT.leader_input_share)
 
 
-def _open(share: ReportShare = LEADER_SHARE, role: Role = Role.LEADER, known: frozenset[int] = frozenset()) -> bytes:
-    return open_input_share(TASK, role, {1: PARTIES.leader_key}, share, known)
+def _open(share: ReportShare = LEADER_SHARE, role: Role = Role.LEADER, task: DapTask = TASK) -> PlaintextInputShare:
+    return open_input_share(task, role, {1: PARTIES.leader_key}, share)
 
 
 def test_report_has_the_same_bytes_from_python_and_from_native_code() -> None:
@@ -91,46 +94,44 @@ def _flip(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def _seal_share(plaintext: bytes, public: tuple[Extension, ...] = ()) -> ReportShare:
-    metadata = replace(REPORT.metadata, public_extensions=public)
-    aad = InputShareAad(TASK.task_id, TASK.configuration, metadata, b"").to_bytes()
+def _seal_share(plaintext: bytes, public: tuple[int, ...], task: DapTask, role: Role) -> ReportShare:
+    metadata = replace(REPORT.metadata, public_extensions=tuple(Extension(each, b"") for each in public))
+    aad = InputShareAad(task.task_id, task.configuration, metadata, b"").to_bytes()
     key = hpke.derive_public_key(PARTIES.leader_key)
-    sealed = hpke.seal(key, b"dap-18 input share\x01\x02", aad, plaintext)
+    sealed = hpke.seal(key, b"dap-18 input share\x01" + bytes([role]), aad, plaintext)
     return ReportShare(metadata, b"", HpkeCiphertext(1, *sealed))
 
 
-@pytest.mark.parametrize(
-    ("public", "private", "reason"),
-    [
-        ((7,), (), "unknown"),
-        ((), (7,), "unknown"),
-        ((1, 1), (), "double"),
-        ((2, 1), (), "order"),
-        ((), (2, 1), "order"),
-        ((1,), (1,), "double"),
-    ],
-)
-def test_extension_that_is_unknown_or_out_of_order_rejects_the_report(
-    public: tuple[int, ...], private: tuple[int, ...], reason: str
-) -> None:
-    """In public and in private, and once across both."""
-    plaintext = PlaintextInputShare(tuple(Extension(each, b"") for each in private), b"x").to_bytes()
-    share = _seal_share(plaintext, tuple(Extension(each, b"") for each in public))
-    with pytest.raises(ReportRejectedError, match=reason) as caught:
-        _open(share, known=frozenset({1, 2}))
-    assert caught.value.error is ReportError.INVALID_MESSAGE
+TOKEN, HIDDEN = TOKEN_EXTENSION, SECRET_EXTENSION
+ADMITTED = {
+    (False, Role.LEADER): ((), ()),
+    (False, Role.HELPER): ((), ()),
+    (True, Role.LEADER): ((TOKEN,), ()),
+    (True, Role.HELPER): ((TOKEN,), (HIDDEN,)),
+}
 
 
-def test_extensions_that_the_caller_knows_are_admitted() -> None:
-    """In their order, public and private."""
-    plaintext = PlaintextInputShare((Extension(2, b"p"),), b"x").to_bytes()
-    assert _open(_seal_share(plaintext, (Extension(1, b""),)), known=frozenset({1, 2})) == b"x"
+@pytest.mark.parametrize("has_issuer", [False, True])
+@pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
+def test_report_has_the_extensions_of_its_task_or_is_rejected(has_issuer: bool, role: Role) -> None:
+    """All combinations of none, known, unknown, double and disordered ones, public and private: one is admitted."""
+    task = make_token_task() if has_issuer else TASK
+    lists = [(), (TOKEN,), (HIDDEN,), (7,), (TOKEN, TOKEN), (TOKEN, HIDDEN), (HIDDEN, TOKEN), (7, TOKEN)]
+    for public, private in itertools.product(lists, lists):
+        plaintext = PlaintextInputShare(tuple(Extension(each, b"") for each in private), b"x").to_bytes()
+        share = _seal_share(plaintext, public, task, role)
+        if (public, private) == ADMITTED[has_issuer, role]:
+            assert _open(share, role, task).payload == b"x"
+            continue
+        with pytest.raises(ReportRejectedError, match="extensions") as caught:
+            _open(share, role, task)
+        assert caught.value.error is ReportError.INVALID_MESSAGE
 
 
 def test_plaintext_that_is_no_input_share_rejects_the_report() -> None:
     """What the device sealed is not believed to be a message."""
     with pytest.raises(ReportRejectedError) as caught:
-        _open(_seal_share(b"\0"))
+        _open(_seal_share(b"\0", (), TASK, Role.LEADER))
     assert caught.value.error is ReportError.INVALID_MESSAGE
 
 

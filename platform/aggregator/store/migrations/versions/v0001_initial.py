@@ -36,8 +36,28 @@ def upgrade() -> None:
         sa.Column("checksum", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "time", name="pk_buckets"),
     )
+    _create_tokens()
     _create_leader()
     _create_helper()
+
+
+def _create_tokens() -> None:
+    op.create_table(
+        "spent_tokens",
+        sa.Column("task_id", sa.LargeBinary, nullable=False),
+        sa.Column("nonce", sa.LargeBinary, nullable=False),
+        sa.Column("report_id", sa.LargeBinary, nullable=False),
+        sa.Column("time", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "nonce", name="pk_spent_tokens"),
+    )
+    op.create_index("ix_spent_tokens_task_id_time", "spent_tokens", ["task_id", "time"])
+    op.create_table(
+        "token_keys",
+        sa.Column("task_id", sa.LargeBinary, nullable=False),
+        sa.Column("time", BIG, nullable=False),
+        sa.Column("key", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "time", name="pk_token_keys"),
+    )
 
 
 def _create_leader() -> None:
