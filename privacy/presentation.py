@@ -142,11 +142,12 @@ class Opaque(Codec):
 
 
 class Vector(Codec):
-    """Structures one after the other, behind the number of their bytes."""
+    """Structures one after the other, behind the number of their bytes; `most` of them are read."""
 
-    def __init__(self, kind: type["Structure"], length_size: int, least: int = 0) -> None:
+    def __init__(self, kind: type["Structure"], length_size: int, least: int = 0, most: int | None = None) -> None:
         self.kind = kind
         self.bytes = Opaque(length_size, least)
+        self.most = most
 
     def write(self, value: Any, field: str) -> bytes:
         """Return length and structures."""
@@ -155,22 +156,23 @@ class Vector(Codec):
     def read(self, reader: Reader, field: str) -> tuple[Any, ...]:
         """Return the structures."""
         inner = Reader(f"{reader.message}.{field}", self.bytes.read(reader, field), reader.error)
-        return _read_all(self.kind, inner)
+        return _read_all(self.kind, inner, field, self.most)
 
 
 class Rest(Codec):
-    """Structures one after the other, up to the end of the message."""
+    """Structures one after the other, up to the end of the message; `most` of them are read."""
 
-    def __init__(self, kind: type["Structure"]) -> None:
+    def __init__(self, kind: type["Structure"], most: int | None = None) -> None:
         self.kind = kind
+        self.most = most
 
     def write(self, value: Any, field: str) -> bytes:  # noqa: ARG002 - the others name it in their errors
         """Return the structures."""
         return b"".join(each.to_bytes() for each in value)
 
-    def read(self, reader: Reader, field: str) -> tuple[Any, ...]:  # noqa: ARG002
+    def read(self, reader: Reader, field: str) -> tuple[Any, ...]:
         """Return the structures."""
-        return _read_all(self.kind, reader)
+        return _read_all(self.kind, reader, field, self.most)
 
 
 class Nested(Codec):
@@ -240,8 +242,11 @@ class Structure:
         return cls(**{name: codec.read(reader, name) for name, codec in cls._list_codecs().items()})
 
 
-def _read_all(kind: type[Structure], reader: Reader) -> tuple[Any, ...]:
-    found = []
+def _read_all(kind: type[Structure], reader: Reader, field: str, most: int | None) -> tuple[Any, ...]:
+    """Return what there is; a bound on the bytes is none on the time, for an empty structure costs as much as any."""
+    found: list[Structure] = []
     while not reader.is_at_end:
+        if len(found) == most:
+            raise reader.refuse(field, f"at most {most} are read")
         found.append(kind.read_from(reader))
     return tuple(found)

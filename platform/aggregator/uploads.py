@@ -40,10 +40,7 @@ from alcove.runtime.clock import Clock
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["MAX_UPLOAD_REPORTS", "Uploads"]
-
-MAX_UPLOAD_REPORTS: Final = 1000
-"""Most reports of one request."""
+__all__ = ["Uploads"]
 
 WAITING_MOST: Final = 8192
 """Most reports that wait to be stored."""
@@ -111,9 +108,6 @@ class Uploads:
             reports = UploadRequest.from_bytes(body).reports
         except DapMessageError as error:
             raise DapProblem(ProblemType.INVALID_MESSAGE, str(error), task_id) from None
-        if len(reports) > MAX_UPLOAD_REPORTS:
-            detail = f"at most {MAX_UPLOAD_REPORTS} reports in a request, not {len(reports)}"
-            raise DapProblem(ProblemType.INVALID_MESSAGE, detail, task_id)
         refusals = [self._check(opened, report) for report in reports]
         await self._check_tokens(opened.task, reports, refusals)
         sound = tuple(report for report, refusal in zip(reports, refusals, strict=True) if refusal is None)

@@ -32,6 +32,15 @@ CHECKSUM_BYTES: Final = 32
 MEDIA_TYPE: Final = "application/ppm-dap"
 """Of every message, with the parameter `message=`."""
 
+MAX_UPLOAD_REPORTS: Final = 1000
+"""Most reports of an upload that are read."""
+
+MAX_JOB_REPORTS: Final = 1024
+"""Most reports of an aggregation job that are read, at either aggregator."""
+
+MAX_EXTENSIONS: Final = 16
+"""Most extensions of one thing that are read; few are known, and the others are refused anyway."""
+
 ReportId = Annotated[bytes, Fixed(REPORT_ID_BYTES)]
 TaskId = Annotated[bytes, Fixed(TASK_ID_BYTES)]
 Url = Annotated[bytes, Opaque(2, 1)]
@@ -102,7 +111,7 @@ class Extension(DapStructure):
     extension_data: Annotated[bytes, Opaque(2)]
 
 
-Extensions = Annotated[tuple[Extension, ...], Vector(Extension, 2)]
+Extensions = Annotated[tuple[Extension, ...], Vector(Extension, 2, most=MAX_EXTENSIONS)]
 
 
 @dataclass(frozen=True)
@@ -207,7 +216,7 @@ class Report(DapStructure):
 class UploadRequest(DapStructure):
     """Reports, one after the other (`message=upload-req`)."""
 
-    reports: Annotated[tuple[Report, ...], Rest(Report)]
+    reports: Annotated[tuple[Report, ...], Rest(Report, MAX_UPLOAD_REPORTS)]
 
 
 @dataclass(frozen=True)
@@ -240,7 +249,7 @@ class ReportUploadStatus(DapStructure):
 class UploadErrors(DapStructure):
     """The reports of an upload that were refused (`message=upload-errors`)."""
 
-    status: Annotated[tuple[ReportUploadStatus, ...], Rest(ReportUploadStatus)]
+    status: Annotated[tuple[ReportUploadStatus, ...], Rest(ReportUploadStatus, MAX_UPLOAD_REPORTS)]
 
 
 # Aggregation.
@@ -270,7 +279,7 @@ class AggregationJobInitReq(DapStructure):
     verification_key_id: Annotated[int, U8]
     agg_param: Annotated[bytes, Opaque(4)]
     extensions: Extensions
-    verify_inits: Annotated[tuple[VerifyInit, ...], Rest(VerifyInit)]
+    verify_inits: Annotated[tuple[VerifyInit, ...], Rest(VerifyInit, MAX_JOB_REPORTS)]
 
 
 @dataclass(frozen=True)
@@ -323,7 +332,7 @@ _ERROR: Final = Enumerated(ReportError)
 class AggregationJobResp(DapStructure):
     """The helper's answers, in the order of the request (`message=aggregation-job-resp`)."""
 
-    verify_resps: Annotated[tuple[VerifyResp, ...], Rest(VerifyResp)]
+    verify_resps: Annotated[tuple[VerifyResp, ...], Rest(VerifyResp, MAX_JOB_REPORTS)]
 
 
 @dataclass(frozen=True)

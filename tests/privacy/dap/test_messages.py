@@ -196,6 +196,37 @@ def test_bytes_that_are_no_message_are_refused_by_field(kind: type[Structure], e
 
 
 @pytest.mark.parametrize(
+    ("kind", "head", "part", "most"),
+    [
+        (UploadRequest, "", REPORT_HEX, messages.MAX_UPLOAD_REPORTS),
+        (UploadErrors, "", ID_HEX + "01", messages.MAX_UPLOAD_REPORTS),
+        (AggregationJobResp, "", ID_HEX + "01", messages.MAX_JOB_REPORTS),
+        (AggregationJobInitReq, "00" + "00000000" + "0000", SHARE_HEX + "00000001" + "70", messages.MAX_JOB_REPORTS),
+        (ReportMetadata, ID_HEX + "00" * 8 + "fffc", "00010000", messages.MAX_EXTENSIONS),
+        (PlaintextInputShare, "fffc", "00010000", messages.MAX_EXTENSIONS),
+    ],
+)
+def test_message_of_too_many_parts_is_not_read_to_its_end(
+    kind: type[Structure], head: str, part: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four MiB of the shortest reports, or of empty extensions, held up everybody for seconds while they were read."""
+    read = 0
+    real = Structure.read_from.__func__  # type: ignore[attr-defined]
+
+    def count(cls: type[Structure], reader: object) -> Structure:
+        nonlocal read
+        read += 1
+        result: Structure = real(cls, reader)
+        return result
+
+    monkeypatch.setattr(Structure, "read_from", classmethod(count))
+    whole = bytes.fromhex(head) + bytes.fromhex(part) * 16_383
+    with pytest.raises(DapMessageError, match=f"at most {most} are read"):
+        kind.from_bytes(whole)
+    assert read < 8 * most + 8
+
+
+@pytest.mark.parametrize(
     ("message", "field"),
     [
         (Interval(-1, 0), "start"),
