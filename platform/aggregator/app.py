@@ -18,6 +18,7 @@ Source: draft-ietf-ppm-dap-18, section 3 and its appendix of resources.
 import asyncio
 import base64
 import binascii
+import contextlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable
@@ -48,6 +49,13 @@ __all__ = ["create_helper_app", "create_leader_app"]
 
 MAX_UPLOAD_BYTES: Final = 4 * 1024 * 1024
 MAX_PARTNER_BYTES: Final = 16 * 1024 * 1024
+
+LARGE_BYTES: Final = 64 * 1024
+"""Largest upload that needs no place among the large ones: more than ten reports of 256 cells."""
+
+LARGE_UPLOADS: Final = 8
+"""Large uploads that are received at once; others wait. Else each connection could hold `MAX_UPLOAD_BYTES`."""
+
 BODY_TIMEOUT_S: Final = 15.0
 """Seconds for a body to come: 4 MiB at 280 kB/s, or one report on the slowest network."""
 
@@ -77,10 +85,14 @@ def create_leader_app(
     if config.collector_token is None:
         raise ValueError("a leader's configuration has the collector's token")
     token = config.collector_token.get_secret_value()
+    places = asyncio.Semaphore(LARGE_UPLOADS)
 
     async def upload(request: web.Request) -> web.Response:
         opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
-        refused = await uploads.take(opened, await _read_body(request, "upload-req", MAX_UPLOAD_BYTES))
+        is_large = (request.content_length or 0) > LARGE_BYTES
+        async with places if is_large else contextlib.nullcontext():
+            body = await _read_body(request, "upload-req", MAX_UPLOAD_BYTES)
+        refused = await uploads.take(opened, body)
         return _message("upload-errors", UploadErrors(refused).to_bytes()) if refused else web.Response()
 
     async def create_job(request: web.Request) -> web.Response:
@@ -288,7 +300,8 @@ def _message(name: str, body: bytes, location: str | None = None) -> web.Respons
 
 def _authenticate(request: web.Request, token: str) -> None:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
+    sent = given.encode(errors="surrogateescape")  # bytes that are no UTF-8 come as surrogates
+    if scheme.lower() != "bearer" or not hmac.compare_digest(sent, token.encode()):
         raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"}, text="a token is required\n")
 
 

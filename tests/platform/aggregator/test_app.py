@@ -1,15 +1,20 @@
 """What an aggregator answers over HTTP: messages of DAP to those who may ask, problem documents, and nothing else."""
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+import structlog
+from aiohttp import web
 from aiohttp.test_utils import TestServer
+from alcove.platform.aggregator import app
 from alcove.platform.aggregator.app import create_helper_app, create_leader_app
 from alcove.platform.aggregator.peer import encode_task_header
 from alcove.platform.aggregator.problems import encode_id
@@ -23,6 +28,7 @@ from tests.privacy.dap.party import TIME, make_issuer, make_task
 
 TASK_PATH = f"tasks/{encode_id(TASK.task_id)}"
 COLLECTOR = {"Authorization": f"Bearer {'collector' * 8}"}
+PATIENCE_S = 120.0
 LEADER = {"Authorization": f"Bearer {'leader' * 8}"}
 
 
@@ -154,6 +160,51 @@ async def test_resource_of_a_partner_needs_its_token(served: Served) -> None:
             assert (await served.ask(method, url, headers=headers))[0] == 401, (method, url)
     swapped = LEADER if served.leader in partners[0][1] else COLLECTOR
     assert (await served.ask("PUT", partners[0][1], headers=swapped))[0] == 401
+
+
+async def test_token_that_is_no_text_is_no_token(served: Served) -> None:
+    """Bytes that are no UTF-8 are refused as any other token; they were an internal error with a traceback each."""
+    url = urlsplit(served.leader)
+    with structlog.testing.capture_logs() as lines:
+        reader, writer = await asyncio.open_connection(url.hostname, url.port)
+        head = f"PUT {url.path}/{TASK_PATH} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n".encode()
+        writer.write(head + b"Authorization: Bearer \xff\xfe\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert lines == []
+
+
+async def test_large_uploads_are_received_a_few_at_a_time(
+    served: Served, files: Seats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many slow ones the others wait, and hold nothing; a device's upload of one report passes them."""
+    now = most = 0
+    full, release = asyncio.Event(), asyncio.Event()
+    real = app._receive
+
+    async def receive(request: web.Request, size_bytes: int) -> bytes:
+        nonlocal now, most
+        now += (is_large := size_bytes > app.LARGE_BYTES)
+        most = max(most, now)
+        if now == app.LARGE_UPLOADS:
+            full.set()
+        if is_large:
+            await release.wait()
+        now -= is_large
+        return await real(request, size_bytes)
+
+    monkeypatch.setattr(app, "_receive", receive)
+    url, headers = f"{served.leader}/{TASK_PATH}/reports", _type_header("upload-req")
+    report = files.report(0, "x")
+    large = UploadRequest((report,) * 200).to_bytes()
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        uploads = [group.create_task(served.ask("POST", url, large, headers)) for _ in range(3 * app.LARGE_UPLOADS)]
+        await full.wait()
+        assert (await served.ask("POST", url, UploadRequest((report,)).to_bytes(), headers))[0] == 200
+        release.set()
+    assert [upload.result()[0] for upload in uploads] == [200] * len(uploads)
+    assert most == app.LARGE_UPLOADS
 
 
 async def test_requests_that_are_none_are_problems_of_their_type(served: Served) -> None:
