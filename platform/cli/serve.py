@@ -76,6 +76,10 @@ def serve_command(
     behind_proxy: Annotated[
         str, typer.Option(help="Addresses of your own proxies, with commas: they limit addresses in our place.")
     ] = "",
+    aggregators: Annotated[
+        Path | None,
+        typer.Option(help="collector.json of two aggregators (made by alcove aggregator create), to collect from."),
+    ] = None,
     only: Annotated[
         Part | None, typer.Option(help="Serve teams and operators alone (grpc), or devices alone (ingress, no keys).")
     ] = None,
@@ -123,6 +127,7 @@ def serve_command(
         reflection=reflection,
         calls_per_second=calls_per_second,
         call_s_max=call_seconds,
+        aggregators=aggregators,
         only=None if only is None else "grpc",
     )
     asyncio.run(serve(settings))

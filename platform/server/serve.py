@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
+import aiohttp
 import grpc
 import grpc.aio
 import structlog
@@ -25,11 +26,12 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
-from alcove.platform.aggregator.collector import read_collector_config
+from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
+from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
@@ -57,6 +59,7 @@ from alcove.platform.store import Store
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.garbage_collection import GRACE_S
 from alcove.registry.keys import OnlineKeys
+from alcove.registry.policy import Aggregation
 from alcove.registry.repository import Repository
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from grpc_health.v1 import health_pb2_grpc
@@ -124,7 +127,11 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await mutations.follow_teams()
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
-        grpc_port, mtls_port = await _start_grpc(stack, settings, mutations, versions, metrics)
+        pair = settings.aggregators
+        aggregators = None if pair is None else await asyncio.to_thread(read_collector_config, pair)
+        aggregation = None if aggregators is None else aggregators.aggregation
+        service = _Service(mutations, versions, metrics, aggregation)
+        grpc_port, mtls_port = await _start_grpc(stack, settings, service)
         if ingress is not None:
             await ingress.open()
             stack.callback(ingress.ask_to_stop)  # both end at the same time
@@ -136,6 +143,8 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
         await stack.enter_async_context(_repeating(settings.analysis_interval_s, _analyzer(mutations)))
         await stack.enter_async_context(_repeating(limits.COLLECT_S, _collecting(store, tree, lock, clock)))
+        if aggregators is not None:
+            await _start_collector(stack, aggregators, store, clock, settings.analysis_interval_s)
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
@@ -183,26 +192,33 @@ async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[in
     return int(listener.getsockname()[1]), ingress
 
 
-async def _start_grpc(
-    stack: AsyncExitStack, settings: Settings, mutations: Mutations, versions: VersionPublisher, metrics: Metrics | None
-) -> tuple[int, int | None]:
+@dataclass(frozen=True)
+class _Service:
+    """What answers calls."""
+
+    mutations: Mutations
+    versions: VersionPublisher
+    metrics: Metrics | None
+    aggregators: Aggregation | None
+
+
+async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Service) -> tuple[int, int | None]:
     """Start the gRPC server; return its port, and the one for client certificates."""
+    mutations, aggregators = service.mutations, service.aggregators
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
-    named = settings.aggregators
-    aggregators = None if named is None else (await asyncio.to_thread(read_collector_config, named)).aggregation
     connections = Connections()
     interceptor = CallInterceptor(
         Identity(mutations.store, mutations.clock, certificates),
         CallerLimits(settings.calls_per_second),
         connections,
         call_s_max=settings.call_s_max,
-        metrics=metrics,
+        metrics=service.metrics,
     )
     server = grpc.aio.server(interceptors=[interceptor], options=GRPC_OPTIONS)
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    add_RegistryServiceServicer_to_server(RegistryService(mutations, versions, settings.uploads), server)
+    add_RegistryServiceServicer_to_server(RegistryService(mutations, service.versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations, aggregators), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
@@ -219,6 +235,16 @@ async def _start_grpc(
 
     stack.push_async_callback(stop)
     return port, mtls_port
+
+
+async def _start_collector(
+    stack: AsyncExitStack, config: CollectorConfig, store: Store, clock: Clock, interval_s: float
+) -> None:
+    """Collect from the aggregators until the stack is left."""
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    collector = Collector(store, CollectorClient(session, config), config.aggregation, clock)
+    await stack.enter_async_context(_repeating(interval_s, collector.run))
+    stack.push_async_callback(collector.stop)
 
 
 @asynccontextmanager

@@ -42,9 +42,9 @@ class Settings(BaseModel):
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
         analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
-            them.
-        aggregators: collector.json of this server's two aggregators, mode 0600; None: reports are randomized on the
-            devices. `alcove serve` does not offer it yet: nothing collects from aggregators.
+            them. Likewise between two looks at which windows are to be collected.
+        aggregators: collector.json of the two aggregators that this server collects from, mode 0600; None: reports are
+            randomized on the devices.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_experiment",
+    "experiments_stopped_since",
     "get_experiment",
     "last_stopped",
     "list_experiments",
@@ -132,6 +133,14 @@ async def last_stopped(session: AsyncSession, app: str, feature: str) -> Experim
     )
     row = await session.scalar(query)
     return None if row is None else _record(row)
+
+
+async def experiments_stopped_since(session: AsyncSession, time_s: int) -> list[ExperimentRecord]:
+    """Return the experiments that were stopped at or after a time, seconds since 1970, in order of creation."""
+    query = select(ExperimentRow).where(
+        ExperimentRow.state == ExperimentState.STOPPED, ExperimentRow.stopped_at_s >= time_s
+    )
+    return [_record(row) for row in await session.scalars(query.order_by(ExperimentRow.sequence))]
 
 
 def _record(row: ExperimentRow) -> ExperimentRecord:

@@ -16,6 +16,7 @@ from sqlalchemy import ForeignKey, Index, LargeBinary, MetaData, Text, UniqueCon
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 __all__ = [
+    "AnnouncementRow",
     "AuditRow",
     "Base",
     "CollectedWindowRow",
@@ -30,6 +31,7 @@ __all__ = [
     "RolloutRow",
     "TokenRow",
     "VersionRow",
+    "WindowRequestRow",
 ]
 
 
@@ -221,6 +223,26 @@ class CollectedWindowRow(Base):
     window: Mapped[int] = mapped_column(primary_key=True)
     reports: Mapped[int]
     counts: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class WindowRequestRow(Base):
+    """What came of asking the leader for a window that is not collected; `not_before_s` is a lease, too."""
+
+    __tablename__ = "window_requests"
+    task_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    window: Mapped[int] = mapped_column(primary_key=True)
+    attempts: Mapped[int]
+    not_before_s: Mapped[int]
+    problem: Mapped[str] = mapped_column(Text)
+
+
+class AnnouncementRow(Base):
+    """What came of announcing a task to the leader."""
+
+    __tablename__ = "announcements"
+    task_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    not_before_s: Mapped[int]
+    problem: Mapped[str] = mapped_column(Text)
 
 
 class PublicationRow(Base):

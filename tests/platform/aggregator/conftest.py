@@ -1,7 +1,7 @@
-"""Gives tests a leader and a helper over fresh databases of either kind."""
+"""Gives tests a leader and a helper, over fresh databases of either kind, or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.testing.postgres import PostgresServer
 
 from tests.platform.aggregator.pair import Seats, open_seats
+from tests.platform.aggregator.processes import Processes
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +51,16 @@ async def files(tmp_path: Path) -> AsyncIterator[Seats]:
     yield opened
     await opened.leader_database.close()
     await opened.helper_database.close()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Two processes that run."""
+    made = Processes(tmp_path)
+    try:
+        made.start("leader")
+        made.start("helper")
+        yield made
+    finally:
+        for seat in list(made.running):
+            made.kill(seat)

@@ -192,6 +192,22 @@ def _create_records() -> None:
         sa.PrimaryKeyConstraint("task_id", "window", name="pk_collected_windows"),
     )
     op.create_table(
+        "window_requests",
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("window", BIG, nullable=False),
+        sa.Column("attempts", BIG, nullable=False),
+        sa.Column("not_before_s", BIG, nullable=False),
+        sa.Column("problem", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "window", name="pk_window_requests"),
+    )
+    op.create_table(
+        "announcements",
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("not_before_s", BIG, nullable=False),
+        sa.Column("problem", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", name="pk_announcements"),
+    )
+    op.create_table(
         "publications",
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("app", sa.Text, nullable=False),
@@ -322,6 +338,8 @@ def downgrade() -> None:
         "holdouts",
         "layers",
         "publications",
+        "announcements",
+        "window_requests",
         "collected_windows",
         "report_counts",
         "tokens",

@@ -1,0 +1,75 @@
+"""Finds the tasks whose windows are collected, and what became of these."""
+
+from dataclasses import dataclass
+
+from alcove.platform.domain.collection import Announcement, CollectedTask, CollectionStatus, WindowRequest
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.limits import COLLECT_FOR_S
+from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
+from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.store.collected_windows import collected_windows
+from alcove.platform.store.experiments import experiments_stopped_since, running_experiments
+from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.store.window_requests import find_announcement, window_requests
+from alcove.registry.limits import WINDOW_MAX_S
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["TaskProgress", "collected_task", "collected_tasks", "read_progress"]
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """How far the collection of a task is.
+
+    Attributes:
+        of: the task.
+        collected: windows that were collected.
+        requests: what came of asking for others.
+        announcement: what came of announcing the task; None: it was not yet.
+    """
+
+    of: CollectedTask
+    collected: frozenset[int]
+    requests: dict[int, WindowRequest]
+    announcement: Announcement | None
+
+    def open_windows(self, now_s: int) -> list[int]:
+        """Return the windows that are to be asked for now."""
+        return self.of.open_windows(now_s, self.collected, self.requests)
+
+    def status(self, now_s: int) -> CollectionStatus:
+        """Return what became of the windows."""
+        return self.of.describe(now_s, self.collected, self.requests, self.announcement)
+
+
+def collected_task(record: ExperimentRecord | RolloutRecord) -> CollectedTask | None:
+    """Return the task of an experiment that has started, or of a rollout's present stage; None: none by Prio3.
+
+    The stages of a rollout before the present one are compared no more, and their windows are not asked for.
+    """
+    if isinstance(record, RolloutRecord):
+        task, ended_at_s = stage_task(record), None
+    else:
+        task, ended_at_s = (None if record.started_at_s is None else task_of(record)), record.stopped_at_s
+    return None if task is None or task.aggregation is None else CollectedTask(task, ended_at_s)
+
+
+async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTask]:
+    """Return the tasks by Prio3 of which windows are or may be asked for: of what runs, or ended not long ago."""
+    records: list[ExperimentRecord | RolloutRecord] = [
+        *await running_experiments(session),
+        *await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S),
+        *await live_rollouts(session),
+    ]
+    return [task for task in map(collected_task, records) if task is not None]
+
+
+async def read_progress(session: AsyncSession, of: CollectedTask) -> TaskProgress:
+    """Return how far the collection of a task is."""
+    task_id = of.task.task_id
+    return TaskProgress(
+        of,
+        await collected_windows(session, task_id),
+        await window_requests(session, task_id),
+        await find_announcement(session, task_id),
+    )
