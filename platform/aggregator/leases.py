@@ -2,7 +2,11 @@
 
 from typing import Final
 
-__all__ = ["LEASE_S", "delay_after"]
+from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.aggregator.store.tables import AggregationJobRow, CollectionJobRow
+from sqlalchemy import update
+
+__all__ = ["LEASE_S", "delay_after", "end_leases"]
 
 LEASE_S: Final = 120
 """Seconds in which a process finishes a step of a job; after them another process may take it up."""
@@ -14,3 +18,14 @@ _LONGEST_DELAY_S: Final = 300
 def delay_after(attempts: int) -> int:
     """Return the seconds until a job is tried again that has failed so many times in a row."""
     return min(_LONGEST_DELAY_S, _FIRST_DELAY_S << min(attempts - 1, 10))
+
+
+async def end_leases(database: AggregatorDatabase) -> None:
+    """Let all jobs be taken up at once, those too that a process had leased which was killed.
+
+    For the start of the one process of a database; beside another one a job would be worked on twice, which adds
+    nothing twice but costs time.
+    """
+    async with database.write() as session:
+        for table in (AggregationJobRow, CollectionJobRow):
+            await session.execute(update(table).values(leased_until_s=0))

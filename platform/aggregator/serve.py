@@ -23,6 +23,7 @@ from alcove.platform.aggregator.config import AggregatorConfig, Seat, read_confi
 from alcove.platform.aggregator.figures import AggregatorFigures, create_page
 from alcove.platform.aggregator.helper import Helper
 from alcove.platform.aggregator.keys import KeyRing, read_keys
+from alcove.platform.aggregator.leases import end_leases
 from alcove.platform.aggregator.peer import HttpHelper, HttpIssuer
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.aggregator.store import AggregatorDatabase
@@ -143,6 +144,8 @@ _Started = tuple[web.Application, Callable[[], AggregatorFigures]]
 
 async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
     config, database, keys, clock = parts.config, parts.database, parts.keys, parts.clock
+    if not database.is_shared:
+        await end_leases(database)
     helper = HttpHelper(parts.session, config.helper_url, config.leader_token.get_secret_value())
     book = TaskBook(database, config)
     stored = asyncio.Event()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from alcove.platform.aggregator.batches import sum_batch
+from alcove.platform.aggregator.leases import end_leases
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import (
@@ -181,6 +182,25 @@ async def test_reports_are_taken_while_the_helper_is_away(files: Seats) -> None:
     assert isinstance(found, Release)
     assert found.sums == (60, 60, 60, 0)
     assert not files.aggregation.is_helper_away
+
+
+async def test_job_of_a_killed_leader_is_taken_up_at_the_next_start(seats: Seats) -> None:
+    """Its lease would last two minutes more; the one process of a database does not wait for itself."""
+    await seats.upload_counts(COUNTS)
+
+    def be_killed(_when: str, _resource: str) -> None:
+        raise KeyboardInterrupt
+
+    seats.port.fault = be_killed
+    with pytest.raises(KeyboardInterrupt):
+        await seats.aggregate()
+    seats.restart()
+    await seats.aggregate()
+    assert seats.aggregation.added == 0
+    await end_leases(seats.leader_database)
+    await seats.aggregate()
+    assert seats.aggregation.added == sum(COUNTS)
+    assert await seats.collect() == Release(104, TIME, 1, COUNTS)
 
 
 async def test_report_that_is_too_early_for_the_helper_waits(files: Seats) -> None:
