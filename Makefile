@@ -77,7 +77,7 @@ types: $(INSTALLED) ## mypy --strict over all packages, and pyright over those o
 	@$(BIN)/mypy --strict build/view/alcove tests tools benchmarks proto/generate.py
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
 
-coverage: $(INSTALLED) ## Lines and branches that the tests run, in build/coverage/html (ARGS="--cov-fail-under=N")
+coverage: $(INSTALLED) ## Lines and branches that the tests run, in build/coverage/html; fails below the floor of pyproject.toml
 	@mkdir -p build/coverage
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(ARGS)
 
