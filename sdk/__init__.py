@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
     from alcove.registry.errors import IntegrityError
     from alcove.registry.policy.attributes import DeviceAttributes
+    from alcove.sdk.aggregators import AggregatorPair
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
     from alcove.sdk.errors import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from alcove.sdk.transport import OutboundRequest
 
 __all__ = [
+    "AggregatorPair",
     "AlcoveSdkError",
     "Answer",
     "AnswerError",
@@ -86,6 +88,7 @@ __all__ = [
 
 # Loaded on first use: importing this costs an app nothing, and `Client` loads no library before it is needed.
 _HOMES = {
+    "AggregatorPair": "alcove.sdk.aggregators",
     "Answer": "alcove.sdk.handle",
     "AnswerError": "alcove.sdk.handle",
     "Assignments": "alcove.sdk.assignments",

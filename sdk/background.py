@@ -44,11 +44,14 @@ class Turn:
         is_failed: the server could not be reached, or refused.
         asked_wait_s: for how long the server asked to be left alone, in seconds; 0 where it did not.
         left: how many turns more are due; the next comes so much sooner that all have time within the interval.
+        next_due_s: seconds until a turn is due at a time that was drawn already; the next does not come later, unless
+            this one failed.
     """
 
     is_failed: bool = False
     asked_wait_s: float = 0.0
     left: int = 0
+    next_due_s: float | None = None
 
 
 def next_wait_s(interval_s: float, entropy: Entropy, *, failures: int = 0, asked_wait_s: float = 0.0) -> float:
@@ -89,7 +92,9 @@ def report_turn(send: Callable[[], "ReportResult"]) -> Turn:
         result = send()
         asked_wait_s = result.error.retry_after_s if isinstance(result.error, StatusError) else None
         is_failed = isinstance(result.error, (TransportError, StatusError))
-        return Turn(is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting)
+        return Turn(
+            is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting, next_due_s=result.next_due_s
+        )
     return Turn()
 
 
@@ -154,6 +159,8 @@ class BackgroundSync:
             failures = failures + 1 if turn.is_failed else 0
             interval_s = self._interval_s / (1 + turn.left)
             wait_s = next_wait_s(interval_s, self._entropy, failures=failures, asked_wait_s=turn.asked_wait_s)
+            if turn.next_due_s is not None and not turn.is_failed:
+                wait_s = min(wait_s, max(turn.next_due_s, MIN_SYNC_INTERVAL_S))
 
 
 def _log(error: Exception) -> None:

@@ -11,12 +11,13 @@ is `egress.py`'s matter; a server that keeps to it could still hold a device up 
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from alcove.runtime.clock import Clock
 from alcove.sdk.errors import AlcoveSdkError, ClosedError, TooSlowError
 from alcove.sdk.limits import HALT_RECHECK_S, MAX_FILE_S, MAX_SYNC_S
-from alcove.sdk.transport import Download, Transport
+from alcove.sdk.transport import OCTETS, Download, Reply, Transport
 
 _NS: Final = 1_000_000_000
 
@@ -90,11 +91,11 @@ class BoundedTransport:
         self._pause(path)
         begun_ns = self._clock.monotonic_ns()
         with self._transport.get(path, max_bytes=max_bytes, start=start) as download:
-            yield Download(download.start, self._chunks(download.chunks, path, begun_ns))
+            yield replace(download, chunks=self._chunks(download.chunks, path, begun_ns))
 
-    def post(self, path: str, body: bytes) -> None:
+    def post(self, path: str, body: bytes, content_type: str = OCTETS) -> Reply:
         """Send `body`; see `Transport.post`."""
-        self._transport.post(path, body)
+        return self._transport.post(path, body, content_type)
 
     def close(self) -> None:
         """Let go of connections."""

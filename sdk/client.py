@@ -12,7 +12,7 @@ call that needs it.
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, c
 from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.clock import Clock, SystemClock
 from alcove.sdk.active_models import ActiveModels
+from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.connection import Connection, TransportMaker
 from alcove.sdk.contract import Contract, decoder_of
 from alcove.sdk.engine import Engine, NativeEngine
@@ -71,10 +72,12 @@ class Client:
         clock: the device's clocks.
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; the defaults if omitted.
+        aggregators: pairs of aggregators that the app trusts not to conspire; the device reports through these alone,
+            whatever the policy names.  Without them it makes no report of a task that names aggregators.
         observer: hears of every request that leaves.
         files: the disk.
         engine: runs programs.
-        transport: makes the way to the server from its counters; HTTP unless tests bring their own.
+        transport: makes the way to a server from its address and counters; HTTP unless tests bring their own.
 
     Raises:
         InsecureServerError: the server's address is refused.
@@ -96,6 +99,7 @@ class Client:
         clock: Clock | None = None,
         entropy: Entropy | None = None,
         limits: "BudgetLimits | None" = None,
+        aggregators: Iterable[AggregatorPair] = (),
         observer: RequestObserver | None = None,
         files: Files | None = None,
         engine: Engine | None = None,
@@ -111,7 +115,9 @@ class Client:
         self._freshness = Freshness(Path(data_dir), files, self._clock, max_stale_s)
         slots.prepare()
         self._freshness.check()
-        self._outcomes = Outcomes(slots.folder / "reports", files, self._clock, self._entropy, limits)
+        self._outcomes = Outcomes(
+            slots.folder / "reports", files, self._clock, self._entropy, limits, aggregators=frozenset(aggregators)
+        )
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._active_models = ActiveModels(slots, engine, shipped, lambda: self._freshness.is_overdue)
         self._connection = Connection(self.server, self._clock, self._closing, observer, transport)
@@ -222,7 +228,11 @@ class Client:
         return self._synchronizer.add_listener(listener)
 
     def report(self) -> "ReportResult":
-        """Send what is due of the recorded outcomes: one randomized cell a task and window, paid for beforehand.
+        """Send what is due of the recorded outcomes: one cell a task and window, paid for beforehand.
+
+        The cell is randomized, or, where the task names two aggregators that the app trusts, shared between them.  Of
+        such a task every finished window is reported, also one in which nothing was recorded, at a time of the next
+        window that was drawn at random: call this more often than once a window, or leave it to the background.
 
         All at once, each on a connection of its own.  Where a device takes part in several comparisons, the background
         (`start_background_sync`) sends them one at a time at random, so that their moment does not tie them together.
@@ -276,7 +286,7 @@ class Client:
         spent = self._outcomes.open_reporter().ledger.spending()
         limits, connection = self._outcomes.limits, self._connection
         return PrivacySummary(
-            bytes_sent=connection.traffic.sent_bytes,
+            bytes_sent=connection.traffic.sent_bytes + connection.aggregator_traffic.sent_bytes,
             requests=connection.requests.requests(),
             report_bytes_sent=connection.requests.body_bytes,
             reports_made=spent.reports,
@@ -293,7 +303,8 @@ class Client:
     def start_background_sync(self, interval_s: float) -> None:
         """Sync and report, each on its own thread, about every `interval_s` seconds; again: with another interval.
 
-        Reports go one at a time, at times drawn at random over the interval.
+        Reports go one at a time, at times drawn at random over the interval; those of two aggregators over the window
+        after their own.
 
         While the server cannot be reached or refuses, the interval doubles each time, up to 16 hours; where it says
         how long it wants to be left alone, no sync comes before, except for at most 12 hours.  With the jitter two
@@ -369,7 +380,7 @@ class Client:
 
     def _report(self, most: int | None = None) -> "ReportResult":
         self._connection.check_open()
-        return self._outcomes.open_reporter().report(self._connection.open(), most=most)
+        return self._outcomes.open_reporter().report(self._connection.open, most=most)
 
     def _open_executor(self) -> Executor:
         with self._lock:

@@ -1,7 +1,8 @@
-"""Holds an app's way to its server: opened by the first call that needs it, counted, and closed with the client.
+"""Holds an app's ways to its server and to aggregators: opened by the first call that needs one, counted, and closed.
 
-open() ─┬─ reports                          every request ─▶ traffic, requests, the app's observer
+open() ─┬─ randomized reports               every request ─▶ traffic, requests, the app's observer
         └─ open_bounded() ─▶ a sync's requests, ended by cancel_sync()
+open(address of an aggregator) ─▶ its keys, reports of two aggregators
 """
 
 import threading
@@ -16,20 +17,21 @@ from alcove.sdk.transport import OutboundRequest, RequestObserver, TrafficStats,
 
 __all__ = ["Connection", "TransportMaker"]
 
-TransportMaker = Callable[[TrafficStats, RequestObserver], Transport]
-"""Makes the way to a server from its counters."""
+TransportMaker = Callable[[str, TrafficStats, RequestObserver], Transport]
+"""Makes the way to a server from its address and counters."""
 
 
 class Connection:
-    """The way to one server; safe for several threads.
+    """The ways to the app's server and to aggregators; safe for several threads.
 
     Attributes:
-        server: its address.
-        traffic: bytes in each direction.
+        server: address of the app's server.
+        traffic: bytes to and from it.
+        aggregator_traffic: bytes to and from all aggregators; how long they ask to be left alone delays no sync.
         requests: requests that left, by kind.
 
     Args:
-        server: its address, checked.
+        server: address of the app's server, checked.
         clock: measures how long a sync takes.
         closing: cancelled when the client is closed; nothing is opened afterwards.
         observer: hears of every request that leaves.
@@ -46,13 +48,14 @@ class Connection:
     ) -> None:
         self.server = server
         self.traffic = TrafficStats()
+        self.aggregator_traffic = TrafficStats()
         self.requests = RequestCounter()
         self._clock = clock
         self._closing = closing
         self._observer = observer
         self._make = make
         self._lock = threading.Lock()
-        self._transport: Transport | None = None
+        self._transports: dict[str, Transport] = {}
         self._bounds: BoundedTransport | None = None
 
     def check_open(self) -> None:
@@ -64,22 +67,31 @@ class Connection:
         if self._closing.is_cancelled:
             raise ClosedError
 
-    def open(self) -> Transport:
-        """Return the way to the server, made once.
+    def open(self, aggregator: str = "") -> Transport:
+        """Return the way to a server, made once for each.
+
+        Args:
+            aggregator: address of an aggregator; "" for the app's server.
 
         Raises:
+            InsecureServerError: the aggregator's address is refused.
             ClosedError: the client was closed.
         """
         with self._lock:
             self.check_open()
-            if self._transport is None:
-                if self._make is not None:
-                    self._transport = self._make(self.traffic, self._on_sent)
-                else:
-                    from alcove.sdk.egress import Egress  # noqa: PLC0415 - loads the network's libraries
+            transport = self._transports.get(aggregator)
+            if transport is None:
+                traffic = self.aggregator_traffic if aggregator else self.traffic
+                transport = self._connect(aggregator or self.server, traffic)
+                self._transports[aggregator] = transport
+            return transport
 
-                    self._transport = Egress(self.server, traffic=self.traffic, observer=self._on_sent)
-            return self._transport
+    def _connect(self, server: str, traffic: TrafficStats) -> Transport:
+        if self._make is not None:
+            return self._make(server, traffic, self._on_sent)
+        from alcove.sdk.egress import Egress  # noqa: PLC0415 - loads the network's libraries
+
+        return Egress(server, traffic=traffic, observer=self._on_sent)
 
     def open_bounded(self) -> BoundedTransport:
         """Return the way that one sync at a time takes, made once.
@@ -101,14 +113,14 @@ class Connection:
         """End the sync at hand and let go of sockets; the client is closed already."""
         self.cancel_sync(is_for_good=True)
         with self._lock:
-            transport, self._transport = self._transport, None
-        if transport is not None:
+            transports, self._transports = self._transports, {}
+        for transport in transports.values():
             transport.close()
 
     def begin_in_child(self) -> None:
         """Hold no lock and no socket of the parent in a forked child."""
         self._lock = threading.Lock()
-        self._transport = self._bounds = None
+        self._transports, self._bounds = {}, None
 
     def _on_sent(self, sent: OutboundRequest) -> None:
         self.requests(sent)

@@ -22,7 +22,16 @@ import urllib3
 from alcove.runtime.cancellation import Alarm
 from alcove.sdk import limits
 from alcove.sdk.errors import ClosedError, ResponseTooLargeError, StatusError, TransportError
-from alcove.sdk.transport import Download, OutboundRequest, RequestObserver, TrafficStats, Transport, check_server
+from alcove.sdk.transport import (
+    OCTETS,
+    Download,
+    OutboundRequest,
+    Reply,
+    RequestObserver,
+    TrafficStats,
+    Transport,
+    check_server,
+)
 from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.ngclient.fetcher import FetcherInterface
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -157,9 +166,9 @@ class Egress:
             if response.status not in (200, 206):
                 raise self._status_error(response, "GET", path)
             first = start if response.status == 206 else 0
-            yield Download(first, self._plain(call, response, path, max_bytes - first))
+            yield Download(first, self._plain(call, response, path, max_bytes - first), _content_type(response))
 
-    def post(self, path: str, body: bytes) -> None:
+    def post(self, path: str, body: bytes, content_type: str = OCTETS) -> Reply:
         """Send `body`; see `Transport.post`.
 
         Raises:
@@ -169,12 +178,11 @@ class Egress:
         """
         pool = _new_pool()
         try:
-            extra = {"Content-Type": "application/octet-stream"}
-            with self._answer(pool, "POST", path, body, extra) as (call, response):
-                for _ in self._chunks(call, response, "POST", path, limits.MAX_ANSWER_BYTES):
-                    pass
+            with self._answer(pool, "POST", path, body, {"Content-Type": content_type}) as (call, response):
+                answer = b"".join(self._chunks(call, response, "POST", path, limits.MAX_ANSWER_BYTES))
                 if not 200 <= response.status < 300:
                     raise self._status_error(response, "POST", path)
+                return Reply(_content_type(response), answer)
         finally:
             pool.clear()
 
@@ -240,7 +248,7 @@ class Egress:
             with self._count:
                 self._traffic.sent_bytes += len(call.wire)
             if self._observer is not None:
-                self._observer(OutboundRequest(method, path, body, bytes(call.wire)))
+                self._observer(OutboundRequest(method, path, body, bytes(call.wire), self.server))
         return response
 
     def _broken_error(self, method: str, path: str, reason: str) -> TransportError | ClosedError:
@@ -344,6 +352,10 @@ class TufFetcher(FetcherInterface):
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
+
+
+def _content_type(response: urllib3.BaseHTTPResponse) -> str:
+    return response.headers.get("Content-Type", "")
 
 
 def _range_start(response: urllib3.BaseHTTPResponse) -> int:

@@ -38,6 +38,13 @@ MAX_METADATA_BYTES: Final = 5_000_000
 MAX_ANSWER_BYTES: Final = 4_096
 """Largest answer to an upload; nothing in it is used."""
 
+MAX_HPKE_CONFIG_BYTES: Final = 4_096
+"""Largest list of an aggregator's keys; one of ours has 43 bytes, and a key of another algorithm about 2,000."""
+
+MAX_HPKE_CONFIG_S: Final = 86_400
+"""Longest time for which an aggregator's key is used without asking again; it opens reports for two days after it was
+replaced."""
+
 MAX_STATE_BYTES: Final = 4_000_000
 """Largest state file that is read: 64 features with a task each take about 100 kB."""
 

@@ -5,15 +5,18 @@ record ─▶ consent ─ yes ─┬─▶ history.py: how a feature's answers f
 """
 
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alcove.privacy.entropy import Entropy
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.clock import Clock
+from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.consent import Consent
 from alcove.sdk.handle import Measurement
 from alcove.sdk.history import History
+from alcove.sdk.participation import Participation
 from alcove.sdk.storage import Files
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ class Outcomes:
     Attributes:
         history: how answers fared.
         consent: whether the device may record and report.
+        participation: the tasks with aggregators that the device takes part in.
 
     Args:
         folder: of the reports; it exists.
@@ -36,13 +40,23 @@ class Outcomes:
         clock: gives the windows.
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; None: the defaults.
+        aggregators: those that the app names.
     """
 
     def __init__(
-        self, folder: Path, files: Files, clock: Clock, entropy: Entropy, limits: "BudgetLimits | None"
+        self,
+        folder: Path,
+        files: Files,
+        clock: Clock,
+        entropy: Entropy,
+        limits: "BudgetLimits | None",
+        *,
+        aggregators: Collection[AggregatorPair] = (),
     ) -> None:
         self.history = History(folder, files)
         self.consent = Consent(folder, files)
+        self.participation = Participation(folder, files, clock, entropy)
+        self._aggregators = aggregators
         self._folder = folder
         self._files = files
         self._clock = clock
@@ -81,6 +95,7 @@ class Outcomes:
             self.consent.refuse()
         finally:
             self.open_reporter().forget()
+            self.participation.forget()
 
     def open_reporter(self) -> "Reporter":
         """Return what sends the reports, made once."""
@@ -96,6 +111,8 @@ class Outcomes:
                     self.limits,
                     history=self.history,
                     consent=self.consent,
+                    participation=self.participation,
+                    aggregators=self._aggregators,
                 )
             return self._reporter
 

@@ -1,13 +1,16 @@
-"""Reports a device's outcomes: at most one randomized cell per task and window.
+"""Reports a device's outcomes: at most one cell per task and window, randomized on the device or shared in two.
 
     record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
-    report ─▶ debit the ledger ─▶ randomize ─▶ outbox.json ─▶ POST, each alone ─▶ gone from the outbox
-                 └─ no budget, or had its report: dropped        └─ failed: the same bytes again next time, no new debit
+    report ─┬─ no aggregators: debit the ledger ─▶ randomize ──┬─▶ outbox.json ─▶ POST, each alone ─▶ gone
+            └─ aggregators, window over, due: debit ─▶ share ──┘      └─ failed: the same bytes next time, no new debit
 
-Invariants:
-  I1  The debit is on the disk before the randomized cell exists, and that before it is sent.
-  I2  The true cell leaves pending.json only through the randomizer; a window is randomized once, so repeating an upload
-      tells nothing more.
+`randomized_reports.py` and `shared_reports.py` make and send the reports of the two mechanisms; budget, files, locks
+and order are here.
+
+Invariants, of both:
+  I1  The debit is on the disk before the report exists, and the report before it is sent.
+  I2  The true cell leaves the device only through the mechanism; a window is randomized, or shared, once, so repeating
+      an upload tells nothing more.
   I3  Only the present window and the one before are reported; older outcomes are dropped.  A window is at least
       `WINDOW_MIN_S` long, whatever the policy says: it names when the device was used, and short ones would tie the
       reports of a device together.
@@ -15,44 +18,49 @@ Invariants:
       together, nor a report to a sync, and a refusal costs that report alone.  In the background one is sent at a time,
       at times drawn at random; what an app sends by `Client.report` goes at once, so that the moment ties it.  The
       device's address is not hidden from the server that takes the report.
-  I5  Whether there is a report tells that the app recorded an outcome or that a run failed; not the arm, the outcome or
-      the version.
+  I5  Whether there is a randomized report tells that the app recorded an outcome or that a run failed; not the arm, the
+      outcome or the version.  Of a task with aggregators there is one of every window, which tells nothing of that.
   I6  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
+  I7  A server that is away keeps no report of another one back.
 """
 
 import contextlib
-import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from alcove.privacy.entropy import Entropy, uniform_below
-from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError, BudgetExceededError
+from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError
 from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.randomized_response import RandomizedResponse
-from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
-from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy.outcome import Outcome
 from alcove.registry.policy.task import TaskPolicy
 from alcove.runtime.clock import Clock
+from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.consent import Consent
-from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError, StatusError
+from alcove.sdk.errors import AlcoveSdkError, DeviceStorageError, RemoteError
 from alcove.sdk.history import History
 from alcove.sdk.ledger_file import LedgerFile
-from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
+from alcove.sdk.limits import MAX_PENDING
+from alcove.sdk.participation import Participation
+from alcove.sdk.randomized_reports import make_randomized_report, send_randomized_report
+from alcove.sdk.report_files import (
+    OutboxFile,
+    PendingFile,
+    PendingOutcome,
+    RandomizedReport,
+    SharedReport,
+    WaitingReport,
+)
 from alcove.sdk.storage import FileLock, Files
-from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from alcove.sdk.handle import Measurement
-    from alcove.sdk.transport import Transport
-
-RETRIED_STATUSES: Final = frozenset({408, 425, 429})
-"""Refusals (below 500) that mean "later"; any other means that the server will never take these bytes."""
+    from alcove.sdk.shared_reports import DueReport, Envelope, SharedReports
+    from alcove.sdk.transport import OpenTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,11 @@ class ReportResult:
 
     Attributes:
         sent: reports that the server accepted now.
-        waiting: reports whose upload failed; they are sent again as they are.
+        waiting: reports whose upload failed, which are sent again as they are, and those for which there was no turn.
         dropped: outcomes and reports given up: no budget, a window past, or refused by the server for good.
         epsilon_spent: budget debited now.
         error: what went wrong, or None.
+        next_due_s: seconds until the next report of two aggregators is due; None: none is to come that is known of.
     """
 
     sent: int = 0
@@ -72,28 +81,21 @@ class ReportResult:
     dropped: int = 0
     epsilon_spent: Fraction = Fraction(0)
     error: AlcoveSdkError | AlcovePrivacyError | None = None
-
-
-@dataclass(slots=True)
-class _Pending:
-    """One outcome of a window: the true cell, and out of how many it was drawn."""
-
-    task: TaskPolicy
-    window: int
-    cell: int
-    seen: int
-
-    @property
-    def outcome(self) -> int:
-        """Outcome that the cell stands for."""
-        return self.task.layout.axes(self.cell).outcome
+    next_due_s: int | None = None
 
 
 @dataclass(slots=True)
 class _Tally:
+    sent: int = 0
+    waiting: int = 0
     dropped: int = 0
     spent: Fraction = Fraction(0)
     error: AlcoveSdkError | AlcovePrivacyError | None = None
+    next_due_s: int | None = None
+
+    def result(self) -> ReportResult:
+        """Return what the app gets."""
+        return ReportResult(self.sent, self.waiting, self.dropped, self.spent, self.error, self.next_due_s)
 
 
 class Reporter:
@@ -107,6 +109,8 @@ class Reporter:
         limits: the caps of the device's budget.
         history: how answers fared before a task was met.
         consent: asked before anything is recorded or sent.
+        participation: the tasks with aggregators that the device takes part in.
+        aggregators: those that the app names.
     """
 
     def __init__(
@@ -119,17 +123,23 @@ class Reporter:
         *,
         history: History,
         consent: Consent,
+        participation: Participation,
+        aggregators: Collection[AggregatorPair] = (),
     ) -> None:
-        self._pending_path = folder / "pending.json"
-        self._outbox_path = folder / "outbox.json"
-        self._files = files
+        self._pending = PendingFile(folder / "pending.json", files)
+        self._outbox = OutboxFile(folder / "outbox.json", files)
         self._clock = clock
         self._entropy = entropy
+        self._limits = limits
         self._history = history
         self._consent = consent
+        self._participation = participation
+        self._aggregators = aggregators
         self._lock = FileLock(folder / "lock")
         self._upload_lock = FileLock(folder / "upload.lock")
         self._thread_lock = threading.Lock()
+        self._shared: SharedReports | None = None
+        self._unreachable: set[str] = set()
         self.ledger = Ledger(LedgerFile(folder / "ledger.jsonl", files), limits, clock)
 
     def record(self, measurement: "Measurement") -> None:
@@ -152,46 +162,39 @@ class Reporter:
         with contextlib.suppress(DeviceStorageError), self._exclusive():
             if not self._consent.is_given:
                 return
-            pending = self._read_pending()
-            entry = next((e for e in pending if e.task.task_id == task.task_id and e.window == window), None)
+            pending = self._pending.read()
+            entry = next((e for e in pending if e.is_of(task, window)), None)
             if entry is None:
-                pending.append(_Pending(task, window, cell, 1))
+                pending.append(PendingOutcome(task, window, cell, 1))
             elif measurement.outcome is Outcome.FALLBACK:
                 entry.cell = cell
             elif entry.outcome != Outcome.FALLBACK:
                 entry.seen += 1
                 if uniform_below(entry.seen, self._entropy) == 0:
                     entry.cell = cell
-            self._write_pending(pending[-MAX_PENDING:], is_durable=False)
+            self._pending.write(pending, is_durable=False)
 
-    def report(self, transport: "Transport", *, most: int | None = None) -> ReportResult:
+    def report(self, open_transport: "OpenTransport", *, most: int | None = None) -> ReportResult:
         """Make the due reports and send those that wait; raises nothing for transient failures or a spent budget.
 
         Args:
-            transport: the way to the server.
-            most: send no more than that now; None: all.
+            open_transport: gives the ways to the app's server and to aggregators.
+            most: send no more than that now, and make no more of those whose time was drawn; None: all.
+
+        Raises:
+            ClosedError: the client was closed.
         """
         tally = _Tally()
-        sent = waiting = tried = 0
         try:
             with self._upload_lock.hold():
-                with self._exclusive():
-                    if not self._consent.is_given:
-                        return ReportResult()
-                    with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
-                        self.ledger.note_time()
-                    outbox = self._read_outbox()
-                    waiting = len(outbox)
-                    self._make_due(outbox, tally)
-                while (waiting := len(outbox)) and tried != most and self._consent.is_given:
-                    tried += 1
-                    # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
-                    if self._send_report(transport, outbox[0], tally):
-                        sent += 1
-                    outbox = self._without(outbox[0])
+                due = self._make_randomized(tally)
+                for each in due[:most]:
+                    self._make_shared(each, open_transport, tally)
+                self._send_waiting(open_transport, most, tally)
+                tally.waiting += 0 if most is None else len(due[most:])
         except (RemoteError, DeviceStorageError) as error:
             tally.error = error
-        return ReportResult(sent, waiting, tally.dropped, tally.spent, tally.error)
+        return tally.result()
 
     def forget(self) -> None:
         """Remove every outcome and report that was not sent, and the history (the user opted out); the ledger stays.
@@ -200,114 +203,184 @@ class Reporter:
             DeviceStorageError: the disk failed.
         """
         with self._exclusive():
-            self._files.remove(self._pending_path)
-            self._files.remove(self._outbox_path)
+            self._pending.remove()
+            self._outbox.remove()
         self._history.forget()
 
-    @staticmethod
-    def _send_report(transport: "Transport", report: bytes, tally: _Tally) -> bool:
-        """Send one report (I4); tell whether it was taken, False if it never will be.
-
-        Raises:
-            RemoteError: try again later.
-        """
-        try:
-            transport.post("/reports", report)
-        except StatusError as error:
-            if error.status >= 500 or error.status in RETRIED_STATUSES:
-                raise
-            tally.error = error
-            tally.dropped += 1
-            return False
-        return True
-
-    def _without(self, done: bytes) -> list[bytes]:
-        """Take the first report out of the outbox as it is now (the user may have emptied it); return what is left."""
+    def _make_randomized(self, tally: _Tally) -> "tuple[DueReport, ...]":
+        """Give up what is late, make the randomized reports that are due, and return which shared ones are."""
         with self._exclusive():
-            outbox = self._read_outbox()
-            left = outbox[1:] if outbox[:1] == [done] else []
-            if left != outbox:
-                self._write_outbox(left)
-            return left
+            if not self._consent.is_given:
+                return ()
+            with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
+                self.ledger.note_time()
+            outbox = self._drop_late(tally)
+            tally.waiting = len(outbox)
+            now_s = self._clock.now_s()
+            pending = self._pending.read()
+            due, is_wanted = self._plan_shared(tally)
+            kept: list[PendingOutcome] = []
+            for entry in pending:
+                if entry.task.aggregation is not None:
+                    if is_wanted(entry):
+                        kept.append(entry)
+                    else:
+                        tally.dropped += 1
+                    continue
+                present = entry.task.window_at(now_s)
+                if present is None or not present - 1 <= entry.window <= present:
+                    tally.dropped += 1
+                    continue
+                report = self._debit_and_randomize(entry, tally, kept)
+                if report is not None:
+                    outbox.append(report)
+                    self._outbox.write(outbox)
+            if len(kept) != len(pending):
+                self._pending.write(kept, is_durable=True)
+            return due
 
-    def _make_due(self, outbox: list[bytes], tally: _Tally) -> None:
-        """Move what is due from pending to the outbox, debited and randomized (I1)."""
+    def _drop_late(self, tally: _Tally) -> list[WaitingReport]:
+        """Return the outbox without the shared reports whose time is over."""
+        outbox = self._outbox.read()
         now_s = self._clock.now_s()
-        pending = self._read_pending()
-        kept: list[_Pending] = []
-        for entry in pending:
-            present = entry.task.window_at(now_s)
-            if entry.task.aggregation is not None:
-                tally.dropped += 1  # a task of two aggregators, whose reports are not randomized: they are not made yet
-                continue
-            if present is None or not present - 1 <= entry.window <= present:
-                tally.dropped += 1
-                continue
-            report = self._debit_and_queue(entry, tally, kept)
-            if report is not None:
-                outbox.append(report_to_bytes(report))
-                self._write_outbox(outbox)
-        if len(kept) != len(pending):
-            self._write_pending(kept, is_durable=True)
+        kept = [one for one in outbox if isinstance(one, RandomizedReport) or not one.is_late(now_s)]
+        if len(kept) != len(outbox):
+            tally.dropped += len(outbox) - len(kept)
+            self._outbox.write(kept)
+        return kept
 
-    def _debit_and_queue(self, entry: _Pending, tally: _Tally, kept: list[_Pending]) -> Report | None:
-        epsilon = entry.task.epsilon_fraction
-        task_id = bytes.fromhex(entry.task.task_id)
+    def _debit_and_randomize(
+        self, entry: PendingOutcome, tally: _Tally, kept: list[PendingOutcome]
+    ) -> RandomizedReport | None:
         try:
-            mechanism = RandomizedResponse(entry.task.cell_count, epsilon)
-            self.ledger.debit(task_id, entry.window, epsilon)
+            report = make_randomized_report(entry, self.ledger, self._entropy)
         except AlreadyReportedError:
             tally.dropped += 1
             return None
-        except BudgetExceededError as error:
+        except AlcovePrivacyError as error:
             # It may be paid later in the window or in the next.
             kept.append(entry)
             tally.error = error
             return None
+        tally.spent += entry.task.epsilon_fraction
+        return report
+
+    def _plan_shared(self, tally: _Tally) -> "tuple[tuple[DueReport, ...], Callable[[PendingOutcome], bool]]":
+        """Return which shared reports are due, and what tells the outcomes that are kept for those that will be."""
+        memberships = self._participation.read()
+        if not memberships:
+            return (), lambda _entry: False
+        try:
+            plan = self._open_shared().plan(memberships)
         except AlcovePrivacyError as error:
-            kept.append(entry)
             tally.error = error
-            return None
-        tally.spent += epsilon
-        return Report(task_id, entry.window, mechanism.randomize(entry.cell, self._entropy))
+            return (), lambda _entry: True
+        tally.error = plan.error
+        tally.next_due_s = plan.next_due_s
+        return plan.due, plan.wants
+
+    def _make_shared(self, due: "DueReport", open_transport: "OpenTransport", tally: _Tally) -> None:
+        """Make the report of a window; the files' lock is free while aggregators are asked for their keys."""
+        try:
+            envelope = self._open_shared().find_envelope(due, open_transport)
+        except RemoteError as error:
+            tally.error = error
+            return
+        if envelope is not None:
+            with self._exclusive():
+                if self._consent.is_given:
+                    self._debit_and_share(due, envelope, tally)
+
+    def _debit_and_share(self, due: "DueReport", envelope: "Envelope", tally: _Tally) -> None:
+        """Move a window from pending to the outbox, or put it there with the idle cell (I1)."""
+        outbox, pending = self._outbox.read(), self._pending.read()
+        entry = next((one for one in pending if one.is_of(due.task, due.window)), None)
+        is_due = due.task.window_at(self._clock.now_s()) == due.window + 1
+        if not is_due or len(outbox) >= MAX_PENDING:
+            return
+        try:
+            report = self._open_shared().make(due, None if entry is None else entry.cell, envelope)
+        except AlcovePrivacyError as error:
+            tally.error = error
+            return
+        tally.spent += due.task.epsilon_fraction
+        self._outbox.write([*outbox, report])
+        if entry is not None:
+            pending.remove(entry)
+            self._pending.write(pending, is_durable=True)
+
+    def _send_waiting(self, open_transport: "OpenTransport", most: int | None, tally: _Tally) -> None:
+        """Send what waits, servers that were away last time after the others (I7)."""
+        with self._exclusive():
+            waiting = self._outbox.read() if self._consent.is_given else []
+        tally.waiting = len(waiting)
+        away: set[str] = set()
+        tried = 0
+        for report in sorted(waiting, key=lambda one: _server(one) in self._unreachable):
+            server = _server(report)
+            if tried == most or not self._consent.is_given:
+                return
+            if report not in waiting or server in away or not self._may_send(report):
+                continue
+            tried += 1
+            try:
+                # The files' lock is free meanwhile: an app that records an outcome never waits for the network.
+                left = self._send(report, open_transport, tally)
+            except RemoteError as error:
+                tally.error = error
+                away.add(server)
+                self._unreachable.add(server)
+                continue
+            self._unreachable.discard(server)
+            waiting = self._replace(report, left)
+            tally.waiting = len(waiting)
+
+    def _may_send(self, report: WaitingReport) -> bool:
+        return isinstance(report, RandomizedReport) or report.is_open(self._clock.now_s())
+
+    def _send(self, report: WaitingReport, open_transport: "OpenTransport", tally: _Tally) -> WaitingReport | None:
+        """Send one report (I4); return what is left to be sent of it.
+
+        Raises:
+            RemoteError: try again later.
+        """
+        left: WaitingReport | None = None
+        error: AlcoveSdkError | AlcovePrivacyError | None
+        if isinstance(report, RandomizedReport):
+            error = send_randomized_report(open_transport(""), report)
+        else:
+            left, error = self._open_shared().send(report, open_transport)
+        tally.error = error or tally.error
+        if left is None:
+            tally.sent += error is None
+            tally.dropped += error is not None
+        return left
+
+    def _replace(self, report: WaitingReport, left: WaitingReport | None) -> list[WaitingReport]:
+        """Put what is left of a report in its place in the outbox as it is now (the user may have emptied it)."""
+        with self._exclusive():
+            outbox = self._outbox.read()
+            if report in outbox and report != left:
+                index = outbox.index(report)
+                outbox[index : index + 1] = [] if left is None else [left]
+                self._outbox.write(outbox)
+            return outbox
+
+    def _open_shared(self) -> "SharedReports":
+        """Return what makes the reports of two aggregators, loaded where there is such a task."""
+        if self._shared is None:
+            from alcove.sdk.shared_reports import SharedReports  # noqa: PLC0415 - loads Prio3, HPKE and DAP
+
+            self._shared = SharedReports(self._aggregators, self._limits, self.ledger, self._clock, self._entropy)
+        return self._shared
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
         with self._thread_lock, self._lock.hold():
             yield
 
-    def _read_pending(self) -> list[_Pending]:
-        entries = []
-        for fields in self._read_list(self._pending_path):
-            with contextlib.suppress(ValidationError, DocumentError, KeyError, TypeError):
-                task = TaskPolicy.model_validate_json(fields["task"])
-                entry = _Pending(task, int(fields["window"]), int(fields["cell"]), int(fields["seen"]))
-                is_sound = entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0
-                if is_sound and task.window_s >= WINDOW_MIN_S:
-                    entries.append(entry)
-        return entries
 
-    def _write_pending(self, entries: list[_Pending], *, is_durable: bool) -> None:
-        fields = [
-            {"task": e.task.model_dump_json(), "window": e.window, "cell": e.cell, "seen": e.seen} for e in entries
-        ]
-        self._files.write_whole(self._pending_path, json.dumps(fields).encode(), is_durable=is_durable)
-
-    def _read_outbox(self) -> list[bytes]:
-        reports = []
-        for text in self._read_list(self._outbox_path):
-            with contextlib.suppress(ValueError, TypeError, AlcovePrivacyError):
-                reports.append(report_to_bytes(report_from_bytes(bytes.fromhex(text))))
-        return reports
-
-    def _write_outbox(self, reports: list[bytes]) -> None:
-        self._files.write_whole(self._outbox_path, json.dumps([report.hex() for report in reports]).encode())
-
-    def _read_list(self, path: Path) -> list[Any]:
-        """Return the list in a file of ours; damage loses what was not sent, never budget."""
-        data = self._files.read(path, MAX_STATE_BYTES)
-        try:
-            entries = json.loads(data) if data else []
-        except (ValueError, RecursionError):
-            return []
-        return entries if isinstance(entries, list) else []
+def _server(report: WaitingReport) -> str:
+    """Return the address of the server that a report goes to; "" is the app's."""
+    aggregation = report.task.aggregation if isinstance(report, SharedReport) else None
+    return "" if aggregation is None else aggregation.leader_url

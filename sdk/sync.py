@@ -46,12 +46,13 @@ from alcove.sdk.fetching import Choice, choose
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.history import History
 from alcove.sdk.installer import Installer, ManifestSource
+from alcove.sdk.participation import Participation
 from alcove.sdk.questions import Questions
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
-    from alcove.registry.policy import Halt, Policy, Resolution
+    from alcove.registry.policy import Halt, Policy, Resolution, TaskPolicy
     from alcove.registry.signed_time import SignedTime
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
@@ -137,6 +138,7 @@ class _Progress:
     state: State
     refused: list[Refusal] = field(default_factory=list)
     fetched: dict[str, frozenset[str]] = field(default_factory=dict)
+    tasks: "dict[str, TaskPolicy | None]" = field(default_factory=dict)
     error: Problem | None = None
     halt: "Halt | None" = None
 
@@ -160,6 +162,7 @@ class Updater:
         history: how answers fared until an experiment is met.
         questions: what a device may reveal of its attributes.
         consent: whether the device takes part in experiments.
+        participation: the tasks with aggregators that the device takes part in.
     """
 
     def __init__(
@@ -176,6 +179,7 @@ class Updater:
         history: History,
         questions: Questions,
         consent: Consent,
+        participation: Participation,
     ) -> None:
         self._app = app
         self._slots = slots
@@ -188,6 +192,7 @@ class Updater:
         self._history = history
         self._questions = questions
         self._consent = consent
+        self._participation = participation
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for transient failures, a refused version or a full disk."""
@@ -201,6 +206,7 @@ class Updater:
                     while not self._run_to_end(progress):
                         progress.refused.clear()
                         progress.fetched.clear()
+                        progress.tasks.clear()
         except (DeviceStorageError, ForeignFolderError) as error:
             progress.error = error
         if progress.error is not None or progress.refused:
@@ -270,6 +276,7 @@ class Updater:
                 )
                 choice = choose(feature, policy.features[feature], found, tree, self._questions, halted=halt.digests)
                 resolution = choice.resolution
+                progress.tasks[feature] = resolution.task
                 fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
                 progress.fetched[feature] = fetched
                 self._settle_covariate(progress.state, feature, resolution)
@@ -283,6 +290,7 @@ class Updater:
                 version = self._abandon_arm(progress, feature, resolution)
                 progress.refused.append(Refusal(feature, version, error))
             except VersionHaltedError as error:
+                progress.tasks.setdefault(feature, None)
                 progress.refused.append(Refusal(feature, error.version, error))
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
                 version = resolution.version.version if resolution else policy.features[feature].default.version
@@ -291,6 +299,8 @@ class Updater:
                 raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
         self._history.keep_only({task.task_id for task in tasks})
+        if self._consent.is_given:
+            self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
         self._remove_unneeded(progress, halt)
 
     def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:

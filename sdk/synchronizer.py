@@ -196,6 +196,7 @@ class Synchronizer:
                 history=self._outcomes.history,
                 questions=self.open_questions(),
                 consent=self._outcomes.consent,
+                participation=self._outcomes.participation,
             ).run
         return self._updater
 

@@ -24,7 +24,7 @@ from alcove.runtime.testing_seams import ManualClock
 from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
-from alcove.sdk.transport import Download, OutboundRequest, RequestObserver, TrafficStats
+from alcove.sdk.transport import OCTETS, Download, OutboundRequest, Reply, RequestObserver, TrafficStats
 
 __all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "ManualClock", "SeededEntropy", "fake_program"]
 
@@ -59,11 +59,13 @@ class FolderTransport:
         self.reports: list[bytes] = []
         self.fault: Callable[[str, str], None] | None = None
         self.truncate_at: int | None = None
+        self._server = ""
         self._traffic = TrafficStats()
         self._observer: RequestObserver | None = None
 
-    def connect(self, traffic: TrafficStats, observer: RequestObserver) -> "FolderTransport":
-        """Count in `traffic` and tell `observer` from now on."""
+    def connect(self, server: str, traffic: TrafficStats, observer: RequestObserver) -> "FolderTransport":
+        """Answer for `server`, count in `traffic` and tell `observer` from now on."""
+        self._server = server
         self._traffic, self._observer = traffic, observer
         return self
 
@@ -76,19 +78,20 @@ class FolderTransport:
             raise StatusError(method="GET", path=path, status=404)
         yield Download(start, self._chunks(path, file.read_bytes(), start, max_bytes))
 
-    def post(self, path: str, body: bytes) -> None:
+    def post(self, path: str, body: bytes, content_type: str = OCTETS) -> Reply:
         """Keep `body` if it goes to "/reports"; see `Transport.post`."""
-        self._note("POST", path, body)
+        self._note("POST", path, body, f"Content-Type: {content_type}\r\n")
         if path != "/reports":
             raise StatusError(method="POST", path=path, status=404)
         self.reports.append(body)
+        return Reply()
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _note(self, method: str, path: str, body: bytes) -> None:
-        wire = f"{method} {path} HTTP/1.1\r\n\r\n".encode() + body
-        sent = OutboundRequest(method, path, body, wire)
+    def _note(self, method: str, path: str, body: bytes, headers: str = "") -> None:
+        wire = f"{method} {path} HTTP/1.1\r\n{headers}\r\n".encode() + body
+        sent = OutboundRequest(method, path, body, wire, self._server)
         self.requests.append(sent)
         self._traffic.sent_bytes += len(wire)
         if self._observer is not None:

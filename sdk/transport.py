@@ -1,6 +1,7 @@
 """Defines the requests that the SDK makes of the network, and checks the servers that it talks to.
 
-Two requests exist: GET of a static file, and POST of reports.  `egress.py` makes them; tests bring their own.
+Three requests exist: GET of a static file, GET of an aggregator's keys, and POST of a report.  `egress.py` makes them;
+tests bring their own.
 """
 
 import ipaddress
@@ -26,12 +27,14 @@ class OutboundRequest:
         path: from the server's root, with no query.
         body: what was posted; empty for a GET.
         wire: every byte handed to the connection, headers included, before encryption.
+        server: address that it went to; "" where a double answered.
     """
 
     method: str
     path: str
     body: bytes
     wire: bytes
+    server: str = ""
 
 
 RequestObserver = Callable[[OutboundRequest], None]
@@ -44,10 +47,29 @@ class Download:
     Attributes:
         start: offset of the first byte: what was asked for, or 0 if the server sends the whole file again.
         chunks: the bytes; raises `TransportError` or `ResponseTooLargeError` midway.
+        content_type: as the server wrote it; "" where it did not.
     """
 
     start: int
     chunks: Iterator[bytes]
+    content_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a POST that succeeded.
+
+    Attributes:
+        content_type: as the server wrote it; "" where it did not.
+        body: all of it, at most `limits.MAX_ANSWER_BYTES`.
+    """
+
+    content_type: str = ""
+    body: bytes = b""
+
+
+OCTETS: Final = "application/octet-stream"
+"""Content type of a randomized report."""
 
 
 class Transport(Protocol):
@@ -67,8 +89,8 @@ class Transport(Protocol):
         """
         ...
 
-    def post(self, path: str, body: bytes) -> None:
-        """Send `body`; returns when the server has accepted it.
+    def post(self, path: str, body: bytes, content_type: str = OCTETS) -> Reply:
+        """Send `body`; returns when the server has answered with success.
 
         Raises:
             TransportError: no answer; the server may or may not have the bytes.
@@ -79,6 +101,10 @@ class Transport(Protocol):
     def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+OpenTransport = Callable[[str], Transport]
+"""Gives the way to an aggregator, or to another party of a task, by its address; with "" that to the app's server."""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from alcove.registry.policy import (
     parse_audience,
     policy_to_bytes,
 )
+from alcove.registry.policy.aggregation import Aggregation
 from alcove.registry.policy.document import halt_to_bytes
 from alcove.registry.repository import Repository
 from alcove.registry.team import sign_min_version, sign_version
@@ -113,11 +114,12 @@ class World:
         pre_edges: tuple[float, ...] = (),
         experiment_id: str = "exp",
         outcomes: int = 2,
+        aggregation: Aggregation | None = None,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
-        `experiment_id` and `outcomes` the experiment's.
+        `experiment_id` and `outcomes` the experiment's; `aggregation` is of both tasks.
         """
         experiment = None
         if arms:
@@ -131,6 +133,7 @@ class World:
                 window_s=window_s,
                 first_window_start_s=NOW - 1000 * window_s,
                 pre_edges=pre_edges,
+                aggregation=aggregation,
             )
             members = tuple(
                 Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
@@ -160,6 +163,7 @@ class World:
                     latency_edges_ms=(1.0, 10.0),
                     window_s=window_s,
                     first_window_start_s=NOW - 1000 * window_s,
+                    aggregation=aggregation,
                 ),
             ),
             experiments=() if experiment is None else (experiment,),
@@ -298,6 +302,7 @@ class TreeServer:
         ports: method, path and the client's port of every request: one port is one connection.
         seen: method, path and headers of every request.
         ignores_range: answers a range with the whole file.
+        content_types: of files, by path; others have none.
         unavailable: what "Retry-After" says while every GET is answered with 503; None while the server is well.
     """
 
@@ -309,6 +314,7 @@ class TreeServer:
         self.ports: list[tuple[str, str, int]] = []
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         self.ignores_range = False
+        self.content_types: dict[str, str] = {}
         self.unavailable: str | None = None
         self.server = _QuietServer(("127.0.0.1", 0), partial(_Handler, self))
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
@@ -370,6 +376,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         data = file.read_bytes()
         start = 0
+        content_type = self.owner.content_types.get(self.path)
         wanted = self.headers.get("Range")
         if wanted and not self.owner.ignores_range:
             start = int(wanted.removeprefix("bytes=").rstrip("-"))
@@ -379,6 +386,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
         body = data[start:]
         self.send_header("Content-Length", str(len(body)))
+        if content_type is not None:
+            self.send_header("Content-Type", content_type)
         self.end_headers()
         budget = self.owner.budget
         allowed = len(body) if budget is None else min(budget, len(body))

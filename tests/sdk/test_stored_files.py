@@ -7,6 +7,7 @@ import pytest
 from alcove.sdk.storage import PARTIAL, Files
 from alcove.sdk.testing import SeededEntropy
 
+from tests.sdk.aggregators import make_aggregation
 from tests.sdk.conftest import FEATURE, Device
 from tests.sdk.test_crash import reported_device
 from tests.sdk.test_sync import Refusing
@@ -46,6 +47,8 @@ def state_files(device: Device) -> set[str]:
     handle.predict("hi")
     handle.record_outcome(accepted=True)
     client.report()
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), aggregation=make_aggregation())
+    client.sync()
     client.set_reports(False)
     device.world.set_policy("2.0.0")
     device.client(files=files, engine=Refusing()).sync()

@@ -22,9 +22,9 @@ def read(*patterns: str) -> str:
     )
 
 
-def has_no_reports_by_prio3() -> bool:
-    """No device makes such a report: what makes one is not used by what sends them."""
-    return "prio3_reports" not in read("sdk/reports.py", "sdk/outcomes.py")
+def has_no_tokens_of_devices() -> bool:
+    """No device asks for one."""
+    return "request_report_token" not in read("sdk/*.py")
 
 
 def has_no_rpc_for_min_versions_and_reinstatements() -> bool:
@@ -79,7 +79,7 @@ def has_no_multiples_of_symbols() -> bool:
 
 
 CLAIMS: dict[str, Callable[[], bool]] = {
-    "Reports through two aggregators": has_no_reports_by_prio3,
+    "Tokens of devices": has_no_tokens_of_devices,
     "Minimum versions and reinstatements over gRPC": has_no_rpc_for_min_versions_and_reinstatements,
     "One note of what was published for several servers": has_a_note_for_each_server,
     "Speed on ARM": has_no_time_on_arm,
