@@ -1,6 +1,7 @@
 """Keeps an aggregator's HPKE keys: files that only it reads, the newest advertised, the older ones still opened.
 
 A report is sealed to the key that a device has last seen, so a key stays for twice the time that devices may keep it.
+Several processes of an aggregator have one set of keys; devices are told of a new one when each process has read it.
 """
 
 import base64
@@ -19,13 +20,19 @@ from alcove.privacy.dap.reports import make_config
 from alcove.registry.keys import check_private_file, write_private_file
 from alcove.runtime.files import DISK
 
-__all__ = ["CACHE_S", "KeyRing", "read_keys", "rotate_key"]
+__all__ = ["CACHE_S", "READ_AGAIN_S", "TOLD_AFTER_S", "KeyRing", "read_keys", "rotate_key"]
 
 CACHE_S: Final = 86_400
 """Seconds that devices may keep the list of configurations."""
 
 KEPT_S: Final = 2 * CACHE_S
 """Seconds that a key is still opened after a newer one was made (draft-ietf-ppm-dap-18, section 4.4.1)."""
+
+READ_AGAIN_S: Final = 60
+"""Seconds after which a running aggregator reads its keys again: a rotation needs no restart."""
+
+TOLD_AFTER_S: Final = 2 * READ_AGAIN_S
+"""Seconds until devices are told of a new key: a process that had not read it would leave out what is sealed to it."""
 
 _CONFIG_IDS: Final = 256
 
@@ -35,7 +42,7 @@ class KeyRing:
     """The keys of an aggregator.
 
     Attributes:
-        configs: what devices are told: the newest key.
+        configs: what devices are told: the newest key that every process has.
         private: private keys by the id of their configuration.
     """
 
@@ -66,13 +73,14 @@ def read_keys(folder: Path, now_s: int) -> KeyRing:
     if not keys:
         rotate_key(folder, now_s)
         keys = _list_keys(folder)
-    newest = keys[-1]
+    known = [key for key in keys if now_s >= key.created_at_s + TOLD_AFTER_S]
+    told = known[-1] if known else keys[0]
     usable = [key for key, newer in pairwise(keys) if now_s < newer.created_at_s + KEPT_S]
-    return KeyRing(HpkeConfigList((newest.config,)), {key.config_id: key.private for key in [*usable, newest]})
+    return KeyRing(HpkeConfigList((told.config,)), {key.config_id: key.private for key in [*usable, keys[-1]]})
 
 
 def rotate_key(folder: Path, now_s: int) -> int:
-    """Make a new key, which devices are told of from now on; remove those that nobody uses; return its id.
+    """Make a new key, which devices are told of `TOLD_AFTER_S` later; remove those that nobody uses; return its id.
 
     Raises:
         AggregatorFileError: a file is no key.

@@ -22,7 +22,7 @@ from alcove.platform.aggregator.collection import Collection
 from alcove.platform.aggregator.config import AggregatorConfig, Seat, read_config
 from alcove.platform.aggregator.figures import AggregatorFigures, create_page
 from alcove.platform.aggregator.helper import Helper
-from alcove.platform.aggregator.keys import KeyRing, read_keys
+from alcove.platform.aggregator.keys import READ_AGAIN_S, KeyRing, read_keys
 from alcove.platform.aggregator.leases import end_leases
 from alcove.platform.aggregator.peer import HttpHelper, HttpIssuer
 from alcove.platform.aggregator.settings import AggregatorSettings
@@ -43,9 +43,6 @@ USUAL_PORTS: Final = {Seat.LEADER: 7490, Seat.HELPER: 7491}
 """Where the seats listen behind a proxy, if nobody says another port."""
 
 _HTTP_PORT: Final = 80
-
-KEYS_AGE_S: Final = 60.0
-"""Seconds after which the folder of keys is read again: a rotation needs no restart."""
 
 IDLE_S: Final = 0.5
 """Seconds between two looks for work, where nothing said that there is some."""
@@ -85,7 +82,7 @@ class _FolderKeys:
         self._read_at_s = time.monotonic()
 
     def __call__(self) -> KeyRing:
-        if time.monotonic() - self._read_at_s >= KEYS_AGE_S:
+        if time.monotonic() - self._read_at_s >= READ_AGAIN_S:
             self._read_at_s = time.monotonic()
             try:
                 self._ring = read_keys(self._folder, self._clock.now_s())

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.aggregator.config import Seat
-from alcove.platform.aggregator.keys import rotate_key
+from alcove.platform.aggregator.keys import TOLD_AFTER_S, rotate_key
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
@@ -153,11 +153,11 @@ def rotate(
 ) -> None:
     """Make a new HPKE key for devices; the one before is still opened for two days.
 
-    A running aggregator reads it within a minute.
+    Running aggregators read it within a minute, and tell devices of it a minute later.
     """
     settings = AggregatorSettings(data_dir=data_dir)
     config_id = rotate_key(settings.keys_folder, int(time.time()))
     if as_json:
         print_json({"config_id": config_id})
     else:
-        say(f"devices are given key {config_id} from now on")
+        say(f"devices are given key {config_id} in {TOLD_AFTER_S // 60} minutes, when every process has read it")
