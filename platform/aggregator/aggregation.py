@@ -21,7 +21,7 @@ from typing import Annotated, Final, Protocol
 import structlog
 from alcove.platform.aggregator.batches import VerifiedReport, add_reports, lock_task
 from alcove.platform.aggregator.keys import KeyRing
-from alcove.platform.aggregator.leases import LEASE_S, delay_after
+from alcove.platform.aggregator.leases import LEASE_S, delay_after, is_due
 from alcove.platform.aggregator.problems import DapProblem
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import AggregationJobRow, ReportRow
@@ -186,7 +186,7 @@ class Aggregation:
         async with self._database.write() as session:
             overdue = (
                 select(AggregationJobRow)
-                .where(AggregationJobRow.leased_until_s <= now_s)
+                .where(is_due(AggregationJobRow.leased_until_s, now_s))
                 .order_by(AggregationJobRow.leased_until_s)
                 .limit(1)
                 .with_for_update(skip_locked=True)
@@ -201,7 +201,7 @@ class Aggregation:
                 .group_by(AggregationJobRow.task_id)
                 .having(func.count() >= MAX_TASK_JOBS)
             )
-            waits = (ReportRow.job.is_(None)) & (ReportRow.not_before_s <= now_s)
+            waits = (ReportRow.job.is_(None)) & is_due(ReportRow.not_before_s, now_s)
             oldest = select(ReportRow.task_id).where(waits, ReportRow.task_id.not_in(busy)).order_by(ReportRow.sequence)
             task_id = (await session.scalars(oldest.limit(1))).first()
             if task_id is None:

@@ -22,7 +22,7 @@ from alcove.platform.aggregator.aggregation import HelperPort
 from alcove.platform.aggregator.batches import FROZEN, Batch, drop_batch, lock_task, sum_batch
 from alcove.platform.aggregator.config import AggregatorConfig
 from alcove.platform.aggregator.helper import derive_resource_id
-from alcove.platform.aggregator.leases import LEASE_S, delay_after
+from alcove.platform.aggregator.leases import LEASE_S, delay_after, is_due
 from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.queries import check_collection, read_interval
@@ -181,14 +181,10 @@ class Collection:
     async def _claim(self) -> "_Frozen | bool | None":
         """Lease a job and move it as far as the rows allow: its batch if it is frozen, None if there is no job."""
         now_s = self._clock.now_s()
-        due = (
-            select(CollectionJobRow)
-            .where(
-                CollectionJobRow.state.in_(("waiting", "closing", "frozen")), CollectionJobRow.leased_until_s <= now_s
-            )
-            .order_by(CollectionJobRow.leased_until_s)
-            .limit(1)
+        is_open = CollectionJobRow.state.in_(("waiting", "closing", "frozen")) & is_due(
+            CollectionJobRow.leased_until_s, now_s
         )
+        due = select(CollectionJobRow).where(is_open).order_by(CollectionJobRow.leased_until_s).limit(1)
         async with self._database.read() as session:
             found = (await session.scalars(due)).first()
         if found is None:
@@ -196,9 +192,10 @@ class Collection:
         opened = await self._book.find(found.task_id)
         async with self._database.write() as session:
             await lock_task(session, found.task_id, is_exclusive=True)
-            row = await session.get(CollectionJobRow, (found.task_id, found.job_id), with_for_update=True)
-            if row is None or row.leased_until_s > now_s:
-                return True  # another process has it
+            key = (CollectionJobRow.task_id == found.task_id) & (CollectionJobRow.job_id == found.job_id)
+            row = (await session.scalars(select(CollectionJobRow).where(key, is_open).with_for_update())).first()
+            if row is None:
+                return True  # another process has it, or has ended it since
             if row.state != "frozen":
                 await self._advance(session, opened, row)
             if row.state != "frozen":

@@ -4,15 +4,22 @@ from typing import Final
 
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import AggregationJobRow, CollectionJobRow
-from sqlalchemy import update
+from sqlalchemy import ColumnElement, or_, update
+from sqlalchemy.orm import InstrumentedAttribute
 
-__all__ = ["LEASE_S", "delay_after", "end_leases"]
+__all__ = ["LEASE_S", "delay_after", "end_leases", "is_due"]
 
 LEASE_S: Final = 120
 """Seconds in which a process finishes a step of a job; after them another process may take it up."""
 
 _FIRST_DELAY_S: Final = 1
 _LONGEST_DELAY_S: Final = 300
+"""Nothing here waits for longer."""
+
+
+def is_due(until_s: InstrumentedAttribute[int], now_s: int) -> ColumnElement[bool]:
+    """Return the condition that a wait is over; one longer than any was written by a clock that was ahead."""
+    return or_(until_s <= now_s, until_s > now_s + _LONGEST_DELAY_S)
 
 
 def delay_after(attempts: int) -> int:
