@@ -23,7 +23,7 @@ from alcove.platform.domain.collection import Announcement, CollectedTask
 from alcove.platform.domain.errors import PeerUnavailableError, WindowCollectedError
 from alcove.platform.services.collection import collected_tasks, read_progress
 from alcove.platform.store import Store
-from alcove.platform.store.collected_windows import add_collected_window
+from alcove.platform.store.collected_windows import add_collected_window, collected_windows
 from alcove.platform.store.window_requests import (
     claim_window,
     drop_request,
@@ -156,10 +156,15 @@ class Collector:
     async def _claim(self, batch: list[tuple[CollectedTask, int]], now_s: int) -> list[tuple[CollectedTask, int, int]]:
         """Return those windows that no other server has, each with the number of the attempt."""
         claimed = []
+        until_s = now_s + limits.COLLECT_LEASE_S
         async with self._store.write() as session:
+            task_ids = {of.task.task_id for of, _ in batch}
+            collected = {task_id: await collected_windows(session, task_id) for task_id in task_ids}
             for of, window in batch:
-                until_s = now_s + limits.COLLECT_LEASE_S
-                attempt = await claim_window(session, of.task.task_id, window, now_s=now_s, until_s=until_s)
+                task_id = of.task.task_id
+                if window in collected[task_id]:
+                    continue  # since this pass began
+                attempt = await claim_window(session, task_id, window, now_s=now_s, until_s=until_s)
                 if attempt:
                     claimed.append((of, window, attempt))
         return claimed

@@ -44,7 +44,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorld:
     return ServerWorld(tmp_path / "world", teams={"text": (FEATURE,)})
 
 
-async def upload(task: TaskPolicy, urls: dict[str, str]) -> None:
+async def upload(task: TaskPolicy, urls: dict[str, str], clock: ManualClock) -> None:
     """Upload a device's report for each of `COUNTS` and of those with nothing to tell, as soon as the leader knows."""
     dap, time_of_task = make_dap_task(task), dap_time(task, 0)
     url = f"{urls['leader']}/tasks/{encode_id(dap.task_id)}/reports"
@@ -58,6 +58,7 @@ async def upload(task: TaskPolicy, urls: dict[str, str]) -> None:
             async with session.post(url, data=UploadRequest(reports).to_bytes(), headers=headers) as answer:
                 status, refused = answer.status, await answer.read()
             await asyncio.sleep(0.1)
+            clock.time_s += 1
     assert (status, refused) == (200, b"")
 
 
@@ -87,7 +88,7 @@ async def test_server_collects_what_devices_sent(world: ServerWorld, processes: 
             await call("start_experiment", draft.experiment_id)
             policy = world.tree.policy("mail")
             assert policy is not None
-            await upload(policy.features[FEATURE].experiments[0].task, processes.urls)
+            await upload(policy.features[FEATURE].experiments[0].task, processes.urls, clock)
             clock.time_s += 3 * 3600
             until_s = time.monotonic() + PATIENCE_S
             while (found := (await call("results", draft.experiment_id)).results).window_count == 0:
