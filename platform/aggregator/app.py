@@ -45,7 +45,7 @@ from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES, UploadErrors
 from alcove.privacy.dap.task import DapTask
 from alcove.runtime.clock import Clock
 
-__all__ = ["create_helper_app", "create_leader_app"]
+__all__ = ["MAX_PARTNER_BYTES", "MAX_UPLOAD_BYTES", "create_helper_app", "create_leader_app"]
 
 MAX_UPLOAD_BYTES: Final = 4 * 1024 * 1024
 MAX_PARTNER_BYTES: Final = 16 * 1024 * 1024

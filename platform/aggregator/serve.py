@@ -17,7 +17,12 @@ import aiohttp
 import structlog
 from aiohttp import web
 from alcove.platform.aggregator.aggregation import Aggregation
-from alcove.platform.aggregator.app import create_helper_app, create_leader_app
+from alcove.platform.aggregator.app import (
+    MAX_PARTNER_BYTES,
+    MAX_UPLOAD_BYTES,
+    create_helper_app,
+    create_leader_app,
+)
 from alcove.platform.aggregator.collection import Collection
 from alcove.platform.aggregator.config import AggregatorConfig, Seat, read_config
 from alcove.platform.aggregator.figures import AggregatorFigures, create_page
@@ -115,7 +120,8 @@ async def run_aggregator(
         token_keys = TokenKeys(database, issuer, clock)
         parts = _Parts(config, database, keys, token_keys, session, clock, connections)
         app, figures = await (_start_leader if seat is Seat.LEADER else _start_helper)(stack, parts)
-        port = await start_listening(stack, app, listener, connections, open_tls(settings))
+        body_bytes = MAX_UPLOAD_BYTES if seat is Seat.LEADER else MAX_PARTNER_BYTES
+        port = await start_listening(stack, app, listener, connections, open_tls(settings), body_bytes=body_bytes)
         url, metrics_url = f"{settings.scheme}://{settings.url_host}:{port}", None
         if settings.metrics_port is not None:
             metrics = listen_http(settings.host, settings.metrics_port)

@@ -24,7 +24,7 @@ AT_ONCE: Final = 64  # connections accepted before others get a turn
 PAUSE_S: Final = 0.1  # seconds without accepting, where the system has no more files
 SWEEP_S: Final = 1.0
 SENDING_BYTES: Final = 128 * 1024  # of the kernel's buffer of a connection; it takes twice as much memory
-CYCLE_BYTES: Final = 256 * 1024  # that may come between two answers: heads and bodies that are refused
+CYCLE_BYTES: Final = 256 * 1024  # that may come between two answers: heads and bodies that are refused or small
 FILES_KEPT: Final = 256  # for the database, the log, files that are being sent from a store
 FILES_EACH: Final = 2  # a connection and the file that it is sent
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: forget what is unsent
@@ -49,6 +49,10 @@ class Listener:
         listener: a listening socket, non-blocking; stays the caller's.
         protocol: makes what reads a connection.
         tls: None: plain.
+        body_bytes: of the largest body that is read.
+
+    Attributes:
+        cycle_bytes: that may come on a connection between two answers.
     """
 
     def __init__(
@@ -57,7 +61,10 @@ class Listener:
         listener: socket.socket,
         protocol: Callable[[], asyncio.Protocol],
         tls: ssl.SSLContext | None = None,
+        *,
+        body_bytes: int = 0,
     ) -> None:
+        self.cycle_bytes = CYCLE_BYTES + body_bytes
         self._connections = connections
         self._listener = listener
         self._protocol = protocol
@@ -161,7 +168,7 @@ class _Limited(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._place.received_bytes += len(data)
-        if self._place.received_bytes > CYCLE_BYTES:
+        if self._place.received_bytes > self._listener.cycle_bytes:
             self._place.cut()
         elif self._inner is not None:
             self._inner.data_received(data)

@@ -168,8 +168,19 @@ async def start_listening(
     listener: socket.socket,
     connections: Connections,
     tls: ssl.SSLContext | None,
+    *,
+    body_bytes: int = 0,
 ) -> int:
-    """Answer strangers on a listening socket, within limits, until the stack ends; return its port."""
+    """Answer strangers on a listening socket, within limits, until the stack ends; return its port.
+
+    Args:
+        stack: ends it.
+        app: what answers.
+        listener: where it answers.
+        connections: limits.
+        tls: None: plain.
+        body_bytes: of the largest body that `app` reads; some kilobytes need not be said.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -185,7 +196,7 @@ async def start_listening(
     stack.push_async_callback(runner.cleanup)
     if runner.server is None:
         raise RuntimeError("the application has no server")
-    accepting = Listener(connections, listener, runner.server, tls)
+    accepting = Listener(connections, listener, runner.server, tls, body_bytes=body_bytes)
     stack.callback(accepting.close)
     return int(listener.getsockname()[1])
 

@@ -56,9 +56,9 @@ class Processes:
         process.stdout.close()
         return code
 
-    def make_task(self) -> DapTask:
+    def make_task(self, cells: int = 4) -> DapTask:
         """Return a task that these two take part in."""
-        return make_task(cells=4, window_s=WINDOW_S, leader_url=self.urls["leader"], helper_url=self.urls["helper"])
+        return make_task(cells=cells, window_s=WINDOW_S, leader_url=self.urls["leader"], helper_url=self.urls["helper"])
 
 
 def _free_ports() -> tuple[int, int]:

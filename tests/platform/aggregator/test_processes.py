@@ -1,6 +1,7 @@
 """Two aggregator processes with real sockets and files of their own: what devices send comes out as noised sums."""
 
 import asyncio
+import io
 import json
 import time
 
@@ -35,7 +36,7 @@ async def _upload(session: aiohttp.ClientSession, url: str, task: DapTask, repor
     headers = {"Content-Type": f"{MEDIA_TYPE};message=upload-req"}
     body = UploadRequest(tuple(reports)).to_bytes()
     place = f"{url}/tasks/{encode_id(task.task_id)}/reports"
-    async with session.post(place, data=body, headers=headers) as answer:
+    async with session.post(place, data=io.BytesIO(body), headers=headers) as answer:
         assert answer.status == 200
         return await answer.read()
 
@@ -83,6 +84,20 @@ async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(p
         )
         assert len(UploadErrors.from_bytes(late).status) == 1
     assert [processes.stop(seat) for seat in ("leader", "helper")] == [0, 0]
+
+
+async def test_uploads_and_jobs_of_many_large_reports_arrive(processes: Processes) -> None:
+    """600 reports of 64 cells: more than 1 MB at the leader and 280 kB a job at the helper, each in one request."""
+    task = processes.make_task(cells=64)
+    config = read_collector_config(processes.folder / "collector" / "collector.json")
+    now = task.time_at(time.time())
+    async with _make_session() as session:
+        client = CollectorClient(session, config)
+        await client.announce(task)
+        recipients = await read_recipients(session, *processes.urls.values())
+        reports = [make_report(task, cell % 64, now, recipients, OsEntropy()) for cell in range(600)]
+        assert await _upload(session, processes.urls["leader"], task, reports) == b""
+        assert (await _collect(client, task, now)).reports == 600
 
 
 async def test_logs_hold_no_address_and_no_secret_and_files_are_their_owners(processes: Processes) -> None:
