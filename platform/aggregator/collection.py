@@ -213,7 +213,7 @@ class Collection:
         under_way = await _count(session, ReportRow, row)
         least = opened.task.configuration.min_batch_size
         if added + under_way < least:
-            detail = f"{added} reports, fewer than {least}"
+            detail = f"fewer than {least} reports"  # how many would tell of single devices
             problem = DapProblem(ProblemType.INVALID_BATCH_SIZE, detail, row.task_id)
             row.state, row.problem = "failed", problem.to_json()
         elif under_way:

@@ -239,7 +239,7 @@ class Helper:
             await _check_overlap(session, task.task_id, start, end)
             batch = await sum_batch(session, opened.verifier, task.task_id, start, end)
             if batch.reports < task.configuration.min_batch_size:
-                detail = f"{batch.reports} reports, fewer than {task.configuration.min_batch_size}"
+                detail = f"fewer than {task.configuration.min_batch_size} reports"
                 raise DapProblem(ProblemType.INVALID_BATCH_SIZE, detail, task.task_id)
             if (batch.reports, batch.checksum) != (request.report_count, request.checksum):
                 detail = f"{batch.reports} reports here, {request.report_count} there, or others"

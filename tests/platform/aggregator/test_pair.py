@@ -74,11 +74,11 @@ async def test_each_aggregator_adds_its_own_noise_once(files: Seats) -> None:
 
 
 async def test_small_batch_is_not_released_until_there_are_enough(seats: Seats) -> None:
-    """The collector is told how many are missing, may ask again, and gets all once there are enough."""
+    """The collector is told that some are missing and not how many; it may ask again, and gets all once there are."""
     await seats.upload_counts((40, 0, 59, 0))
     refused = await seats.collect()
     assert isinstance(refused, DapProblem)
-    assert refused.kind is ProblemType.INVALID_BATCH_SIZE
+    assert (refused.kind, refused.detail) == (ProblemType.INVALID_BATCH_SIZE, "fewer than 100 reports")
     await seats.upload_counts((0, 1, 0, 0), name="late")
     found = await seats.collect()
     assert isinstance(found, Release)
