@@ -157,7 +157,12 @@ class Aggregation:
         job = await self._claim()
         if job is None:
             return False
-        opened = await self._book.find(job.task_id)
+        try:
+            opened = await self._book.find(job.task_id)
+        except DapProblem as problem:
+            _log.warning("the task of reports that wait is refused", problem=str(problem))
+            await self._postpone(job)
+            return True
         if job.request is None or job.states is None:
             job = await self._begin(opened, job)
         if job is None or job.request is None or job.states is None:

@@ -189,13 +189,16 @@ class Collection:
             found = (await session.scalars(due)).first()
         if found is None:
             return None
-        opened = await self._book.find(found.task_id)
+        opened = await self._find_task(found.task_id)
         async with self._database.write() as session:
             await lock_task(session, found.task_id, is_exclusive=True)
             key = (CollectionJobRow.task_id == found.task_id) & (CollectionJobRow.job_id == found.job_id)
             row = (await session.scalars(select(CollectionJobRow).where(key, is_open).with_for_update())).first()
             if row is None:
                 return True  # another process has it, or has ended it since
+            if isinstance(opened, DapProblem):
+                row.state, row.problem = "failed", opened.to_json()
+                return True
             if row.state != "frozen":
                 await self._advance(session, opened, row)
             if row.state != "frozen":
@@ -206,6 +209,12 @@ class Collection:
             batch = await sum_batch(session, opened.verifier, row.task_id, row.start, row.end)
             request = CollectionJobReq.from_bytes(row.request)
             return _Frozen(row.task_id, row.job_id, request, row.start, row.end, batch, row.attempts)
+
+    async def _find_task(self, task_id: bytes) -> OpenTask | DapProblem:
+        try:
+            return await self._book.find(task_id)
+        except DapProblem as problem:
+            return problem
 
     async def _advance(self, session: AsyncSession, opened: OpenTask, row: CollectionJobRow) -> None:
         """Close, freeze or fail a job, by how many reports its windows have and how many are under way."""

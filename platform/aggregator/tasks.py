@@ -59,7 +59,7 @@ class TaskBook:
         """Return a task that this aggregator takes part in.
 
         Raises:
-            DapProblem: it does not know the task.
+            DapProblem: it does not know the task, or the rules do not allow it any more.
         """
         found = self._open.get(task_id)
         if found is not None:
@@ -73,7 +73,7 @@ class TaskBook:
             self._missing[task_id] = self._monotonic_s() + MISSING_S
             _trim(self._missing, MISSING_KEPT)
             raise _refuse_unknown(task_id)
-        return self._keep(read_task(row.configuration))
+        return self._keep(self._validate(task_id, row.configuration))  # the rules may be stricter by now
 
     async def announce(self, task_id: bytes, encoded: bytes, now_s: int) -> OpenTask:
         """Take part in a task from now on, if the rules allow it; again is the same as once.

@@ -4,7 +4,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from alcove.platform.aggregator.aggregation import Aggregation
 from alcove.platform.aggregator.batches import sum_batch
+from alcove.platform.aggregator.collection import Collection
 from alcove.platform.aggregator.leases import end_leases
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.store import AggregatorDatabase
@@ -18,6 +20,7 @@ from alcove.platform.aggregator.store.tables import (
     ReportRow,
     TaskRow,
 )
+from alcove.platform.aggregator.tasks import TaskBook
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy.dap.messages import (
     AggregateShareReq,
@@ -32,7 +35,7 @@ from alcove.privacy.dap.messages import (
 from alcove.privacy.dap.release import Release
 from sqlalchemy import delete, func, select
 
-from tests.platform.aggregator.pair import HELPER_URL, TASK, WINDOW_S, Seats, be_away, make_request
+from tests.platform.aggregator.pair import HELPER_URL, TASK, WINDOW_S, Seats, be_away, make_configs, make_request
 from tests.privacy.dap.party import TIME, make_task
 
 COUNTS = (40, 0, 61, 3)
@@ -312,3 +315,33 @@ async def test_leader_that_sends_a_report_in_two_jobs_gets_it_rejected(files: Se
             await files.helper.aggregate(opened, wrong.to_bytes())
     with pytest.raises(DapProblem, match="invalidMessage"):
         await files.helper.aggregate(opened, body[:-1])
+
+
+async def test_rules_that_were_made_stricter_hold_for_tasks_that_are_there(files: Seats) -> None:
+    """After a restart both seats refuse such a task, whoever asks and however; other tasks' batches are not held up."""
+    other = make_task(cells=4, min_batch_size=200)
+    await files.announce(other)
+    await files.upload_counts(COUNTS)
+    await files.aggregate()
+    await files.upload_counts((1, 0, 0, 0), name="waits")
+    asked = []
+    for task in (TASK, other):
+        opened = await files.book.find(task.task_id)
+        asked.append((task.task_id, await files.collection.create(opened, make_request().to_bytes())))
+    stricter = make_configs(files.parties, min_batch_size=200)
+    for database, config in zip((files.leader_database, files.helper_database), stricter, strict=True):
+        with pytest.raises(DapProblem, match="invalidTask"):
+            await TaskBook(database, config).find(TASK.task_id)
+    book = TaskBook(files.leader_database, stricter[0])
+    aggregation = Aggregation(files.leader_database, book, lambda: files.keys, files.port, clock=files.clock)
+    assert await aggregation.run_job()
+    assert not await aggregation.run_job()  # it waits, until the rules allow it again
+    collection = Collection(files.leader_database, stricter[0], book, files.port, clock=files.clock)
+    for _ in asked:
+        assert await collection.run_job()
+    problems = [await collection.find(task_id, job_id) for task_id, job_id in asked]
+    assert [state and state.problem and state.problem.kind for state in problems] == [
+        ProblemType.INVALID_TASK,
+        ProblemType.INVALID_BATCH_SIZE,
+    ]
+    assert await files.collect() == Release(105, TIME, 1, (41, 0, 61, 3))  # by the old rules
