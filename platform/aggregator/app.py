@@ -34,13 +34,13 @@ from alcove.platform.aggregator.helper import RESOURCE_ID_BYTES, Helper
 from alcove.platform.aggregator.keys import CACHE_S, KeyRing
 from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
-from alcove.platform.aggregator.queries import MAX_TIME
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
 from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.domain.errors import ServerError
-from alcove.platform.ingress.allowance import limit_connections, waiting_for_body
+from alcove.platform.ingress.allowance import limit_connections
 from alcove.platform.ingress.connections import Connections
+from alcove.platform.ingress.resources import read_id, read_time, receive_body
 from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES, UploadErrors
 from alcove.privacy.dap.task import DapTask
 from alcove.runtime.clock import Clock
@@ -62,7 +62,6 @@ BODY_TIMEOUT_S: Final = 15.0
 RETRY_S: Final = 2
 """Seconds after which a collector asks again for a job under way."""
 
-_TIME: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 _TASKPROV: Final = re.compile(r"\s*:([A-Za-z0-9+/]*={0,2}):\s*(;.*)?")
 _log = structlog.get_logger()
 
@@ -88,7 +87,7 @@ def create_leader_app(
     places = asyncio.Semaphore(LARGE_UPLOADS)
 
     async def upload(request: web.Request) -> web.Response:
-        opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
+        opened = await book.find(read_id(request, "task", TASK_ID_BYTES))
         is_large = (request.content_length or 0) > LARGE_BYTES
         async with places if is_large else contextlib.nullcontext():
             body = await _read_body(request, "upload-req", MAX_UPLOAD_BYTES)
@@ -104,8 +103,8 @@ def create_leader_app(
 
     async def read_job(request: web.Request) -> web.Response:
         _authenticate(request, token)
-        task_id = _read_id(request, "task", TASK_ID_BYTES)
-        return await answer_job(task_id, _read_id(request, "job", RESOURCE_ID_BYTES), None)
+        task_id = read_id(request, "task", TASK_ID_BYTES)
+        return await answer_job(task_id, read_id(request, "job", RESOURCE_ID_BYTES), None)
 
     async def answer_job(task_id: bytes, job_id: bytes, location: str | None) -> web.Response:
         state = await collection.find(task_id, job_id)
@@ -122,8 +121,8 @@ def create_leader_app(
 
     async def delete_job(request: web.Request) -> web.Response:
         _authenticate(request, token)
-        job_id = _read_id(request, "job", RESOURCE_ID_BYTES)
-        await collection.forget(_read_id(request, "task", TASK_ID_BYTES), job_id)
+        job_id = read_id(request, "job", RESOURCE_ID_BYTES)
+        await collection.forget(read_id(request, "task", TASK_ID_BYTES), job_id)
         return web.Response()
 
     task = f"{_path(config.leader_url)}/tasks/{{task}}"
@@ -172,7 +171,7 @@ def create_helper_app(
 
     async def read_job(request: web.Request) -> web.Response:
         _authenticate(request, token)
-        task_id, job_id = _read_id(request, "task", TASK_ID_BYTES), _read_id(request, "job", RESOURCE_ID_BYTES)
+        task_id, job_id = read_id(request, "task", TASK_ID_BYTES), read_id(request, "job", RESOURCE_ID_BYTES)
         answer = await helper.find_job(task_id, job_id)
         if answer is None:
             raise DapProblem(ProblemType.UNRECOGNIZED_AGGREGATION_JOB, "there is no such job", task_id)
@@ -180,7 +179,7 @@ def create_helper_app(
 
     async def read_share(request: web.Request) -> web.Response:
         _authenticate(request, token)
-        task_id, share_id = _read_id(request, "task", TASK_ID_BYTES), _read_id(request, "share", RESOURCE_ID_BYTES)
+        task_id, share_id = read_id(request, "task", TASK_ID_BYTES), read_id(request, "share", RESOURCE_ID_BYTES)
         answer = await helper.find_share(task_id, share_id)
         if answer is None:
             raise web.HTTPNotFound
@@ -211,7 +210,7 @@ def _make_announce(
     async def announce(request: web.Request) -> web.Response:
         _authenticate(request, token)
         body = await _read_body(request, None, MAX_PARTNER_BYTES)
-        opened = await book.announce(_read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
+        opened = await book.announce(read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
         if pass_on is not None and opened.task.info.token_issuer is not None:
             await pass_on(opened.task)
         return web.Response(status=204)
@@ -233,8 +232,8 @@ def _create_app(
         return response
 
     async def token_key(request: web.Request) -> web.Response:
-        opened = await book.find(_read_id(request, "task", TASK_ID_BYTES))
-        time = _read_time(request)
+        opened = await book.find(read_id(request, "task", TASK_ID_BYTES))
+        time = read_time(request)
         key = (await token_keys.find(opened.task, [time])).get(time)
         if key is None:
             raise web.HTTPNotFound
@@ -305,29 +304,9 @@ def _authenticate(request: web.Request, token: str) -> None:
         raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"}, text="a token is required\n")
 
 
-def _read_id(request: web.Request, name: str, size_bytes: int) -> bytes:
-    """Return an id of the URL; another size or alphabet, or padding, is no resource."""
-    text = request.match_info[name]
-    try:
-        identifier = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (binascii.Error, ValueError):
-        raise web.HTTPNotFound from None
-    if len(identifier) != size_bytes or encode_id(identifier) != text:
-        raise web.HTTPNotFound
-    return identifier
-
-
-def _read_time(request: web.Request) -> int:
-    """Return a time of the URL; another spelling is no resource."""
-    text = request.match_info["time"]
-    if not _TIME.fullmatch(text) or int(text) >= MAX_TIME:
-        raise web.HTTPNotFound
-    return int(text)
-
-
 async def _open_task(request: web.Request, book: TaskBook, clock: Clock) -> OpenTask:
     """Return the task of a partner's request, which may advertise it in a header."""
-    task_id = _read_id(request, "task", TASK_ID_BYTES)
+    task_id = read_id(request, "task", TASK_ID_BYTES)
     found = _TASKPROV.fullmatch(request.headers.get("DAP-Taskprov", ""))
     if found is None:
         return await book.find(task_id)
@@ -352,15 +331,4 @@ async def _read_body(request: web.Request, message: str | None, limit_bytes: int
         raise web.HTTPLengthRequired(text="expected Content-Length\n")
     if request.content_length > limit_bytes:
         raise web.HTTPRequestEntityTooLarge(limit_bytes, request.content_length, text=f"at most {limit_bytes} bytes\n")
-    return await _receive(request, request.content_length)
-
-
-async def _receive(request: web.Request, size_bytes: int) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            with waiting_for_body():
-                return await request.content.readexactly(size_bytes)
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"a body comes within {BODY_TIMEOUT_S:.0f} s\n") from None
-    except asyncio.IncompleteReadError:
-        raise web.HTTPBadRequest(text="the body ended too soon\n") from None
+    return await receive_body(request, request.content_length, BODY_TIMEOUT_S)

@@ -4,16 +4,14 @@ Source: draft-ietf-ppm-dap-18, sections 4.6.1, 4.6.4 and 5.1.
 """
 
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Protocol
 
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
+from alcove.platform.ingress.resources import MAX_TIME
 from alcove.privacy.dap.messages import BatchMode, CollectionJobReq, Interval
 from alcove.privacy.errors import DapMessageError
 
 __all__ = ["MAX_TIME", "check_collection", "read_interval"]
-
-MAX_TIME: Final = 1 << 62
-"""Behind all times that are kept; a database's integers are signed."""
 
 
 class _Selection(Protocol):

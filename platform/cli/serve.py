@@ -80,6 +80,18 @@ def serve_command(
         Path | None,
         typer.Option(help="collector.json of two aggregators (made by alcove aggregator create), to collect from."),
     ] = None,
+    token_issuer: Annotated[
+        str | None,
+        typer.Option(
+            help="URL at which this server issues tokens to devices, a path of its own port, as tasks name it."
+        ),
+    ] = None,
+    software_attestation: Annotated[
+        Path | None,
+        typer.Option(
+            help="PEM file with an Ed25519 public key: who has its private key enrolls devices. For tests alone."
+        ),
+    ] = None,
     only: Annotated[
         Part | None, typer.Option(help="Serve teams and operators alone (grpc), or devices alone (ingress, no keys).")
     ] = None,
@@ -108,6 +120,8 @@ def serve_command(
         "connections_per_address": connections_per_address,
         "requests_per_address": requests_per_address,
         "behind_proxy": behind_proxy,
+        "token_issuer": token_issuer,
+        "software_attestation": software_attestation,
     }
     if only is Part.INGRESS:
         asyncio.run(serve_ingress(IngressSettings(**common)))

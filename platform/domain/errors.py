@@ -39,6 +39,7 @@
     │   ├── WindowCollectedError   a window's sums are there, and they are others
     │   └── OverrideRequiredError  no experiment named this version the winner
     ├── ReportRefusedError         a report body that is not counted
+    ├── IssuanceRefusedError       a device that is not enrolled, or gets no token
     └── ServerError                us
         ├── KeyWithinReachError    a private key that the server must never see
         ├── OnlineKeyError         an online key is missing or not the one that the tree trusts
@@ -84,6 +85,7 @@ __all__ = [
     "IllegalTransitionError",
     "IngressFailedError",
     "InvalidFieldError",
+    "IssuanceRefusedError",
     "KeyWithinReachError",
     "LateRequestError",
     "LayerExistsError",
@@ -456,6 +458,14 @@ class OverrideRequiredError(StateError):
 
 class ReportRefusedError(PlatformError):
     """A body of reports is refused as a whole; `reason` is one of a fixed few."""
+
+    def __init__(self, reason: str, bound: str) -> None:
+        self.reason, self.bound = reason, bound
+        super().__init__(f"{reason}: expected {bound}")
+
+
+class IssuanceRefusedError(PlatformError):
+    """A device is not enrolled, or gets no token; `reason` is one of a fixed few."""
 
     def __init__(self, reason: str, bound: str) -> None:
         self.reason, self.bound = reason, bound

@@ -4,12 +4,14 @@
     GET  /targets/<folder>/<sha256>.<name>.json
     GET  /blobs/<sha256>
     POST /reports                        one report of 38 bytes
+    …    <path of the issuer's address>  enrollment and tokens, where this server issues them (`token_handler`)
     GET  /healthz                        "ok" while the process serves
 
 Nothing here logs a remote address, and no answer depends on who asks, except how often (`connections`).
 """
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -40,6 +42,7 @@ def create_ingress(
     *,
     blobs: BlobStore | None = None,
     connections: Connections | None = None,
+    routes: Sequence[web.RouteDef] = (),
 ) -> web.Application:
     """Return the application; the caller runs it, without an access log.
 
@@ -50,12 +53,14 @@ def create_ingress(
         bodies: how many bodies a second are read, good or bad.
         blobs: where they are no files of the tree.
         connections: those on which requests come; None: without their limits.
+        routes: of the issuer of tokens, if this server has one.
     """
     limits = [] if connections is None else [limit_connections(connections)]
     app = web.Application(client_max_size=0, middlewares=[*limits, _no_bodies, _own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder, blobs))
     app.add_routes([web.post("/reports", reports_handler(collector, rate, bodies)), web.get("/healthz", _healthz)])
+    app.add_routes(routes)
     return app
 
 

@@ -14,7 +14,6 @@ I4  At most WAITING_MOST reports wait; one more is sent away.
 
 import asyncio
 import contextlib
-import math
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,22 +21,17 @@ from typing import Final
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import ReportRefusedError, ServerError, StoreBusyError
-from alcove.platform.domain.experiments.task import task_of
-from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.store import Store
-from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.reports import add_counts
-from alcove.platform.store.rollouts import live_rollouts
+from alcove.platform.store.running_tasks import RunningTasks, running_tasks
 from alcove.privacy.errors import ReportFormatError
 from alcove.privacy.report import Report, report_from_bytes
 from alcove.registry.policy import TaskPolicy
 from alcove.runtime.clock import Clock
-from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ReportCollector"]
 
 TASKS_AGE_S: Final = 1.0  # seconds after which the tasks in memory are read again
-TASKS_AGAIN_S: Final = 0.05  # seconds between two readings, where reports name tasks that are not among them
 WAITING_MOST: Final = 4096  # reports; a second of them or so
 AT_ONCE: Final = 1024  # reports in one transaction; it takes some ten milliseconds
 PAUSE: Final = 4  # times what the last transaction took: reports hold the database a fifth of the time at most
@@ -71,9 +65,7 @@ class ReportCollector:
         self._clock = clock
         self._monotonic_s = monotonic_s
         self._sleep = sleep
-        self._reading = asyncio.Lock()
-        self._tasks: Mapping[str, TaskPolicy] = {}
-        self._read_at_s = -math.inf
+        self._tasks = RunningTasks(store, monotonic_s, sleep)
         self._waiting: deque[tuple[Report, asyncio.Future[None]]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self.counted = 0
@@ -92,9 +84,9 @@ class ReportCollector:
         except ReportFormatError as error:
             reason = "malformed"
             raise ReportRefusedError(reason, error.bound) from None
-        tasks = await self._running(TASKS_AGE_S)
+        tasks = await self._tasks.read(TASKS_AGE_S)
         if report.task_id.hex() not in tasks:
-            tasks = await self._running(0)  # one may have started a moment ago, in another process
+            tasks = await self._tasks.read(0)  # one may have started a moment ago, in another process
         _judge(report, tasks, self._clock.now_s())
         if len(self._waiting) >= WAITING_MOST:
             raise StoreBusyError
@@ -141,7 +133,7 @@ class ReportCollector:
         counts: Counter[tuple[str, int, int]] = Counter()
         answers: list[tuple[asyncio.Future[None], BaseException | None]] = []
         async with self._store.write() as session:
-            tasks, now_s = await _tasks(session), self._clock.now_s()
+            tasks, now_s = await running_tasks(session), self._clock.now_s()
             for report, counted in batch:
                 try:
                     _judge(report, tasks, now_s)
@@ -165,28 +157,11 @@ class ReportCollector:
             else:
                 counted.set_exception(error)
 
-    async def _running(self, age_s: float) -> Mapping[str, TaskPolicy]:
-        """Return the tasks as they were at most `age_s` seconds before this call."""
-        oldest_s = self._monotonic_s() - age_s
-        async with self._reading:  # one reads, the others wait for what it finds
-            if self._read_at_s <= oldest_s:
-                await self._sleep(max(0.0, self._read_at_s + TASKS_AGAIN_S - self._monotonic_s()))
-                self._read_at_s = self._monotonic_s()
-                async with self._store.read() as session:
-                    self._tasks = await _tasks(session)
-            return self._tasks
-
-
-async def _tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
-    tasks = [task_of(record) for record in await running_experiments(session)]
-    tasks += [task for task in map(stage_task, await live_rollouts(session)) if task is not None]
-    return {task.task_id: task for task in tasks if task.aggregation is None}  # the others' go to their aggregators
-
 
 def _judge(report: Report, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:
     """Raise for a report that none of the tasks admits now."""
     task = tasks.get(report.task_id.hex())
-    if task is None:
+    if task is None or task.aggregation is not None:  # the others' go to their aggregators
         reason, bound = "unknown_task", "the task of a running experiment"
         raise ReportRefusedError(reason, bound)
     last = task.window_at(now_s + limits.WINDOW_SKEW_S)

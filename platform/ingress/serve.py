@@ -29,7 +29,11 @@ from alcove.platform.ingress.page import create_ingress_page
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.settings import IngressSettings, ListenerSettings
+from alcove.platform.ingress.token_handler import token_routes
+from alcove.platform.issuer import SoftwareAttestor, TokenIssuer, read_attestation_key
+from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.platform.store import Store
+from alcove.privacy.entropy import OsEntropy
 from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.keys import check_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
@@ -122,7 +126,15 @@ async def run_ingress(
         stack.push_async_callback(collector.close)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
-        app = create_ingress(settings.tree, collector, rate, bodies, blobs=blobs, connections=connections)
+        app = create_ingress(
+            settings.tree,
+            collector,
+            rate,
+            bodies,
+            blobs=blobs,
+            connections=connections,
+            routes=_issuer_routes(settings, store, collector, clock),
+        )
         port = await start_listening(stack, app, listener, connections, open_tls(settings))
         ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}")
         if settings.metrics_port is not None:
@@ -131,6 +143,28 @@ async def run_ingress(
             ingress = replace(ingress, metrics_url=f"http://{settings.url_host}:{metrics_port}/metrics")
         stack.push_async_callback(end_task, asyncio.create_task(_log_refusals(ingress)))
         yield ingress
+
+
+def _issuer_routes(
+    settings: IngressSettings, store: Store, collector: ReportCollector, clock: Clock
+) -> list[web.RouteDef]:
+    """Return the routes of the issuer of tokens; none where this server issues none.
+
+    Raises:
+        KeyFileError: the attestor's key cannot be read.
+    """
+    if settings.token_issuer is None or settings.software_attestation is None:
+        return []
+    issuer = TokenIssuer(
+        store,
+        settings.token_issuer,
+        SoftwareAttestor(read_attestation_key(settings.software_attestation)),
+        clock=clock,
+        entropy=OsEntropy(),
+        arithmetic=GmpArithmetic(),
+    )
+    rate = RateLimit(settings.tokens_per_second, time.monotonic)
+    return token_routes(issuer, settings.token_issuer, rate, collector.refused)
 
 
 async def serve_ingress(settings: IngressSettings) -> None:

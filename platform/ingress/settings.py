@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from alcove.platform.ingress.connections import ConnectionLimits, Network
 from alcove.platform.store.database import database_of
+from alcove.registry.policy.aggregation import TokenIssuerUrl
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 __all__ = ["IngressSettings", "ListenerSettings", "networks_of"]
@@ -78,7 +79,7 @@ class ListenerSettings(BaseModel):
 
 
 class IngressSettings(ListenerSettings):
-    """Folders, addresses and limits of the devices' process.  It needs no key that signs.
+    """Folders, addresses and limits of the devices' process.  It needs no key that signs what devices run.
 
     Attributes:
         data_dir: database and signed tree.
@@ -87,6 +88,11 @@ class IngressSettings(ListenerSettings):
         http_port: for devices; 0: any free port.
         reports_per_second: reports accepted a second, from all devices together.
         bodies_per_second: bodies of reports read a second, good or bad.
+        token_issuer: the address at which this server issues tokens, as tasks name it; its path is a path of this
+            process. None: it issues none.
+        software_attestation: file with the public key (PEM, Ed25519) of the software attestor, which believes all that
+            this key signs: for tests and demonstrations. None: there is no attestor.
+        tokens_per_second: requests of enrollment and issuance answered a second, from all devices together.
     """
 
     data_dir: Path
@@ -95,6 +101,16 @@ class IngressSettings(ListenerSettings):
     http_port: Annotated[int, Field(ge=0, le=65535)] = 7480
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+    token_issuer: TokenIssuerUrl | None = None
+    software_attestation: Path | None = None
+    tokens_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+
+    @model_validator(mode="after")
+    def _validate_issuer(self) -> Self:
+        if (self.token_issuer is None) != (self.software_attestation is None):
+            msg = "an issuer of tokens has an attestor (software_attestation), and an attestor an issuer (token_issuer)"
+            raise ValueError(msg)
+        return self
 
     @property
     def database(self) -> Path | str:

@@ -45,6 +45,7 @@ class Settings(BaseModel):
             them. Likewise between two looks at which windows are to be collected.
         aggregators: collector.json of the two aggregators that this server collects from, mode 0600; None: reports are
             randomized on the devices.
+        token_issuer, software_attestation, tokens_per_second: of tokens; see `IngressSettings`.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -76,6 +77,9 @@ class Settings(BaseModel):
     behind_proxy: str = ""
     analysis_interval_s: Annotated[float, Field(ge=0.01, le=24 * 3600)] = 60.0
     aggregators: Path | None = None
+    token_issuer: str | None = None
+    software_attestation: Path | None = None
+    tokens_per_second: int = 200
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")

@@ -37,6 +37,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.CheckBoundError: _S.INVALID_ARGUMENT,
         _p.CallTooLongError: _S.DEADLINE_EXCEEDED,
         _p.ReportRefusedError: _S.INVALID_ARGUMENT,
+        _p.IssuanceRefusedError: _S.INVALID_ARGUMENT,
         # the caller
         _p.UnauthenticatedError: _S.UNAUTHENTICATED,
         _p.PlaintextRefusedError: _S.UNAUTHENTICATED,

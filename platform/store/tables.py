@@ -7,6 +7,8 @@ S3  A version is immutable: (feature, version) is unique and triggers refuse UPD
 S4  At most one live rollout per app and feature (partial unique index).  Running experiments of a feature share no
     device: the change that starts one looks (`domain/experiments/claims.py`), and one policy of each serial is decided.
 S5  Token secrets are stored as digests only.
+S6  An installation gets one token for a task and window: `issued_tokens` has one row for it, with the digest of the one
+    request that is answered.  A token's private key is emptied when no more of them are made.
 """
 
 from typing import ClassVar
@@ -21,9 +23,13 @@ __all__ = [
     "Base",
     "CollectedWindowRow",
     "DefaultRow",
+    "EnrollmentRow",
     "ExperimentRow",
     "FeatureRow",
     "HoldoutRow",
+    "IssuedTokenRow",
+    "IssuerKeyRow",
+    "IssuerSecretRow",
     "LayerRow",
     "PublicationRow",
     "ReportCountRow",
@@ -254,3 +260,40 @@ class PublicationRow(Base):
     serial: Mapped[int] = mapped_column(primary_key=True)
     document: Mapped[bytes] = mapped_column(LargeBinary)
     is_published: Mapped[bool]
+
+
+class IssuerSecretRow(Base):
+    """The one secret with which the issuer of tokens makes and knows again its challenges."""
+
+    __tablename__ = "issuer_secrets"
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    secret: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class EnrollmentRow(Base):
+    """An installation that may have tokens, and the key by which it asks for them; the newest key counts."""
+
+    __tablename__ = "enrollments"
+    installation: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    public_key: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    enrolled_at_s: Mapped[int]
+
+
+class IssuerKeyRow(Base):
+    """The key of the tokens for one task of DAP and one of its times; S6."""
+
+    __tablename__ = "issuer_keys"
+    task_id: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    time: Mapped[int] = mapped_column(primary_key=True)
+    public_key: Mapped[bytes] = mapped_column(LargeBinary)
+    private_key: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class IssuedTokenRow(Base):
+    """That an installation has its token for a task and time; which one it is, nobody can tell; S6."""
+
+    __tablename__ = "issued_tokens"
+    task_id: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    time: Mapped[int] = mapped_column(primary_key=True)
+    installation: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    request_sha256: Mapped[bytes] = mapped_column(LargeBinary)

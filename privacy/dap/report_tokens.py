@@ -28,6 +28,7 @@ from alcove.privacy.tokens import (
     request_token,
     verify_token,
 )
+from alcove.privacy.tokens.blind_rsa import PYTHON, Arithmetic
 
 TOKEN_EXTENSION: Final = 0xFF01
 """Type of the public extension; the draft's registry assigns none that high."""
@@ -72,8 +73,17 @@ def make_report_challenge(task: DapTask, time: int) -> TokenChallenge:
     return make_challenge(task.info.token_issuer.encode(), task.task_id, time)
 
 
-def request_report_token(task: DapTask, time: int, key: TokenKey, entropy: Entropy) -> tuple[PendingToken, bytes]:
+def request_report_token(
+    task: DapTask, time: int, key: TokenKey, entropy: Entropy, arithmetic: Arithmetic = PYTHON
+) -> tuple[PendingToken, bytes]:
     """Return what a device keeps of a new token, and the secret behind the token's nonce.
+
+    Args:
+        task: of the report.
+        time: of the report.
+        key: of the issuer for both.
+        entropy: source of the secret and of the blinding.
+        arithmetic: computes.
 
     Raises:
         ValueError: the task names no issuer.
@@ -81,7 +91,7 @@ def request_report_token(task: DapTask, time: int, key: TokenKey, entropy: Entro
     """
     secret = entropy.random_bytes(SECRET_BYTES)
     challenge = make_report_challenge(task, time)
-    return request_token(challenge, key, entropy, nonce=hashlib.sha256(secret).digest()), secret
+    return request_token(challenge, key, entropy, nonce=hashlib.sha256(secret).digest(), arithmetic=arithmetic), secret
 
 
 def token_key_path(task_id: bytes, time: int) -> str:

@@ -8,10 +8,11 @@
 The four named variants: a salt of 48 bytes (PSS) or of none (PSSZERO); the message as it is (Deterministic), if the
 signer cannot guess it, or with a random prefix by `prepare_randomized` (Randomized).
 
-Arithmetic is Python's, which is not constant in time. The signer therefore raises to its private exponent only numbers
-that it multiplied by a random one of its own, so that the time of an answer says nothing about the number, which the
-client chose. Who can observe the signer's processor from the same machine may still learn of the exponent: a signer
-does not share its machine. A client's arithmetic uses its secrets once, at a moment that the signer does not choose.
+Arithmetic is Python's unless another is given (`Arithmetic`). Python's is not constant in time. The signer therefore
+raises to its private exponent only numbers that it multiplied by a random one of its own, so that the time of an answer
+says nothing about the number, which the client chose. Who can observe the signer's processor from the same machine may
+still learn of the exponent: a signer with this arithmetic does not share its machine. A client's arithmetic uses its
+secrets once, at a moment that the signer does not choose.
 
 Source: RFC 9474; EMSA-PSS-ENCODE and MGF1: RFC 8017, sections 9.1.1 and B.2.1; blinding of the private operation:
 Kocher, "Timing Attacks on Implementations of Diffie-Hellman, RSA, DSS, and Other Systems", section 10.
@@ -20,7 +21,7 @@ Kocher, "Timing Attacks on Implementations of Diffie-Hellman, RSA, DSS, and Othe
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from alcove.privacy.entropy import Entropy
 from alcove.privacy.errors import TokenIssuanceError, TokenKeyError, TokenVerificationError
@@ -44,6 +45,39 @@ KEY_BITS: Final = (2048, 3072, 4096)
 _HASH_BYTES: Final = 48
 
 
+class Arithmetic(Protocol):
+    """Modular arithmetic of large numbers."""
+
+    def power(self, base: int, exponent: int, modulus: int) -> int:
+        """Return a power of public numbers."""
+        ...
+
+    def secret_power(self, base: int, exponent: int, modulus: int) -> int:
+        """Return a power with a secret exponent, modulo a secret odd number."""
+        ...
+
+    def invert(self, number: int, modulus: int) -> int:
+        """Return the inverse of a number that has one."""
+        ...
+
+
+class PythonArithmetic:
+    """Python's own arithmetic, slow and not constant in time."""
+
+    def power(self, base: int, exponent: int, modulus: int) -> int:
+        """Return a power."""
+        return pow(base, exponent, modulus)
+
+    secret_power = power
+
+    def invert(self, number: int, modulus: int) -> int:
+        """Return the inverse of a number that has one."""
+        return pow(number, -1, modulus)
+
+
+PYTHON: Final[Arithmetic] = PythonArithmetic()
+
+
 @dataclass(frozen=True)
 class Blinding:
     """A blinded message.
@@ -62,7 +96,13 @@ def prepare_randomized(message: bytes, entropy: Entropy) -> bytes:
     return entropy.random_bytes(PREFIX_BYTES) + message
 
 
-def blind(public_key: RSAPublicKey, message: bytes, entropy: Entropy, salt_bytes: int = SALT_BYTES) -> Blinding:
+def blind(
+    public_key: RSAPublicKey,
+    message: bytes,
+    entropy: Entropy,
+    salt_bytes: int = SALT_BYTES,
+    arithmetic: Arithmetic = PYTHON,
+) -> Blinding:
     """Return a message, encoded and multiplied by a random number, so that each blinded message is equally likely.
 
     Args:
@@ -70,6 +110,7 @@ def blind(public_key: RSAPublicKey, message: bytes, entropy: Entropy, salt_bytes
         message: what is to be signed, prepared; the signer must not be able to guess it.
         entropy: source of the salt and of the blinding factor.
         salt_bytes: 48 or 0, as the variant has it.
+        arithmetic: computes.
 
     Raises:
         TokenKeyError: the key is out of the bounds of this module, or its modulus has a factor that was met by chance.
@@ -78,19 +119,25 @@ def blind(public_key: RSAPublicKey, message: bytes, entropy: Entropy, salt_bytes
     encoded = int.from_bytes(encode_pss(message, entropy.random_bytes(salt_bytes), _size_bytes(modulus)), "big")
     if math.gcd(encoded, modulus) != 1:
         raise TokenKeyError(reason="its modulus has a common factor with a message")
-    factor, inverse = _draw_unit(modulus, entropy)
-    blinded = encoded * pow(factor, EXPONENT, modulus) % modulus
+    factor, inverse = _draw_unit(modulus, entropy, arithmetic)
+    blinded = encoded * arithmetic.power(factor, EXPONENT, modulus) % modulus
     return Blinding(blinded.to_bytes(_size_bytes(modulus), "big"), inverse)
 
 
 class BlindSigner:
     """A private key that signs blinded messages; it must serve for nothing else.
 
+    Args:
+        private_key: the key.
+        entropy: source of the numbers that hide what is raised to the private exponent.
+        arithmetic: computes.
+
     Raises:
         TokenKeyError: the key is out of the bounds of this module.
     """
 
-    def __init__(self, private_key: RSAPrivateKey, entropy: Entropy) -> None:
+    def __init__(self, private_key: RSAPrivateKey, entropy: Entropy, arithmetic: Arithmetic = PYTHON) -> None:
+        self._arithmetic = arithmetic
         self._modulus = _check_key(private_key.public_key())
         self._numbers = private_key.private_numbers()
         self._entropy = entropy
@@ -103,23 +150,32 @@ class BlindSigner:
         Raises:
             TokenIssuanceError: the message is not a number below the modulus, of its size; or the signature is wrong.
         """
+        message = self.check(blinded_message)
+        factor, inverse = _draw_unit(self._modulus, self._entropy, self._arithmetic)
+        hidden = message * self._arithmetic.power(factor, EXPONENT, self._modulus) % self._modulus
+        signature = self._raise_to_private_exponent(hidden) * inverse % self._modulus
+        if self._arithmetic.power(signature, EXPONENT, self._modulus) != message:
+            raise TokenIssuanceError(step="sign", reason="the private operation failed; its result is not released")
+        return signature.to_bytes(_size_bytes(self._modulus), "big")
+
+    def check(self, blinded_message: bytes) -> int:
+        """Return the number that would be signed.
+
+        Raises:
+            TokenIssuanceError: the message is not a number below the modulus, of its size.
+        """
         size = _size_bytes(self._modulus)
         message = int.from_bytes(blinded_message, "big")
         if len(blinded_message) != size or message >= self._modulus:
             raise TokenIssuanceError(
                 step="sign", reason=f"a blinded message is {size} bytes of a number below the modulus"
             )
-        factor, inverse = _draw_unit(self._modulus, self._entropy)
-        hidden = message * pow(factor, EXPONENT, self._modulus) % self._modulus
-        signature = self._raise_to_private_exponent(hidden) * inverse % self._modulus
-        if pow(signature, EXPONENT, self._modulus) != message:
-            raise TokenIssuanceError(step="sign", reason="the private operation failed; its result is not released")
-        return signature.to_bytes(size, "big")
+        return message
 
     def _raise_to_private_exponent(self, number: int) -> int:
         """Return the number to the private exponent, by the primes apart (Chinese remainder theorem)."""
-        key = self._numbers
-        by_p, by_q = pow(number, key.dmp1, key.p), pow(number, key.dmq1, key.q)
+        key, power = self._numbers, self._arithmetic.secret_power
+        by_p, by_q = power(number, key.dmp1, key.p), power(number, key.dmq1, key.q)
         return by_q + key.q * ((by_p - by_q) * key.iqmp % key.p)
 
 
@@ -190,9 +246,9 @@ def _size_bytes(modulus: int) -> int:
     return modulus.bit_length() // 8
 
 
-def _draw_unit(modulus: int, entropy: Entropy) -> tuple[int, int]:
+def _draw_unit(modulus: int, entropy: Entropy, arithmetic: Arithmetic) -> tuple[int, int]:
     """Return a uniform number that has an inverse modulo the modulus, and the inverse."""
     while True:
         number = int.from_bytes(entropy.random_bytes(_size_bytes(modulus)), "big")
         if number < modulus and math.gcd(number, modulus) == 1:
-            return number, pow(number, -1, modulus)
+            return number, arithmetic.invert(number, modulus)

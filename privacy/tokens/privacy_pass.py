@@ -186,6 +186,11 @@ class TokenKey:
 class Issuer:
     """A private key that makes tokens; it must serve for nothing else.
 
+    Args:
+        private_key: the key.
+        entropy: source of what hides the numbers that are signed.
+        arithmetic: computes.
+
     Attributes:
         key: the public key, which devices and aggregators need.
 
@@ -193,9 +198,11 @@ class Issuer:
         TokenKeyError: the key has another size or another exponent.
     """
 
-    def __init__(self, private_key: RSAPrivateKey, entropy: Entropy) -> None:
+    def __init__(
+        self, private_key: RSAPrivateKey, entropy: Entropy, arithmetic: blind_rsa.Arithmetic = blind_rsa.PYTHON
+    ) -> None:
         self.key = TokenKey(private_key.public_key())
-        self._signer = blind_rsa.BlindSigner(private_key, entropy)
+        self._signer = blind_rsa.BlindSigner(private_key, entropy, arithmetic)
 
     def issue(self, request: TokenRequest) -> TokenResponse:
         """Return the answer to the request of a device that may have a token; the same for the same request.
@@ -203,9 +210,18 @@ class Issuer:
         Raises:
             TokenIssuanceError: the request is for another key, or nothing that can be signed; or signing failed.
         """
+        self.check(request)
+        return TokenResponse(self._signer.sign(request.blinded_message))
+
+    def check(self, request: TokenRequest) -> None:
+        """Return if the request can be answered.
+
+        Raises:
+            TokenIssuanceError: it is for another key, or nothing that can be signed.
+        """
         if request.truncated_token_key_id != self.key.key_id[-1]:
             raise TokenIssuanceError(step="issue", reason="the request is for another key")
-        return TokenResponse(self._signer.sign(request.blinded_message))
+        self._signer.check(request.blinded_message)
 
 
 def make_challenge(issuer_name: bytes, task_id: bytes, window: int) -> TokenChallenge:
@@ -227,7 +243,11 @@ def make_challenge(issuer_name: bytes, task_id: bytes, window: int) -> TokenChal
 
 
 def request_token(
-    challenge: TokenChallenge, key: TokenKey, entropy: Entropy, nonce: bytes | None = None
+    challenge: TokenChallenge,
+    key: TokenKey,
+    entropy: Entropy,
+    nonce: bytes | None = None,
+    arithmetic: blind_rsa.Arithmetic = blind_rsa.PYTHON,
 ) -> PendingToken:
     """Return what a device keeps of a new token; its `request` is for the issuer.
 
@@ -236,6 +256,7 @@ def request_token(
         key: the issuer's for that.
         entropy: source of the blinding and of the nonce.
         nonce: digest of a random secret, `DIGEST_BYTES` bytes; None: random.
+        arithmetic: computes.
 
     Raises:
         ParameterError: a field of the challenge is out of its bound.
@@ -244,7 +265,7 @@ def request_token(
     if nonce is None:
         nonce = entropy.random_bytes(DIGEST_BYTES)
     signed = AuthenticatorInput(nonce, challenge.digest, key.key_id)
-    blinding = blind_rsa.blind(key.public_key, signed.to_bytes(), entropy)
+    blinding = blind_rsa.blind(key.public_key, signed.to_bytes(), entropy, arithmetic=arithmetic)
     return PendingToken(signed, blinding.blinded_message, blinding.inverse.to_bytes(SIGNATURE_BYTES, "big"))
 
 

@@ -19,6 +19,7 @@ from alcove.platform.aggregator.app import create_helper_app, create_leader_app
 from alcove.platform.aggregator.peer import encode_task_header
 from alcove.platform.aggregator.problems import encode_id
 from alcove.platform.aggregator.tasks import TaskBook
+from alcove.platform.ingress import resources
 from alcove.privacy.dap.messages import MEDIA_TYPE, HpkeConfigList, UploadErrors, UploadRequest
 from alcove.privacy.dap.report_tokens import token_key_path
 from alcove.privacy.dap.task import DapTask
@@ -181,9 +182,9 @@ async def test_large_uploads_are_received_a_few_at_a_time(
     """Of many slow ones the others wait, and hold nothing; a device's upload of one report passes them."""
     now = most = 0
     full, release = asyncio.Event(), asyncio.Event()
-    real = app._receive
+    real = resources.receive_body
 
-    async def receive(request: web.Request, size_bytes: int) -> bytes:
+    async def receive(request: web.Request, size_bytes: int, timeout_s: float) -> bytes:
         nonlocal now, most
         now += (is_large := size_bytes > app.LARGE_BYTES)
         most = max(most, now)
@@ -192,9 +193,9 @@ async def test_large_uploads_are_received_a_few_at_a_time(
         if is_large:
             await release.wait()
         now -= is_large
-        return await real(request, size_bytes)
+        return await real(request, size_bytes, timeout_s)
 
-    monkeypatch.setattr(app, "_receive", receive)
+    monkeypatch.setattr("alcove.platform.aggregator.app.receive_body", receive)
     url, headers = f"{served.leader}/{TASK_PATH}/reports", _type_header("upload-req")
     report = files.report(0, "x")
     large = UploadRequest((report,) * 200).to_bytes()

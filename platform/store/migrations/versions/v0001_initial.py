@@ -29,6 +29,7 @@ def upgrade() -> None:
     _create_facts()
     _create_states()
     _create_aliases()
+    _create_issuer()
     for table in IMMUTABLE:
         make_immutable(table)
 
@@ -218,6 +219,39 @@ def _create_records() -> None:
     )
 
 
+def _create_issuer() -> None:
+    op.create_table(
+        "issuer_secrets",
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("secret", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_issuer_secrets"),
+    )
+    op.create_table(
+        "enrollments",
+        sa.Column("installation", sa.LargeBinary, nullable=False),
+        sa.Column("public_key", sa.LargeBinary, nullable=False),
+        sa.Column("enrolled_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("installation", name="pk_enrollments"),
+        sa.UniqueConstraint("public_key", name="uq_enrollments_public_key"),
+    )
+    op.create_table(
+        "issuer_keys",
+        sa.Column("task_id", sa.LargeBinary, nullable=False),
+        sa.Column("time", BIG, nullable=False),
+        sa.Column("public_key", sa.LargeBinary, nullable=False),
+        sa.Column("private_key", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "time", name="pk_issuer_keys"),
+    )
+    op.create_table(
+        "issued_tokens",
+        sa.Column("task_id", sa.LargeBinary, nullable=False),
+        sa.Column("time", BIG, nullable=False),
+        sa.Column("installation", sa.LargeBinary, nullable=False),
+        sa.Column("request_sha256", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", "time", "installation", name="pk_issued_tokens"),
+    )
+
+
 def _create_facts() -> None:
     op.create_table(
         "version_facts",
@@ -337,6 +371,10 @@ def downgrade() -> None:
         "version_facts",
         "holdouts",
         "layers",
+        "issued_tokens",
+        "issuer_keys",
+        "enrollments",
+        "issuer_secrets",
         "publications",
         "announcements",
         "window_requests",

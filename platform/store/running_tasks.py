@@ -1,0 +1,60 @@
+"""Reads the tasks that devices report for now: of running experiments, and of the stages of live rollouts."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.store.database import Store
+from alcove.platform.store.experiments import running_experiments
+from alcove.platform.store.rollouts import live_rollouts
+from alcove.registry.policy import TaskPolicy
+from sqlalchemy.ext.asyncio import AsyncSession
+
+__all__ = ["RunningTasks", "running_tasks"]
+
+AGAIN_S: Final = 0.05  # seconds between two readings, where strangers name tasks that are not among them
+
+
+class RunningTasks:
+    """The tasks by id, kept in memory between two readings.
+
+    Args:
+        store: where they are.
+        monotonic_s: seconds that only rise; ages what is in memory.
+        sleep: waits a number of seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._monotonic_s = monotonic_s
+        self._sleep = sleep
+        self._reading = asyncio.Lock()
+        self._tasks: Mapping[str, TaskPolicy] = {}
+        self._read_at_s = -math.inf
+
+    async def read(self, age_s: float) -> Mapping[str, TaskPolicy]:
+        """Return the tasks as they were at most `age_s` seconds before this call."""
+        oldest_s = self._monotonic_s() - age_s
+        async with self._reading:  # one reads, the others wait for what it finds
+            if self._read_at_s <= oldest_s:
+                await self._sleep(max(0.0, self._read_at_s + AGAIN_S - self._monotonic_s()))
+                self._read_at_s = self._monotonic_s()
+                async with self._store.read() as session:
+                    self._tasks = await running_tasks(session)
+            return self._tasks
+
+
+async def running_tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
+    """Return the tasks by id, as the session sees them."""
+    tasks = [task_of(record) for record in await running_experiments(session)]
+    tasks += [task for task in map(stage_task, await live_rollouts(session)) if task is not None]
+    return {task.task_id: task for task in tasks}
