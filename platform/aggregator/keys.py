@@ -20,7 +20,7 @@ from alcove.privacy.dap.reports import make_config
 from alcove.registry.keys import check_private_file, write_private_file
 from alcove.runtime.files import DISK
 
-__all__ = ["CACHE_S", "READ_AGAIN_S", "TOLD_AFTER_S", "KeyRing", "read_keys", "rotate_key"]
+__all__ = ["ADVERTISE_AFTER_S", "CACHE_S", "READ_AGAIN_S", "KeyRing", "read_keys", "rotate_key"]
 
 CACHE_S: Final = 86_400
 """Seconds that devices may keep the list of configurations."""
@@ -31,7 +31,7 @@ KEPT_S: Final = 2 * CACHE_S
 READ_AGAIN_S: Final = 60
 """Seconds after which a running aggregator reads its keys again: a rotation needs no restart."""
 
-TOLD_AFTER_S: Final = 2 * READ_AGAIN_S
+ADVERTISE_AFTER_S: Final = 2 * READ_AGAIN_S
 """Seconds until devices are told of a new key: a process that had not read it would leave out what is sealed to it."""
 
 _CONFIG_IDS: Final = 256
@@ -73,14 +73,14 @@ def read_keys(folder: Path, now_s: int) -> KeyRing:
     if not keys:
         rotate_key(folder, now_s)
         keys = _list_keys(folder)
-    known = [key for key in keys if now_s >= key.created_at_s + TOLD_AFTER_S]
-    told = known[-1] if known else keys[0]
+    known = [key for key in keys if now_s >= key.created_at_s + ADVERTISE_AFTER_S]
+    current = known[-1] if known else keys[0]
     usable = [key for key, newer in pairwise(keys) if now_s < newer.created_at_s + KEPT_S]
-    return KeyRing(HpkeConfigList((told.config,)), {key.config_id: key.private for key in [*usable, keys[-1]]})
+    return KeyRing(HpkeConfigList((current.config,)), {key.config_id: key.private for key in [*usable, keys[-1]]})
 
 
 def rotate_key(folder: Path, now_s: int) -> int:
-    """Make a new key, which devices are told of `TOLD_AFTER_S` later; remove those that nobody uses; return its id.
+    """Make a new key, advertised `ADVERTISE_AFTER_S` later; remove those that nobody uses; return its id.
 
     Raises:
         AggregatorFileError: a file is no key.

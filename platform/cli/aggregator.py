@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.aggregator.config import Seat
-from alcove.platform.aggregator.keys import TOLD_AFTER_S, rotate_key
+from alcove.platform.aggregator.keys import ADVERTISE_AFTER_S, rotate_key
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
@@ -160,4 +160,4 @@ def rotate(
     if as_json:
         print_json({"config_id": config_id})
     else:
-        say(f"devices are given key {config_id} in {TOLD_AFTER_S // 60} minutes, when every process has read it")
+        say(f"devices are given key {config_id} in {ADVERTISE_AFTER_S // 60} minutes, when every process has read it")
