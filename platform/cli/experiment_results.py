@@ -1,5 +1,6 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
+from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
 
@@ -37,6 +38,9 @@ def show_results(report: ExperimentReport) -> None:
     for verdict in found.verdicts:
         say(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")
     say(found.promise)
+    if found.collection is not None:
+        for line in collection_lines(found.collection):
+            say(line)
     say(sentence(experiment.arms, found.decision))
 
 

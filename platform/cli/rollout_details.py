@@ -1,5 +1,6 @@
 """Prints one rollout's plan, stage by stage, and its last analysis."""
 
+from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.client import GuardrailVerdict, Rollout
 
@@ -21,6 +22,8 @@ def show_details(rollout: Rollout) -> None:
         )
     if rollout.plan.stages:
         lines.append(rollout.promise)
+    if rollout.collection is not None:
+        lines.extend(collection_lines(rollout.collection))
     for line in lines:
         say(line)
     _show_stages(rollout)

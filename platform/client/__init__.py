@@ -53,6 +53,7 @@ from alcove.platform.client.models import (
 from alcove.platform.client.policies import Claim, Holdout, Layer
 from alcove.platform.client.push import draft_push, publish_signed, push_package, recent_programs
 from alcove.platform.client.rollout_models import (
+    Collection,
     GuardrailPlan,
     GuardrailVerdict,
     Mechanism,
@@ -61,6 +62,7 @@ from alcove.platform.client.rollout_models import (
     Rollout,
     StageAnalysis,
     StagePlan,
+    UncollectedWindow,
 )
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "Check",
     "Claim",
     "ClientError",
+    "Collection",
     "ConflictError",
     "Correction",
     "DeadlineError",
@@ -115,6 +118,7 @@ __all__ = [
     "TooLargeError",
     "UnauthenticatedError",
     "UnavailableError",
+    "UncollectedWindow",
     "Validation",
     "Variant",
     "Version",

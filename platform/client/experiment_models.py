@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from alcove.platform.client.models import Value, without_prefix
-from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism
+from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mechanism
 
 __all__ = [
     "Adjustment",
@@ -206,6 +206,7 @@ class Results(Value):
     pairs: tuple[PairDifference, ...] = ()
     next_analysis_reports: int = 0
     promise: str = ""
+    collection: Collection | None = None
 
 
 class ExperimentReport(Value):

@@ -6,6 +6,7 @@ from alcove.platform.client.models import Value, without_prefix
 from pydantic import Field
 
 __all__ = [
+    "Collection",
     "GuardrailPlan",
     "GuardrailVerdict",
     "Mechanism",
@@ -14,6 +15,7 @@ __all__ = [
     "Rollout",
     "StageAnalysis",
     "StagePlan",
+    "UncollectedWindow",
 ]
 
 Metric = Annotated[Literal["crash_fallback", "error", "refused", "latency"], without_prefix("GUARD_METRIC_")]
@@ -86,6 +88,26 @@ class Proposal(Value):
     override_reason: str
 
 
+class UncollectedWindow(Value):
+    """A window of a task by Prio3 that could have been collected and was not; `is_missing`: it is given up."""
+
+    window: int = 0
+    start_s: int
+    is_missing: bool = False
+    reason: str
+
+
+class Collection(Value):
+    """What became of the windows of a task by Prio3; `uncollected` are the newest, `next_at_s` 0: no other follows."""
+
+    collected_count: int = 0
+    waiting_count: int = 0
+    missing_count: int = 0
+    uncollected: tuple[UncollectedWindow, ...] = ()
+    next_at_s: int = 0
+    problem: str = ""
+
+
 class Rollout(Value):
     """A rollout and where it stands; `promise` says against whom its reports are private."""
 
@@ -109,3 +131,4 @@ class Rollout(Value):
     proposal: Proposal | None = None
     analysis: StageAnalysis | None = None
     promise: str = ""
+    collection: Collection | None = None

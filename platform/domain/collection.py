@@ -7,13 +7,23 @@ under way ─▶ over, reports come in ─▶ asked for ────────
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from alcove.platform.domain.limits import COLLECT_FOR_S
 from alcove.registry.policy import TaskPolicy
 
-__all__ = ["Announcement", "CollectedTask", "CollectionStatus", "UncollectedWindow", "WindowRequest"]
+__all__ = [
+    "UNCOLLECTED_SHOWN",
+    "Announcement",
+    "CollectedTask",
+    "CollectionStatus",
+    "UncollectedWindow",
+    "WindowRequest",
+]
 
-NEVER_ASKED = "it was not asked for yet"
+NEVER_ASKED: Final = "it was not asked for yet"
+UNCOLLECTED_SHOWN: Final = 20
+"""Windows of one task that people are shown, the newest; hourly ones are hundreds in a fortnight."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
+from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatus
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.experiments.analysis import ExperimentResults
@@ -29,7 +30,7 @@ from alcove.platform.stats import (
 )
 from alcove.registry.policy import Aggregation, Outcome
 
-__all__ = ["experiment_message", "experiment_spec", "results_message", "update_spec"]
+__all__ = ["collection_message", "experiment_message", "experiment_spec", "results_message", "update_spec"]
 
 _EPSILON_DEFAULTS = {Mechanism.RANDOMIZED_RESPONSE: "2", Mechanism.PRIO3: "1"}
 
@@ -197,6 +198,18 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         ],
         next_analysis_reports=results.next_analysis_reports or 0,
         promise=promise_of(record.epsilon, record.plan.aggregation),
+    )
+
+
+def collection_message(found: CollectionStatus) -> pb.Collection:
+    """Return the message of what became of a task's windows."""
+    return pb.Collection(
+        collected_count=found.collected,
+        waiting_count=found.waiting,
+        missing_count=found.missing,
+        uncollected=[pb.UncollectedWindow(**vars(window)) for window in found.uncollected[-UNCOLLECTED_SHOWN:]],
+        next_at_s=found.next_at_s or 0,
+        problem=found.problem,
     )
 
 

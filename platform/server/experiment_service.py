@@ -14,7 +14,14 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_page
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import ExperimentState
-from alcove.platform.server.experiment_convert import experiment_message, experiment_spec, results_message, update_spec
+from alcove.platform.server.experiment_convert import (
+    collection_message,
+    experiment_message,
+    experiment_spec,
+    results_message,
+    update_spec,
+)
+from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store.experiments import get_experiment, list_experiments
@@ -106,7 +113,16 @@ class ExperimentService(rpc.ExperimentServiceServicer):
             )
 
         async with self._evaluations.turn(current_principal().name):
-            return await store.version_cache.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
+            found = await store.version_cache.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
+        if found.experiment.mechanism != pb.MECHANISM_PRIO3:
+            return found
+        async with store.read() as session:  # changes with time alone, too
+            record = await get_experiment(session, experiment_id)
+            status = await read_status(session, record, self._mutations.clock.now_s())
+        answer = pb.GetResultsResponse(experiment=found.experiment, results=found.results)
+        if status is not None:
+            answer.results.collection.CopyFrom(collection_message(status))
+        return answer
 
     async def ListExperiments(self, request: pb.ListExperimentsRequest, context: Any) -> pb.ListExperimentsResponse:
         """List experiments, oldest first."""

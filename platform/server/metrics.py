@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from aiohttp import web
 from alcove.platform.ingress.page import IngressGauges
+from alcove.platform.services.collection import count_windows
 from alcove.platform.store.usage import count_alarms, rollouts_by_state
 from alcove.registry.rules import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
+    from alcove.platform.server.collector import Collector
     from alcove.platform.server.ingress_process import IngressProcess
     from alcove.platform.store import Store
     from alcove.registry.repository import Repository
+    from alcove.runtime.clock import Clock
 
 __all__ = ["Metrics", "create_metrics_page"]
 
@@ -60,6 +63,15 @@ class Metrics:
             "Rollouts on devices whose present stage has reports that no devices can have sent.",
             registry=registry,
         )
+        self.windows = Gauge(
+            "alcove_windows",
+            "Windows of tasks by Prio3 that are over: collected, waiting to be, or given up (missing).",
+            ("state",),
+            registry=registry,
+        )
+        self.leader_away = Gauge(
+            "alcove_leader_away", "1 if the last call of the leading aggregator failed.", registry=registry
+        )
         self.expiry = Gauge(
             "alcove_signature_expiry_timestamp_seconds", "When a role's metadata expires.", ("role",), registry=registry
         )
@@ -78,7 +90,13 @@ class Metrics:
 
 
 def create_metrics_page(
-    metrics: Metrics, store: Store, tree: Repository, ingress: IngressProcess | None
+    metrics: Metrics,
+    store: Store,
+    tree: Repository,
+    clock: Clock,
+    *,
+    ingress: IngressProcess | None,
+    collector: Collector | None,
 ) -> web.Application:
     """Return the application that answers GET /metrics; each answer asks rows, signatures and the devices' process."""
 
@@ -86,9 +104,14 @@ def create_metrics_page(
         async with store.read() as session:
             states = await rollouts_by_state(session)
             alarms = await count_alarms(session)
+            windows = await count_windows(session, clock.now_s())
         metrics.alarms.set(alarms)
         for state, count in states.items():
             metrics.rollouts.labels(state).set(count)
+        for state, count in windows.items():
+            metrics.windows.labels(state).set(count)
+        if collector is not None:
+            metrics.leader_away.set(collector.is_leader_away)
         for role, expires_s in (await asyncio.to_thread(_expiries, tree)).items():
             metrics.expiry.labels(role).set(expires_s)
         if ingress is not None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
+from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatus
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import RolloutRecord, RolloutState
@@ -20,7 +21,7 @@ from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
 from alcove.registry.policy import Aggregation
 
-__all__ = ["plan_from", "rollout_message", "update_spec"]
+__all__ = ["collection_message", "plan_from", "rollout_message", "update_spec"]
 
 _STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
 _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
@@ -36,7 +37,7 @@ _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items
 
 
 def rollout_message(record: RolloutRecord) -> pb.Rollout:
-    """Return the message of a rollout."""
+    """Return the message of a rollout, without what became of its windows."""
     return to_message(
         pb.Rollout,
         record,
@@ -46,6 +47,19 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         promise=promise_of(record.plan.epsilon, record.plan.aggregation),
         proposal=None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
         analysis=None if record.analysis is None else _analysis_message(record.analysis),
+        collection=None,
+    )
+
+
+def collection_message(found: CollectionStatus) -> pb.Collection:
+    """Return the message of what became of a task's windows."""
+    return pb.Collection(
+        collected_count=found.collected,
+        waiting_count=found.waiting,
+        missing_count=found.missing,
+        uncollected=[pb.UncollectedWindow(**vars(window)) for window in found.uncollected[-UNCOLLECTED_SHOWN:]],
+        next_at_s=found.next_at_s or 0,
+        problem=found.problem,
     )
 
 

@@ -12,7 +12,8 @@ from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
 from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
 from alcove.platform.domain.rollouts.machine import allowed_actions
-from alcove.platform.server.rollout_convert import plan_from, rollout_message, update_spec
+from alcove.platform.server.rollout_convert import collection_message, plan_from, rollout_message, update_spec
+from alcove.platform.services.collection import read_status
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
@@ -127,7 +128,15 @@ class RolloutService(rpc.RolloutServiceServicer):
             async with store.read() as session:
                 return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, rollout_id)))
 
-        return await store.version_cache.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
+        found = await store.version_cache.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
+        if found.rollout.plan.mechanism != pb.MECHANISM_PRIO3:
+            return found
+        async with store.read() as session:  # changes with time alone, too
+            status = await read_status(session, await get_rollout(session, rollout_id), self._mutations.clock.now_s())
+        answer = pb.GetRolloutResponse(rollout=found.rollout)
+        if status is not None:
+            answer.rollout.collection.CopyFrom(collection_message(status))
+        return answer
 
     async def WatchRollout(
         self, request: pb.WatchRolloutRequest, context: Any

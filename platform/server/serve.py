@@ -26,7 +26,7 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
-from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
+from alcove.platform.aggregator.collector import CollectorClient, read_collector_config
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.ingress.listening import raise_file_limit
@@ -135,16 +135,22 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         if ingress is not None:
             await ingress.open()
             stack.callback(ingress.ask_to_stop)  # both end at the same time
+        collector = None
+        if aggregators is not None:
+            session = await stack.enter_async_context(aiohttp.ClientSession())
+            leader = CollectorClient(session, aggregators)
+            collector = Collector(store, leader, aggregators.aggregation, clock)
         metrics_url = None
         if metrics is not None and settings.metrics_port is not None:
-            page = create_metrics_page(metrics, store, tree, ingress)
+            page = create_metrics_page(metrics, store, tree, clock, ingress=ingress, collector=collector)
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
         await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
         await stack.enter_async_context(_repeating(settings.analysis_interval_s, _analyzer(mutations)))
         await stack.enter_async_context(_repeating(limits.COLLECT_S, _collecting(store, tree, lock, clock)))
-        if aggregators is not None:
-            await _start_collector(stack, aggregators, store, clock, settings.analysis_interval_s)
+        if collector is not None:
+            await stack.enter_async_context(_repeating(settings.analysis_interval_s, collector.run))
+            stack.push_async_callback(collector.stop)
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
@@ -235,16 +241,6 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
 
     stack.push_async_callback(stop)
     return port, mtls_port
-
-
-async def _start_collector(
-    stack: AsyncExitStack, config: CollectorConfig, store: Store, clock: Clock, interval_s: float
-) -> None:
-    """Collect from the aggregators until the stack is left."""
-    session = await stack.enter_async_context(aiohttp.ClientSession())
-    collector = Collector(store, CollectorClient(session, config), config.aggregation, clock)
-    await stack.enter_async_context(_repeating(interval_s, collector.run))
-    stack.push_async_callback(collector.stop)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from alcove.platform.store.window_requests import find_announcement, window_requ
 from alcove.registry.limits import WINDOW_MAX_S
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["TaskProgress", "collected_task", "collected_tasks", "read_progress"]
+__all__ = ["TaskProgress", "collected_tasks", "count_windows", "read_progress", "read_status"]
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,6 @@ class TaskProgress:
         return self.of.describe(now_s, self.collected, self.requests, self.announcement)
 
 
-def collected_task(record: ExperimentRecord | RolloutRecord) -> CollectedTask | None:
-    """Return the task of an experiment that has started, or of a rollout's present stage; None: none by Prio3.
-
-    The stages of a rollout before the present one are compared no more, and their windows are not asked for.
-    """
-    if isinstance(record, RolloutRecord):
-        task, ended_at_s = stage_task(record), None
-    else:
-        task, ended_at_s = (None if record.started_at_s is None else task_of(record)), record.stopped_at_s
-    return None if task is None or task.aggregation is None else CollectedTask(task, ended_at_s)
-
-
 async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTask]:
     """Return the tasks by Prio3 of which windows are or may be asked for: of what runs, or ended not long ago."""
     records: list[ExperimentRecord | RolloutRecord] = [
@@ -61,7 +49,25 @@ async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTa
         *await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S),
         *await live_rollouts(session),
     ]
-    return [task for task in map(collected_task, records) if task is not None]
+    return [task for task in map(_collected_task, records) if task is not None]
+
+
+async def read_status(
+    session: AsyncSession, record: ExperimentRecord | RolloutRecord, now_s: int
+) -> CollectionStatus | None:
+    """Return what became of the windows of an experiment or of a rollout's stage; None: it has no task by Prio3."""
+    of = _collected_task(record)
+    return None if of is None else (await read_progress(session, of)).status(now_s)
+
+
+async def count_windows(session: AsyncSession, now_s: int) -> dict[str, int]:
+    """Return how many windows of what runs, or ended not long ago, were collected, wait or are missing."""
+    counts = dict.fromkeys(("collected", "waiting", "missing"), 0)
+    for task in await collected_tasks(session, now_s):
+        status = (await read_progress(session, task)).status(now_s)
+        for state in counts:
+            counts[state] += getattr(status, state)
+    return counts
 
 
 async def read_progress(session: AsyncSession, of: CollectedTask) -> TaskProgress:
@@ -73,3 +79,15 @@ async def read_progress(session: AsyncSession, of: CollectedTask) -> TaskProgres
         await window_requests(session, task_id),
         await find_announcement(session, task_id),
     )
+
+
+def _collected_task(record: ExperimentRecord | RolloutRecord) -> CollectedTask | None:
+    """Return the task of an experiment that has started, or of a rollout's present stage; None: none by Prio3.
+
+    The stages of a rollout before the present one are compared no more, and their windows are not asked for.
+    """
+    if isinstance(record, RolloutRecord):
+        task, ended_at_s = stage_task(record), None
+    else:
+        task, ended_at_s = (None if record.started_at_s is None else task_of(record)), record.stopped_at_s
+    return None if task is None or task.aggregation is None else CollectedTask(task, ended_at_s)

@@ -72,6 +72,7 @@ async def test_server_collects_what_devices_sent(world: ServerWorld, processes: 
         http_port=0,
         aggregators=processes.folder / "collector" / "collector.json",
         analysis_interval_s=0.1,
+        metrics_port=0,
     )
     async with run(settings, clock) as running:
         team_token, token = [await asyncio.to_thread(world.token, role) for role in ("team:text", "operator")]
@@ -95,6 +96,17 @@ async def test_server_collects_what_devices_sent(world: ServerWorld, processes: 
                 assert time.monotonic() < until_s
                 await asyncio.sleep(0.1)
                 clock.time_s += 1
+        assert found.collection is not None
+        assert (found.collection.collected_count, found.collection.problem) == (1, "")
+        assert (found.collection.waiting_count, found.collection.missing_count) == (
+            len(found.collection.uncollected),
+            0,
+        )
+        assert running.metrics_url is not None
+        async with aiohttp.ClientSession() as session, session.get(running.metrics_url) as answer:
+            page = await answer.text()
+        assert 'alcove_windows{state="collected"} 1.0' in page
+        assert "alcove_leader_away 0.0" in page
         # Noise of both, scale 2 each: beyond 100 with a probability below 1e-20.
         assert np.abs(np.array(found.cell_counts) - COUNTS).max() < 100
         assert abs(found.report_count - sum(COUNTS)) < 100

@@ -192,6 +192,8 @@ async def test_mechanism_is_asked_for_changed_and_kept(shared: Shared) -> None:
 
 async def test_rollout_takes_the_servers_mechanism(shared: Shared) -> None:
     """As an experiment; the mechanism of one that has begun stays, and its promise is in its status."""
+    first = await shared.call("create_rollout", "mail", FEATURE, "1.0.0")
+    await shared.call("advance_rollout", first.rollout_id, 10_000, override_reason="the first")
     plan = Plan(
         stages=(StagePlan(share_basis_points=1000),), guardrails=(GuardrailPlan(metric="refused", margin=0.02),)
     )
@@ -202,8 +204,14 @@ async def test_rollout_takes_the_servers_mechanism(shared: Shared) -> None:
     changed = await shared.call("update_rollout", draft.rollout_id, fields=("plan.mechanism",), plan=own)
     assert changed.plan.mechanism == "randomized_response"
     assert changed.promise.startswith("randomized response")
+    assert (await shared.call("rollout", draft.rollout_id)).collection is None
     again = await shared.call("update_rollout", draft.rollout_id, fields=("plan",), plan=plan)
     assert again.plan == draft.plan
+    assert (await shared.call("rollout", draft.rollout_id)).collection is None  # a draft has no task
+    await shared.call("advance_rollout", draft.rollout_id)
+    collection = (await shared.call("rollout", draft.rollout_id)).collection
+    assert (collection.collected_count, collection.uncollected) == (0, ())
+    assert collection.next_at_s > 0
 
 
 def test_prio3_without_aggregators_is_refused(operator: PlatformClient, app: str, shared_feature: str) -> None:
