@@ -121,6 +121,21 @@ async def _reopen(seats: Seats) -> Seats:
     return seats
 
 
+async def test_job_that_the_collector_deleted_is_gone_and_its_window_stays_collected(files: Seats) -> None:
+    """It is not under way for ever: there is no such job, however often the same is asked; an overlap is refused."""
+    await files.upload_counts(COUNTS)
+    assert isinstance(await files.collect(), Release)
+    opened = await files.book.find(TASK.task_id)
+    job_id = await files.collection.create(opened, make_request().to_bytes())
+    await files.collection.forget(TASK.task_id, job_id)
+    assert await files.collection.find(TASK.task_id, job_id) is None
+    assert await files.collection.create(opened, make_request().to_bytes()) == job_id
+    assert not await files.collection.run_job()
+    assert await files.collection.find(TASK.task_id, job_id) is None
+    with pytest.raises(DapProblem, match="batchOverlap"):
+        await files.collection.create(opened, make_request(TIME, 2).to_bytes())
+
+
 async def test_helper_refuses_a_batch_that_is_too_small_whatever_the_leader_says(files: Seats) -> None:
     """The helper counts for itself."""
     await files.upload_counts((99, 0, 0, 0))
