@@ -62,7 +62,7 @@ class Finding:
 WRONG: Final = {
     "forgets": (Fraction(1), 60, True),
     "shared seed": (Fraction(1), 60, True),
-    "sensitivity 1": (Fraction(2), 800, False),
+    "sensitivity 1": (Fraction(2), 600, False),
     "floats": (Fraction(2), 200, False),
 }
 """Epsilon, releases of each input and whether the leader releases too: what catches each wrong build for sure."""

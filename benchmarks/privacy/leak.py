@@ -37,7 +37,7 @@ def unshard(folder: Path) -> bytes:
     for role, sealed in ((Role.LEADER, report.leader_input_share), (Role.HELPER, report.helper_input_share)):
         keys = read_keys(folder / role.name.lower() / "keys", 0).private
         share = open_input_share(task, role, keys, ReportShare(report.metadata, report.public_share, sealed))
-        opened.append(VdafReport(report.metadata.report_id, report.public_share, share))
+        opened.append(VdafReport(report.metadata.report_id, report.public_share, share.payload))
     leader = verifier.begin_leader([opened[0]])[0]
     if isinstance(leader, ReportRejectedError):
         raise leader

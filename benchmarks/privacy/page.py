@@ -64,7 +64,7 @@ def _release_lines(audit: Audit) -> list[str]:
     return [
         "## The loss, from releases",
         "",
-        f"Two neighbouring batches of {sum(FIRST)} devices: {_counts(FIRST)} in the four cells, and the same where one",
+        f"Two neighbouring batches of {sum(FIRST)} devices: {_counts(FIRST)} in the cells, and the same where one",
         f"device reports cell {moved + 1} and not cell {1}. Devices, leader and helper make each batch once; its",
         "stored sums are then released again and again, by the aggregators' own functions, each time in a",
         f"transaction of its own, at ε = {audit.epsilon}. An aggregator knows its own share and its own noise, so only",

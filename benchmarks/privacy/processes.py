@@ -39,15 +39,14 @@ class Processes:
         self.folder = folder
         self._running: list[subprocess.Popen[bytes]] = []
         with _free_ports() as ports:
-            self._ports = dict(zip(SEATS, ports, strict=True))
-        self.urls = {seat: f"http://127.0.0.1:{port}" for seat, port in self._ports.items()}
+            self.urls = {seat: f"http://127.0.0.1:{port}" for seat, port in zip(SEATS, ports, strict=True)}
         create_pair(folder, *self.urls.values())
 
     def __enter__(self) -> Self:
         """Start both, and wait until they answer."""
         for seat in SEATS:
             command = [sys.executable, "-m", "alcove.platform.cli.entry", "aggregator", seat]
-            options = ["--data-dir", str(self.folder / seat), "--port", str(self._ports[seat])]
+            options = ["--data-dir", str(self.folder / seat)]  # it finds its port in its URL
             with self.log(seat).open("wb") as log:
                 process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log)
             self._running.append(process)

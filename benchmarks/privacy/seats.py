@@ -19,25 +19,32 @@ from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import BucketRow
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
+from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.store.dialects import join_sqlite
 from alcove.privacy.dap.messages import BatchMode, CollectionJobReq, Interval, Query, UploadRequest
 from alcove.privacy.dap.release import center
-from alcove.privacy.dap.reports import Recipients, make_report
-from alcove.privacy.dap.task import DapTask, TaskInfo, make_histogram_task
+from alcove.privacy.dap.reports import Recipients
+from alcove.privacy.dap.task import DapTask
 from alcove.privacy.entropy import OsEntropy
+from alcove.registry.policy import TaskPolicy, make_task
+from alcove.registry.policy.dap import dap_time, idle_cell, make_dap_task
 from alcove.runtime.testing_seams import ManualClock
+from alcove.sdk.prio3_reports import make_window_report
 from sqlalchemy import select
 
 LEADER_URL, HELPER_URL = "https://leader.example", "https://helper.example"
 WINDOW_S: Final = 86_400
 TIME: Final = 20_000
-"""Of the task, now: windows before it are open."""
+"""Of the task, now."""
 
-FIRST: Final = (30, 30, 20, 20)
-"""Devices in each cell: a batch of 100."""
+FIRST_TIME: Final = 10_000
+"""When the task began: windows from then on are open."""
 
-SECOND: Final = (29, 31, 20, 20)
+FIRST: Final = (30, 30, 20, 10, 10)
+"""Devices in each cell, the last one being that of idle devices: a batch of 100."""
+
+SECOND: Final = (29, 31, 20, 10, 10)
 """The same where one device reports another cell."""
 
 
@@ -66,7 +73,8 @@ class Seats:
     """Both aggregators, the collector's key, and a task in which they take part.
 
     Attributes:
-        task: a histogram of four cells.
+        policy_task: two arms by two outcomes, for devices.
+        task: the same in DAP.
         opened: the same, as the leader has it.
         recipients: keys for the devices.
         collector: of whom the sums are.
@@ -78,6 +86,7 @@ class Seats:
         helper: the helper.
     """
 
+    policy_task: TaskPolicy
     task: DapTask
     opened: OpenTask
     recipients: Recipients
@@ -91,10 +100,18 @@ class Seats:
 
     async def aggregate(self, counts: Sequence[int], time: int) -> None:
         """Let as many devices report each cell as `counts` says, and let both aggregators add their reports."""
+        window = time - dap_time(self.policy_task, 0)
+        cells = [cell for cell, count in enumerate(counts) for _ in range(count)]
         reports = tuple(
-            make_report(self.task, cell, time, self.recipients, OsEntropy())
-            for cell, count in enumerate(counts)
-            for _ in range(count)
+            make_window_report(
+                self.policy_task,
+                self.task,
+                window,
+                None if cell == idle_cell(self.policy_task) else cell,
+                recipients=self.recipients,
+                entropy=OsEntropy(),
+            )
+            for cell in cells
         )
         refused = await self.uploads.take(self.opened, UploadRequest(reports).to_bytes())
         while await self.aggregation.run_job():
@@ -141,31 +158,36 @@ async def open_seats(
     folder: Path, epsilon: Fraction, leader_noise: NoiseSource, helper_noise: NoiseSource
 ) -> AsyncIterator[Seats]:
     """Give both aggregators over fresh databases in a folder, configured as `alcove aggregator create` does it."""
-    create_pair(folder, LEADER_URL, HELPER_URL)
+    create_pair(folder, LEADER_URL, HELPER_URL, min_batch_size=sum(FIRST))
+    collector = read_collector_config(folder / "collector" / "collector.json")
     clock = ManualClock(TIME * WINDOW_S + WINDOW_S // 2)
-    task = make_histogram_task(
-        leader_url=LEADER_URL,
-        helper_url=HELPER_URL,
+    policy_task = make_task(
+        experiment_id="audit",
+        epsilon=str(epsilon),
+        arm_count=2,
+        latency_edges_ms=(),
         window_s=WINDOW_S,
-        min_batch_size=sum(FIRST),
-        cells=len(FIRST),
-        info=TaskInfo(epsilon, bytes(32)),
+        first_window_start_s=FIRST_TIME * WINDOW_S,
+        aggregation=collector.aggregation,
     )
+    task = make_dap_task(policy_task)
     configs = [read_config(folder / seat / "aggregator.json") for seat in ("leader", "helper")]
     rings = [read_keys(folder / seat / "keys", clock.now_s()) for seat in ("leader", "helper")]
     databases = [await _open_database(folder / seat / "aggregator.db") for seat in ("leader", "helper")]
     books = [TaskBook(database, config) for database, config in zip(databases, configs, strict=True)]
-    helper = Helper(databases[1], configs[1], lambda: rings[1], clock, helper_noise)
+    token_keys = [TokenKeys(database, None, clock) for database in databases]  # the task asks for no tokens
+    helper = Helper(databases[1], configs[1], lambda: rings[1], token_keys[1], clock, noise=helper_noise)
     port = DirectHelper(helper, books[1], clock)
     try:
         yield Seats(
+            policy_task,
             task,
             await books[0].announce(task.task_id, task.encoded, clock.now_s()),
             Recipients(rings[0].configs.configs[0], rings[1].configs.configs[0]),
-            read_collector_config(folder / "collector" / "collector.json"),
+            collector,
             databases[0],
             databases[1],
-            Uploads(databases[0], lambda: rings[0], clock),
+            Uploads(databases[0], lambda: rings[0], token_keys[0], clock),
             Aggregation(databases[0], books[0], lambda: rings[0], port, clock=clock),
             Collection(databases[0], configs[0], books[0], port, clock=clock, noise=leader_noise),
             helper,
