@@ -157,7 +157,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress)
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
     """Run until SIGTERM or SIGINT; prints the ready line when every port answers.
 
     Raises:
@@ -170,7 +170,7 @@ async def serve(settings: Settings) -> None:
     loop.set_default_executor(ThreadPoolExecutor(limits.THREADS))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    async with run(settings) as running:
+    async with run(settings, clock) as running:
         sys.stdout.write(running.ready_line() + "\n")
         sys.stdout.flush()
         _log.info("serving", grpc=running.grpc_address, http=running.http_url)

@@ -33,20 +33,45 @@ def check_record(result: dict[str, Any]) -> None:
     assert result["ramped"]
     assert result["tamper_refused"]
     assert "blob" in result["tamper_error"]
-    assert result["epsilon"] == 2
-    assert result["privacy"]["report_bytes"] == 38
-    assert result["bytes_left_device"] == 38 + result["privacy"]["request_bytes"]
+    is_private = result["mechanism"] == "prio3"
+    assert result["epsilon"] == (1 if is_private else 2)
+    sizes = range(800, 900) if is_private else range(38, 39)
+    assert result["privacy"]["report_bytes"] in sizes or result["batch"] is None
+    assert result["bytes_left_device"] == result["privacy"]["report_bytes"] + result["privacy"]["request_bytes"]
     assert result["bytes_moved"]["second_sync_received"] < result["bytes_moved"]["first_sync_received"] / 100
     assert [arm["version"] for arm in result["arms"]] == ["1.0.0", "2.0.0"]
     assert result["seconds"] > 0
     assert (result["guarded"]["version"], result["guarded"]["share"]) == ("2.1.0", 0.1)
 
 
+def check_batch(result: dict[str, Any], *, compared: int = 100) -> None:
+    """What must hold of the reports' way through two aggregators."""
+    batch = result["batch"]
+    assert batch["acknowledged"] == batch["released"] == result["fleet"] + result["devices"]
+    assert batch["killed_process"] > 0
+    assert batch["repeated_uploads"] > 0
+    assert batch["compared"] == compared
+    assert batch["least_share_bits"] > 64  # a count has 14 bits; 26 numbers of 128, all longer than this but by 2^-59
+    assert batch["single_reports_at_server"] == 0
+    assert 0 < batch["largest_noise"] < 100  # both aggregators' noise in 13 cells, scale 2 each
+    assert {party["name"] for party in result["parties"]} == {
+        "a device",
+        "leader",
+        "helper",
+        "leader and helper together",
+        "server",
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "winner"),
     [
-        pytest.param((), "2.0.0", id="as it comes"),
+        pytest.param(("--devices", "4", "--fleet", "2400"), "2.0.0", id="few devices"),
+        pytest.param((), "2.0.0", id="as it comes", marks=pytest.mark.thorough),
         pytest.param(("--devices", "2", "--swap"), "1.0.0", id="swapped", marks=pytest.mark.thorough),
+        pytest.param(
+            ("--mechanism", "randomized-response"), "2.0.0", id="randomized response", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tuple[str, ...], winner: str) -> None:
@@ -58,18 +83,31 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     assert result["override_reason"] is None
     guarded = result["guarded"]
     assert (guarded["state"], guarded["decision"]) == ("halted", "harm"), printed
-    assert guarded["reports"] >= 100  # of 4 000: they come one by one, and the server may be quicker than the fleet
+    assert guarded["reports"] >= 100  # of a fifth: they may come one by one, and the server be quicker than the fleet
     assert "paused by itself" in unbox(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
         assert low < arm["accuracy"] < high
         assert arm["share"] == pytest.approx(0.5, abs=0.1)
+    if result["mechanism"] == "prio3":
+        check_batch(result)
+        small = result["small_difference"]
+        assert small["devices"] >= result["fleet"]
+        assert small["winner"] in (winner, None), printed  # never the trimmed one
+        assert small["detectable"]["two aggregators, ε = 1"] < small["detectable"]["randomized response, ε = 2"] / 3
+        assert "Who held what" in printed
 
 
-@pytest.mark.thorough
-def test_twenty_four_devices_alone_are_inconclusive(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.thorough),
+        pytest.param(("--mechanism", "randomized-response", "--devices", "2"), id="randomized response"),
+    ],
+)
+def test_few_devices_alone_are_inconclusive(tmp_path: Path, options: tuple[str, ...]) -> None:
     """With too few devices the demo says so, and ramps only by an explicit, audited override."""
-    code, result, printed = run_demo(tmp_path, "--devices", "24", "--fleet", "0")
+    code, result, printed = run_demo(tmp_path, "--fleet", "0", *options)
     assert code == 0, printed
     check_record(result)
     assert (result["decision"], result["winner"]) == ("inconclusive", None)

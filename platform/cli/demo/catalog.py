@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 SMALL, LARGE = "1.0.0", "3.1.0"
 """The committed programs, by the versions that they have in the features folder."""
 
+TRIMMED, CUT_ROWS = "2.0.1", 0.05
+"""The release that lacks the smallest rows of its table, and their part: 2 points less accurate (docs/decisions/0045).
+
+Who trims a model wants to know what it costs."""
+
 SPOILED = "2.1.0"
 """The release that answers with the neighbor's language: certified, signed, and wrong."""
 
@@ -25,11 +30,19 @@ NEXT = "2.1.1"
 
 @dataclass(frozen=True)
 class Release:
-    """A version as the team publishes it: its number, which of the committed models it is made of, and a mistake."""
+    """A version as the team publishes it: its number, which of the committed models it is made of, and a change.
+
+    Attributes:
+        version: its number.
+        model: committed version that it is made of.
+        is_spoiled: each language's scores go to its neighbor.
+        cut_rows: part of the table's rows that are set to zero, the smallest ones.
+    """
 
     version: str
     model: str
     is_spoiled: bool = False
+    cut_rows: float = 0.0
 
 
 def releases(*, is_swapped: bool) -> tuple[Release, Release]:
@@ -56,6 +69,11 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
         with no_grad():
             for values in module.network.out.parameters():
                 values.copy_(values.roll(1, dims=0))
+    if release.cut_rows:
+        with no_grad():
+            table = module.network.table.weight
+            sizes = table.norm(dim=1)
+            table[sizes < sizes.quantile(release.cut_rows)] = 0
     program = compile_module(module, release.model, CERTIFICATE_TEXTS[:certificate_texts])
     card = (Path(path).parent.parent / "CARD.md").read_text(encoding="utf-8")
     return create_package(

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class DemoMechanism(StrEnum):
+    """Mechanisms that the demo shows, by their names in `alcove.platform.stats.Mechanism`."""
+
+    PRIO3 = "prio3"
+    RANDOMIZED_RESPONSE = "randomized-response"
 
 
 def demo_command(
@@ -18,6 +26,10 @@ def demo_command(
     fleet: Annotated[
         int, typer.Option(min=0, max=1_000_000, help="Number of devices that run in this process.")
     ] = 20_000,
+    mechanism: Annotated[
+        DemoMechanism,
+        typer.Option(help="How reports become sums: by two aggregators (prio3), or randomized on each device."),
+    ] = DemoMechanism.PRIO3,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="File to write the result to, as JSON.")
     ] = None,
@@ -34,7 +46,9 @@ def demo_command(
     """
     # Client, server and runtime at once: other commands should not wait for them.
     from alcove.platform.cli.demo.display import Display  # noqa: PLC0415
-    from alcove.platform.cli.demo.scenario import REFUSED, DemoSettings, Scenario  # noqa: PLC0415
+    from alcove.platform.cli.demo.scenario import REFUSED, Scenario  # noqa: PLC0415
+    from alcove.platform.cli.demo.settings import DemoSettings  # noqa: PLC0415
+    from alcove.platform.stats import Mechanism  # noqa: PLC0415
 
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
@@ -44,7 +58,15 @@ def demo_command(
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         display = Display()
-        story = Scenario(DemoSettings(folder, devices=devices, fleet=fleet, is_swapped=swap, canary=canary), display)
+        settings = DemoSettings(
+            folder,
+            devices=devices,
+            fleet=fleet,
+            mechanism=Mechanism(mechanism),
+            is_swapped=swap,
+            canary=canary,
+        )
+        story = Scenario(settings, display)
         try:
             with display:
                 story.run()

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from alcove.platform.cli.demo.actors import Person, load_sentences
-from alcove.sdk import Client
+from alcove.platform.cli.demo.clock import DemoClock
+from alcove.sdk import AggregatorPair, Client
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ def main() -> None:
     parser.add_argument(
         "--number", type=int, required=True, help="Number of the device, from which its person's behavior is drawn."
     )
+    parser.add_argument("--clock", type=Path, help="file of the demo's clock; the system's if it is not given")
+    parser.add_argument("--leader", help="address of the leader that the app trusts, with --helper")
+    parser.add_argument("--helper", help="address of the helper")
     parser.add_argument("--canary", default="", help="text added to everything the person writes (egress tests)")
     given = parser.parse_args()
     client = Client(
@@ -107,6 +111,8 @@ def main() -> None:
         server=given.server,
         trusted_root=given.root,
         baselines={"language_id": given.baseline},
+        clock=None if given.clock is None else DemoClock(given.clock),
+        aggregators=() if given.leader is None else [AggregatorPair(given.leader, given.helper)],
     )
     device = Device(client, Person(given.number, load_sentences(), canary=given.canary))
     for line in sys.stdin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from alcove.platform.cli.demo.result import ArmOutcome, DemoResult, GuardOutcome
+    from alcove.platform.cli.demo.result import ArmOutcome, DemoResult, GuardOutcome, SmallDifference
     from rich.console import Console
     from rich.table import Table
 
@@ -21,15 +22,21 @@ TITLES = {
     "publish": "Register, certify, sign and publish two versions",
     "experiment": "Start an experiment, 50/50",
     "devices": "Devices use the feature",
+    "report": "Devices report",
     "decide": "Read the private reports",
     "ramp": "Ramp the winner to everyone",
+    "refine": "Find a difference of 2 points",
     "guard": "Roll out a harmful version to 10 %, under guardrails",
     "tamper": "Refuse a tampered program",
 }
 
 
 class Display:
-    """A live line for each step, and what held of it."""
+    """A live line for each step, and what held of it.
+
+    Attributes:
+        seconds: that each step took, by its name.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or make_console()
@@ -44,6 +51,7 @@ class Display:
         )
         self._task = self._progress.add_task("starting", total=len(TITLES))
         self._number = 0
+        self.seconds: dict[str, float] = {}
 
     def __enter__(self) -> Display:
         self._progress.start()
@@ -54,9 +62,13 @@ class Display:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Announce a step."""
+        """Announce a step, and note its time."""
         self.say(TITLES[name])
-        yield
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = time.monotonic() - began_s
 
     def say(self, what: str) -> None:
         """Show what is going on."""
@@ -91,12 +103,18 @@ class Display:
         if result.ramped:
             how = f" by override ({result.override_reason})" if result.override_reason else ""
             self._print(("Ramped:", "bold"), plain(f" {result.ramped_to} to 100 %{how}"))
+        if result.small_difference is not None:
+            self.console.print(_small_table(result.small_difference))
         if result.guarded is not None:
             self.console.print(_guard_table(result.guarded))
         if result.tamper_refused:
             self._print(("Tampered release refused:", "bold"), f" {plain(result.tamper_error)}")
         if result.privacy:
             self.console.print(_privacy_table(result))
+        if result.parties:
+            self.console.print(_parties_table(result))
+        if result.seconds_by_part:
+            self.console.print(_time_table(result))
         if result.error:
             self._print(("✗", "red"), f" {plain(result.error)}")
         self._print(f"{result.seconds:.1f} s")
@@ -150,7 +168,8 @@ def _guard_table(guarded: GuardOutcome) -> Table:
 def _privacy_table(result: DemoResult) -> Table:
     moved, privacy = result.bytes_moved, result.privacy
     table = make_table("What left each device, and what it read", has_header=False)
-    table.add_row("about the user", f"{privacy['report_bytes']} bytes: task, window, randomized cell")
+    what = "a cell in two sealed halves" if result.mechanism == "prio3" else "task, window, randomized cell"
+    table.add_row("about the user", f"{privacy['report_bytes']} bytes: {what}")
     table.add_row("besides", f"{privacy['request_bytes']} bytes: requests for static files, the same on every device")
     table.add_row("budget", f"ε {privacy['epsilon_spent']:g} spent, cap {privacy['epsilon_cap_day']:g} a day")
     table.add_row("first sync", f"{moved['first_sync_received']:,} bytes received, {moved['first_sync_sent']:,} sent")
@@ -158,4 +177,34 @@ def _privacy_table(result: DemoResult) -> Table:
         "second sync", f"{moved['second_sync_received']:,} bytes received, {moved['second_sync_sent']:,} sent"
     )
     table.add_row("promise", str(privacy["promise"]))
+    return table
+
+
+def _small_table(found: SmallDifference) -> Table:
+    table = make_table(f"{found.treatment}, a trimmed copy, beside {found.control}", has_header=False)
+    plan = f"{found.power:.0%} power, 5 % false findings, {found.analyses} interim analyses"
+    table.add_row("planned before any report", plan)
+    for way, points in found.detectable.items():
+        table.add_row(f"found then by {way}", f"{100 * points:.1f} points")
+    measured = "–" if found.difference is None else f"{100 * found.difference:+.1f} points"
+    if found.interval is not None:
+        measured += f" ({100 * found.interval[0]:+.1f} … {100 * found.interval[1]:+.1f})"
+    table.add_row(f"measured on {found.devices:,} devices", measured)
+    table.add_row("decision", plain(f"{found.winner} wins" if found.winner else f"inconclusive: {found.reason}"))
+    return table
+
+
+def _parties_table(result: DemoResult) -> Table:
+    table = make_table("Who held what, and could learn what, in this run")
+    for column in ("party", "holds", "learns"):
+        table.add_column(column)
+    for party in result.parties:
+        table.add_row(*map(plain, (party.name, party.holds, party.learns)))
+    return table
+
+
+def _time_table(result: DemoResult) -> Table:
+    table = make_table("Time by part", has_header=False)
+    for part, seconds in result.seconds_by_part.items():
+        table.add_row(TITLES.get(part, f"  of it: {part}"), f"{seconds:.1f} s")
     return table

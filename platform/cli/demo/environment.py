@@ -5,32 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from alcove.platform.cli.demo.processes import STOP_TIMEOUT_S, DemoError, end_process, read_line, start_module
 from alcove.platform.client import PlatformClient
 from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import create_keys
+from alcove.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
+    from alcove.platform.cli.demo.aggregators import Aggregators
+    from alcove.runtime.clock import Clock
+
 APP = "messenger"
 TEAM = "messaging"
 FEATURE = "language_id"
-ANSWER_TIMEOUT_S = 120  # a loaded machine may be slow; a process that never answers must not hold the demo
-STOP_TIMEOUT_S = 10
 ANALYSIS_INTERVAL_S = 0.5  # the server analyzes its rollouts so often; people wait for the demo
 TOKEN_LIFETIME_S = 24 * 3600
-
-
-class DemoError(Exception):
-    """A step of the demo did not hold; the message says what was expected and what was seen."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,16 @@ class Places:
         """The root metadata that ships inside the app."""
         return self.tree / "metadata" / "1.root.json"
 
+    @property
+    def aggregators(self) -> Path:
+        """Folders of the leader, the helper and the collector, each for its party alone."""
+        return self.folder / "aggregators"
+
+    @property
+    def clock(self) -> Path:
+        """The file of the demo's clock."""
+        return self.folder / "clock"
+
     def device(self, number: int) -> Path:
         """The data folder of one device."""
         return self.folder / "devices" / f"{number:03d}"
@@ -87,49 +95,42 @@ class Tokens:
     operator: str
 
 
-def prepare(places: Places) -> Tokens:
+def prepare(places: Places, clock: Clock = SYSTEM_CLOCK) -> Tokens:
     """Hold the key ceremony, make an empty signed tree, and issue two tokens."""
     teams = {TEAM: [FEATURE]}
     keyring = create_keys(places.keys, teams=teams)
     (places.keys / "online").rename(places.server_keys)  # a server does not start beside the keys of others
     places.server.mkdir(mode=0o700)
-    initialize_repository(places.tree, keyring, teams)
-    team, _ = create_local_token(places.server, f"team:{TEAM}", lifetime_s=TOKEN_LIFETIME_S)
-    operator, _ = create_local_token(places.server, "operator", lifetime_s=TOKEN_LIFETIME_S)
+    initialize_repository(places.tree, keyring, teams, clock=clock)
+    team, _ = create_local_token(places.server, f"team:{TEAM}", lifetime_s=TOKEN_LIFETIME_S, clock=clock)
+    operator, _ = create_local_token(places.server, "operator", lifetime_s=TOKEN_LIFETIME_S, clock=clock)
     return Tokens(team, operator)
 
 
 class Server:
     """The alcove server in a process of its own, on ports that the system chose.
 
+    Args:
+        places: its folders.
+        collector_file: of its aggregators, which makes it go by the demo's clock; None: it has none.
+
     Attributes:
         grpc: "host:port" for teams and operators.
         http: address of the static tree and of the report ingress.
     """
 
-    def __init__(self, places: Places) -> None:
-        self._log = (places.folder / "server.log").open("wb")
-        self._log_path = places.folder / "server.log"
+    def __init__(self, places: Places, collector_file: Path | None = None) -> None:
         arguments = ["--data-dir", str(places.server), "--online-keys", str(places.server_keys)]
         arguments += ["--analysis-interval-s", str(ANALYSIS_INTERVAL_S)]
         # Thousands of devices have this machine's one address.
         arguments += ["--behind-proxy", "127.0.0.1", "--bodies-per-second", "100000"]
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "alcove.platform.server", *arguments, "--grpc-port", "0", "--http-port", "0"],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-        ready = self._first_line()
+        arguments += ["--grpc-port", "0", "--http-port", "0"]
+        module = "alcove.platform.server"
+        if collector_file is not None:
+            module = "alcove.platform.cli.demo.server"
+            arguments += ["--clock", str(places.clock), "--aggregators", str(collector_file)]
+        self._process, ready = start_module(module, arguments, places.folder / "server.log")
         self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._process.pid
-
-    def _first_line(self) -> dict[str, Any]:
-        line = _read_line(self._process)
-        if not line:
-            self.close()
-            raise DemoError(f"the server did not start:\n{self._log_path.read_text(encoding='utf-8')}")
-        ready: dict[str, Any] = json.loads(line)
-        return ready
 
     def client(self, token: str) -> PlatformClient:
         """Return a gRPC client of this server."""
@@ -137,8 +138,7 @@ class Server:
 
     def close(self) -> None:
         """Ask the process to end, and wait."""
-        _end(self._process)
-        self._log.close()
+        end_process(self._process)
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +152,16 @@ class Server:
 class DeviceProcess:
     """One device of the demo, spoken to in lines of JSON; see `device`."""
 
-    def __init__(self, number: int, places: Places, server: str, *, baseline: Path, canary: str = "") -> None:
+    def __init__(
+        self,
+        number: int,
+        places: Places,
+        server: str,
+        *,
+        baseline: Path,
+        canary: str = "",
+        aggregators: Aggregators | None = None,
+    ) -> None:
         self.number = number
         folder = places.device(number)
         folder.mkdir(parents=True, mode=0o700)
@@ -165,6 +174,8 @@ class DeviceProcess:
             "number": number,
             "canary": canary,
         }
+        if aggregators is not None:
+            options |= {"clock": places.clock, "leader": aggregators.leader_url, "helper": aggregators.helper_url}
         flags = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "alcove.platform.cli.demo.device", *flags],
@@ -183,7 +194,7 @@ class DeviceProcess:
 
     def receive(self) -> dict[str, Any]:
         """Return the answer to the oldest command without one."""
-        line = _read_line(self._process)
+        line = read_line(self._process)
         if not line:
             raise DemoError(f"device {self.number} ended with exit code {self._process.wait(STOP_TIMEOUT_S)}")
         answer: dict[str, Any] = json.loads(line)
@@ -193,17 +204,26 @@ class DeviceProcess:
         """End the process."""
         if self._process.stdin:
             self._process.stdin.close()
-        _end(self._process)
+        end_process(self._process)
 
 
 class Devices:
     """All devices in processes; a command goes to all of them at once."""
 
-    def __init__(self, count: int, places: Places, server: str, *, baseline: Path, canary: str = "") -> None:
+    def __init__(
+        self,
+        count: int,
+        places: Places,
+        server: str,
+        *,
+        baseline: Path,
+        canary: str = "",
+        aggregators: Aggregators | None = None,
+    ) -> None:
         self._exit = ExitStack()
         self.all: list[DeviceProcess] = []
         for number in range(count):
-            device = DeviceProcess(number, places, server, baseline=baseline, canary=canary)
+            device = DeviceProcess(number, places, server, baseline=baseline, canary=canary, aggregators=aggregators)
             self._exit.callback(device.close)
             self.all.append(device)
 
@@ -234,27 +254,3 @@ def flip_byte(path: Path) -> int:
     path.chmod(0o600)
     path.write_bytes(data)
     return offset
-
-
-def _read_line(process: subprocess.Popen[str]) -> str:
-    """Return the next line that a process writes; empty if it ends, or is ended for saying nothing for too long."""
-    if process.stdout is None:
-        return ""
-    watchdog = threading.Timer(ANSWER_TIMEOUT_S, process.kill)
-    watchdog.start()
-    try:
-        return process.stdout.readline()
-    finally:
-        watchdog.cancel()
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.stdout:
-        process.stdout.close()

@@ -9,7 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 from alcove.platform.cli.demo.catalog import SPOILED
-from alcove.platform.cli.demo.environment import APP, FEATURE, DemoError
+from alcove.platform.cli.demo.clock import WINDOW_S
+from alcove.platform.cli.demo.environment import APP, FEATURE
+from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.result import GuardOutcome
 from alcove.platform.client import DeadlineError, GuardrailPlan, Plan, Rollout, StagePlan
 
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
     from alcove.platform.cli.demo.environment import Devices
     from alcove.platform.client import PlatformClient
+    from alcove.platform.client.rollout_models import Mechanism
 
 SHARE_BASIS_POINTS = 1000
-EPSILON = "2"
+IDLE_NOISE = 60  # by which the server's count of reports may be off: both aggregators' noise in one cell
 PATIENCE_S = 60.0  # the server analyzes twice a second; a loaded machine may be slow
 PLAN = Plan(
     stages=(StagePlan(share_basis_points=SHARE_BASIS_POINTS), StagePlan(share_basis_points=5000)),
@@ -28,12 +31,17 @@ PLAN = Plan(
         GuardrailPlan(metric="refused", margin=0.05),
         GuardrailPlan(metric="crash_fallback", margin=0.01),
     ),
-    epsilon=EPSILON,
 )
 
 
 def run_guarded(
-    operator: PlatformClient, devices: Devices, run_fleet: Callable[[], int], say: Callable[[str], None]
+    operator: PlatformClient,
+    devices: Devices,
+    run_fleet: Callable[[], int],
+    say: Callable[[str], None],
+    *,
+    mechanism: Mechanism,
+    epsilon: str,
 ) -> GuardOutcome:
     """Roll the harmful version out and wait for the server to pause it; then a person halts it, or rolls it back.
 
@@ -42,11 +50,14 @@ def run_guarded(
         devices: in processes; a tenth of them gets the version.
         run_fleet: lets the fleet report; returns how many reports there are.
         say: shows what is going on.
+        mechanism: of the reports.
+        epsilon: of them.
 
     Raises:
         DemoError: the server did not analyze the reports.
     """
-    rollout = operator.create_rollout(APP, FEATURE, SPOILED, plan=PLAN)
+    plan = PLAN.model_copy(update={"mechanism": mechanism, "epsilon": epsilon, "window_s": WINDOW_S})
+    rollout = operator.create_rollout(APP, FEATURE, SPOILED, plan=plan)
     rollout = operator.advance_rollout(rollout.rollout_id)
     say(f"{SPOILED} is on a tenth of the devices; another tenth is the control group")
     devices.ask("sync")
@@ -80,7 +91,7 @@ def _wait_for_analysis(operator: PlatformClient, rollout_id: str, reports: int) 
     try:
         for rollout in operator.watch_rollout(rollout_id, timeout_s=PATIENCE_S):
             analysis = rollout.analysis
-            if rollout.state != "running" or (analysis is not None and analysis.report_count >= reports):
+            if rollout.state != "running" or (analysis is not None and analysis.report_count >= reports - IDLE_NOISE):
                 return rollout
     except DeadlineError:
         pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-STEPS = ("serve", "publish", "experiment", "devices", "decide", "ramp", "guard", "tamper")
+STEPS = ("serve", "publish", "experiment", "devices", "report", "decide", "ramp", "refine", "guard", "tamper")
+PRIVATE_STEPS = frozenset({"refine"})  # only where two aggregators add reports up
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,80 @@ class GuardOutcome:
     seconds: float | None
 
 
+@dataclass(frozen=True)
+class BatchOutcome:
+    """The way of one window's reports through the two aggregators.
+
+    Attributes:
+        acknowledged: reports that the leader took, of all devices.
+        released: reports in the sums that the server collected.
+        repeated_uploads: requests that were sent again because the leader had been killed.
+        killed_process: id of the leader's process that was killed in the middle; 0: none was.
+        compared: reports that were made in Python too, with the same bytes as by the native core.
+        report_bytes: of one report.
+        cells: that are counted, the idle one among them.
+        least_share_bits: length of the smallest number in the aggregators' shares of the sums.
+        largest_noise: by how much a count that the server learns is off at most.
+        single_reports_at_server: reports that the server has of one device alone.
+    """
+
+    acknowledged: int
+    released: int
+    repeated_uploads: int
+    killed_process: int
+    compared: int
+    report_bytes: int
+    cells: int
+    least_share_bits: int
+    largest_noise: int
+    single_reports_at_server: int
+
+
+@dataclass(frozen=True)
+class SmallDifference:
+    """The experiment on two versions that differ by little.
+
+    Attributes:
+        control: its version.
+        treatment: the other version.
+        devices: that reported.
+        power: the planned chance to find `detectable`.
+        analyses: planned interim analyses.
+        detectable: difference that as many devices as were planned find, 0..1, by mechanism and epsilon.
+        decision: "winner" or "inconclusive".
+        winner: its version; None: none was found.
+        reason: the decision's sentence.
+        difference: estimated at the analysis, treatment minus control; None: there was none.
+        interval: of the difference, at the analysis; None: unbounded.
+    """
+
+    control: str
+    treatment: str
+    devices: int
+    power: float
+    analyses: int
+    detectable: dict[str, float]
+    decision: str
+    winner: str | None
+    reason: str
+    difference: float | None
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one party holds and learns, as this run showed."""
+
+    name: str
+    holds: str
+    learns: str
+
+
 @dataclass
 class DemoResult:
     """Everything that the demo measured; filled in as the steps hold."""
 
+    mechanism: str = "prio3"
     devices: int = 0
     fleet: int = 0
     arms: list[ArmOutcome] = field(default_factory=list)
@@ -75,12 +146,20 @@ class DemoResult:
     ramped: bool = False
     ramped_to: str | None = None
     override_reason: str | None = None
+    batch: BatchOutcome | None = None
+    parties: list[Party] = field(default_factory=list)
+    small_difference: SmallDifference | None = None
     guarded: GuardOutcome | None = None
     tamper_refused: bool = False
     tamper_error: str | None = None
     error: str | None = None
-    steps: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(STEPS, False))
+    steps: dict[str, bool] = field(default_factory=dict)
+    seconds_by_part: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        is_private = self.mechanism == "prio3"
+        self.steps = {step: False for step in STEPS if is_private or step not in PRIVATE_STEPS}
 
     @property
     def has_held(self) -> bool:

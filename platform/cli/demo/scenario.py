@@ -1,6 +1,9 @@
 """Runs the steps of the demo in order; each succeeds or raises `DemoError`.
 
-    serve ─▶ publish ─▶ experiment ─▶ devices ─▶ decide ─▶ ramp ─▶ guard ─▶ tamper
+    serve ─▶ publish ─▶ experiment ─▶ devices ─▶ report ─▶ decide ─▶ ramp ─▶ refine ─▶ guard ─▶ tamper
+
+Reports go through two aggregators, in windows of an hour that the demo's clock passes (`clock`), or are randomized on
+the devices; then `refine` is left out, which they could not tell.
 
 The decision is made by `alcove.platform.stats` from the reports alone, over gRPC; nothing here knows which model is
 better.
@@ -9,77 +12,60 @@ better.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
 from fractions import Fraction
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
-from alcove.platform.cli.demo.actors import load_sentences
-from alcove.platform.cli.demo.catalog import LARGE, NEXT, SMALL, SPOILED, Release, build_package, releases
-from alcove.platform.cli.demo.environment import APP, FEATURE, DemoError, Devices, Places, Server, flip_byte, prepare
-from alcove.platform.cli.demo.fleet import FleetResult, run_fleet
-from alcove.platform.cli.demo.guarded import run_guarded
-from alcove.platform.cli.demo.reporting import send_reports
+from alcove.platform.cli.demo.aggregators import Aggregators
+from alcove.platform.cli.demo.catalog import (
+    CUT_ROWS,
+    LARGE,
+    NEXT,
+    SMALL,
+    SPOILED,
+    TRIMMED,
+    Release,
+    build_package,
+    releases,
+)
+from alcove.platform.cli.demo.clock import WINDOW_S, DemoClock
+from alcove.platform.cli.demo.environment import APP, FEATURE, Devices, Places, Server, flip_byte, prepare
+from alcove.platform.cli.demo.guarded import IDLE_NOISE, run_guarded
+from alcove.platform.cli.demo.parties import describe_parties
+from alcove.platform.cli.demo.private_batch import PrivateBatches
+from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
+from alcove.platform.cli.demo.settings import ENOUGH_TO_TELL, LATENCY_EDGES_MS, DemoSettings
+from alcove.platform.cli.demo.small_difference import interval_of, run_small_difference
+from alcove.platform.cli.demo.telemetry import Telemetry
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
 from alcove.platform.services.auth.local import list_local_audit
-from alcove.registry.client import RepositoryClient
+from alcove.platform.stats import Mechanism
+from alcove.privacy.dap.rules import MIN_BATCH_SIZE
+from alcove.privacy.limits import REPORT_BYTES
 from alcove.registry.errors import RegistryError
 from alcove.registry.keys import load_signer
-from alcove.runtime import AlcoveRuntimeError, load
-from alcove.sdk import Client
-from alcove.sdk.egress import Egress, TufFetcher
-from alcove.sdk.engine import NativeEngine
+from alcove.runtime import AlcoveRuntimeError
+from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from alcove.sdk.errors import AlcoveSdkError
-from alcove.sdk.installer import Installer
-from alcove.sdk.slots import SlotStore
-from alcove.sdk.storage import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from alcove.platform.cli.demo.display import Display
     from alcove.platform.client import PlatformClient
-    from alcove.platform.client.experiment_models import ArmResult, Estimate, Experiment, ExperimentReport
+    from alcove.platform.client.experiment_models import ArmResult, Experiment, ExperimentReport
     from alcove.platform.client.models import Version
-    from alcove.registry.policy import Policy
-    from alcove.runtime import Model
 
 REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError)
 """What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
-EPSILON = "2"
-LATENCY_EDGES_MS = (0.01, 0.04)
 TEXTS_BEFORE_SYNC = 2
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
-ENOUGH_TO_TELL = 10_000  # devices of the fleet, of which a fifth reports: noise leaves a few per cent of an arm
 NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Settings of a run.
-
-    Attributes:
-        folder: empty; holds all that the demo writes.
-        devices: devices in processes of their own, at least 1.
-        fleet: devices in this process, 0 or more.
-        is_swapped: publish the larger model as the control.
-        canary: text added to everything that the devices' people write.
-        seed: of the people.
-    """
-
-    folder: Path
-    devices: int = 24
-    fleet: int = 20_000
-    is_swapped: bool = False
-    canary: str = ""
-    seed: int = 20_000
 
 
 class Scenario:
@@ -89,7 +75,15 @@ class Scenario:
         self._settings = settings
         self._display = display
         self._places = Places(settings.folder)
-        self.result = DemoResult(devices=settings.devices, fleet=settings.fleet, epsilon=float(EPSILON))
+        self._epsilon = settings.epsilon
+        self._clock: Clock = SYSTEM_CLOCK
+        self._private: PrivateBatches | None = None
+        self.result = DemoResult(
+            mechanism=settings.mechanism.value,
+            devices=settings.devices,
+            fleet=settings.fleet,
+            epsilon=float(self._epsilon),
+        )
 
     def run(self) -> DemoResult:
         """Run all steps; `result` is filled in as far as they held.
@@ -102,29 +96,64 @@ class Scenario:
         if find_spec("torch") is None:
             raise DemoError("the demo exports torch modules: pip install 'alcove[export]'")
         try:
-            tokens = prepare(self._places)
-            with self._display.step("serve"), Server(self._places) as server:
-                self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}")
-                with server.client(tokens.team) as team, server.client(tokens.operator) as operator:
-                    self._publish(team)
-                    experiment = self._start_experiment(operator)
-                    self._with_devices(server, team, operator, experiment)
+            with ExitStack() as stack:
+                self._serve(stack)
         finally:
             self.result.seconds = round(time.monotonic() - start_s, 1)
+            self.result.seconds_by_part = self._display.seconds | (
+                {} if self._private is None else self._private.seconds
+            )
         return self.result
 
+    # 1: the server, and the two aggregators
+
+    def _serve(self, stack: ExitStack) -> None:
+        aggregators, collector_file = None, None
+        with self._display.step("serve"):
+            if self._settings.mechanism is Mechanism.PRIO3:
+                self._clock = clock = DemoClock(self._places.clock)
+                aggregators = stack.enter_context(Aggregators(self._places.aggregators))
+                collector_file = aggregators.collector_file
+                self._private = PrivateBatches(aggregators, clock, self._places.server, self._display.say)
+            tokens = prepare(self._places, self._clock)
+            server = stack.enter_context(Server(self._places, collector_file))
+            also = "" if aggregators is None else f"; leader {aggregators.leader_url}, helper {aggregators.helper_url}"
+            self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}{also}")
+        with server.client(tokens.team) as team, server.client(tokens.operator) as operator:
+            self._publish(team)
+            experiment = self._start_experiment(operator)
+            devices = stack.enter_context(
+                Devices(
+                    self._settings.devices,
+                    self._places,
+                    server.http,
+                    baseline=program_path(SMALL),
+                    canary=self._settings.canary,
+                    aggregators=aggregators,
+                )
+            )
+            self._with_devices(devices, server, team, operator, experiment)
+
     def _with_devices(
-        self, server: Server, team: PlatformClient, operator: PlatformClient, experiment: Experiment
+        self, devices: Devices, server: Server, team: PlatformClient, operator: PlatformClient, experiment: Experiment
     ) -> None:
-        baseline = program_path(SMALL)
-        settings = self._settings
-        with Devices(settings.devices, self._places, server.http, baseline=baseline, canary=settings.canary) as devices:
-            pids = devices.pids()
-            self._use(devices)
-            fleet = self._run_fleet(server)
-            report = self._decide(devices, operator, experiment, fleet)
-            self._ramp(devices, operator, report)
-            self._guard(server, devices, team, operator)
+        pids = devices.pids()
+        self._use(devices)
+        telemetry = Telemetry(
+            self._settings,
+            self._places,
+            server.http,
+            clock=self._clock,
+            private=self._private,
+            display=self._display,
+        )
+        reports = self._report(devices, telemetry)
+        report = self._decide(devices, operator, experiment, reports)
+        self._ramp(devices, operator, report)
+        if self._private is not None:
+            self._refine(devices, telemetry, team, operator)
+        self._guard(devices, telemetry, team, operator)
+        with self._display.step("tamper"):
             self._tamper(devices, team, operator)
             if devices.pids() != pids:
                 raise DemoError("a device was restarted")
@@ -158,13 +187,15 @@ class Scenario:
             control, treatment = releases(is_swapped=self._settings.is_swapped)
             arms = [Arm(name="control", version=control.version, share_basis_points=5_000)]
             arms.append(Arm(name="treatment", version=treatment.version, share_basis_points=5_000))
-            draft = operator.create_experiment(APP, FEATURE, arms, epsilon=EPSILON, latency_edges_ms=LATENCY_EDGES_MS)
+            draft = operator.create_experiment(
+                APP, FEATURE, arms, epsilon=self._epsilon, latency_edges_ms=LATENCY_EDGES_MS, window_s=WINDOW_S
+            )
             experiment = operator.start_experiment(draft.experiment_id)
             self.result.cells = len(arms) * 2 * (len(LATENCY_EDGES_MS) + 1)
             self._hold(
                 "experiment",
                 f"{experiment.experiment_id}: {control.version} against {treatment.version}, 50/50, "
-                f"policy serial {experiment.policy_serial}, k = {self.result.cells} cells, ε = {EPSILON}",
+                f"policy serial {experiment.policy_serial}, k = {self.result.cells} cells, ε = {self._epsilon}",
             )
         return experiment
 
@@ -197,53 +228,41 @@ class Scenario:
                 "(seen on the devices; the server learns none of it)",
             )
 
-    def _run_fleet(self, server: Server, *, may_close: bool = False) -> FleetResult:
-        """Sync once for the fleet, by a real client, and let all of its devices report."""
-        count = self._settings.fleet
-        if count == 0:
-            return FleetResult(devices=0, report_bytes=0)
-        with Client(APP, self._places.fleet, server.http, self._places.root) as client:
-            error = client.sync().error
-            _expect(error is None, "the fleet's sync without error", error)
-        policy, models = self._read_installed(server.http)
-        with self._display.progress("fleet", count) as advance:
-            return run_fleet(
-                count,
-                policy=policy,
-                models=models,
-                sentences=load_sentences(),
-                send_all=lambda reports: send_reports(server.http, reports),
-                seed=self._settings.seed,
-                progress=advance,
-                may_close=may_close,
-            )
+    # 5: private reports
 
-    def _read_installed(self, http: str) -> tuple[Policy, Mapping[str, Model]]:
-        """Return the policy and the programs that the fleet's client verified and installed, those of all arms."""
-        slots, files, egress = SlotStore(self._places.fleet, Files()), Files(), Egress(http)
-        tree = RepositoryClient(slots.metadata_folder, TufFetcher(egress, http), http, self._places.root.read_bytes())
-        tree.refresh()
-        policy = tree.policy(APP)
-        installer = Installer(slots, files, egress, NativeEngine())
-        versions = policy.features[FEATURE].versions()
-        for ref in versions:  # a device in no arm has fetched the default alone
-            installer.install(FEATURE, ref, tree)
-        models = {ref.version: load(slots.program_path(FEATURE, ref.manifest_sha256)) for ref in versions}
-        egress.close()
-        return policy, models
+    def _report(self, devices: Devices, telemetry: Telemetry) -> int:
+        """Let the fleet use the feature, and all devices report; return how many reports there are to read."""
+        with self._display.step("report"):
+            reports = telemetry.run(devices, kills_leader=True)
+            batch = reports.batch
+            if self._private is None or batch is not None:
+                _expect(reports.devices == len(devices.all), "one report from each device", reports.devices)
+            if self._private is None:
+                what = f"{reports.total:,} reports of {REPORT_BYTES} bytes, each one randomized cell"
+            elif batch is None:
+                what = f"fewer reports than {MIN_BATCH_SIZE}, the smallest batch: the aggregators release nothing"
+            else:
+                self.result.batch = batch
+                self.result.parties = describe_parties(batch, self._epsilon)
+                what = (
+                    f"{batch.acknowledged:,} reports of {batch.report_bytes} bytes, {batch.compared} of them made in"
+                    f" Python too, with the same bytes; the leader (process {batch.killed_process}) was killed in the"
+                    f" middle and started again, {batch.repeated_uploads} uploads were repeated, and"
+                    f" {batch.released:,} reports are in the release"
+                )
+            self._hold("report", what)
+        return reports.total
 
-    # 5: private reports, and what they say
+    # 6: what the reports say
 
     def _decide(
-        self, devices: Devices, operator: PlatformClient, experiment: Experiment, fleet: FleetResult
+        self, devices: Devices, operator: PlatformClient, experiment: Experiment, reports: int
     ) -> ExperimentReport:
         with self._display.step("decide"):
-            sent = devices.ask("report")
-            _expect(all(answer["sent"] == 1 for answer in sent), "one report from each device", sent)
             report = operator.results(experiment.experiment_id)
-            expected = len(devices.all) + fleet.devices
-            _expect(report.results.report_count == expected, f"{expected} reports", report.results.report_count)
             results = report.results
+            slack = 0 if self._private is None else IDLE_NOISE
+            _expect(abs(results.report_count - reports) <= slack, f"{reports} reports", results.report_count)
             self.result.arms = [_outcome(arm) for arm in results.arms]
             self.result.decision = results.decision.kind
             winner = results.decision.winner
@@ -259,7 +278,8 @@ class Scenario:
         summaries = devices.ask("privacy")
         reports = [int(summary["report_bytes_sent"]) for summary in summaries]
         epsilons = [Fraction(summary["epsilon_total"]) for summary in summaries]
-        _expect(set(epsilons) == {Fraction(EPSILON)}, f"ε = {EPSILON} spent by each device", epsilons)
+        made = [Fraction(self._epsilon) * int(summary["reports_made"]) for summary in summaries]
+        _expect(epsilons == made, f"ε = {self._epsilon} spent on each report", epsilons)
         self.result.bytes_left_device = max(int(summary["bytes_sent"]) for summary in summaries)
         self.result.privacy = {
             "report_bytes": max(reports),
@@ -269,7 +289,7 @@ class Scenario:
             "promise": summaries[0]["promise"],
         }
 
-    # 6: ramp; 7: a harmful version; 8: refuse what was tampered with
+    # 7: ramp; 8: a small difference; 9: a harmful version; 10: refuse what was tampered with
 
     def _ramp(self, devices: Devices, operator: PlatformClient, report: ExperimentReport) -> None:
         with self._display.step("ramp"):
@@ -291,13 +311,38 @@ class Scenario:
             self.result.override_reason = override or None
             self._hold("ramp", f"{chosen} is at 100 %; all devices run it without a restart")
 
-    def _guard(self, server: Server, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
+    def _refine(self, devices: Devices, telemetry: Telemetry, team: PlatformClient, operator: PlatformClient) -> None:
+        with self._display.step("refine"):
+            total = self._settings.fleet
+            if total < MIN_BATCH_SIZE:
+                self._hold("refine", f"left out: fewer than {MIN_BATCH_SIZE} devices, the smallest batch of a release")
+                return
+            self._push(team, Release(TRIMMED, LARGE, cut_rows=CUT_ROWS), certificate_texts=8)
+
+            def run_fleet() -> int:
+                self._display.say(f"{TRIMMED} is on half of the devices")
+                devices.ask("sync")
+                return telemetry.run(devices).total
+
+            found = run_small_difference(
+                operator, str(self.result.ramped_to), run_fleet, devices=total, edges_ms=LATENCY_EDGES_MS
+            )
+            self.result.small_difference = found
+            self._hold("refine", found.reason)
+
+    def _guard(self, devices: Devices, telemetry: Telemetry, team: PlatformClient, operator: PlatformClient) -> None:
         with self._display.step("guard"):
             self._push(team, Release(SPOILED, LARGE, is_spoiled=True), certificate_texts=8)
+
             guarded = run_guarded(
-                operator, devices, lambda: self._run_fleet(server, may_close=True).devices, self._display.say
+                operator,
+                devices,
+                lambda: telemetry.run(devices, may_close=True).total,
+                self._display.say,
+                mechanism="randomized_response" if self._private is None else "prio3",
+                epsilon=self._epsilon,
             )
-            is_enough = self._settings.fleet >= ENOUGH_TO_TELL
+            is_enough = self._settings.fleet >= ENOUGH_TO_TELL[self._settings.mechanism]
             _expect(
                 guarded.state == "halted" or not is_enough,
                 "a rollout that pauses by itself",
@@ -345,13 +390,7 @@ def _outcome(arm: ArmResult) -> ArmOutcome:
         devices=arm.devices,
         share=arm.share.value,
         accuracy=arm.accuracy.value,
-        interval=_interval(arm.accuracy),
+        interval=interval_of(arm.accuracy),
         latency_ms=arm.latency_ms.value,
-        latency_interval=_interval(arm.latency_ms),
+        latency_interval=interval_of(arm.latency_ms),
     )
-
-
-def _interval(estimate: Estimate) -> tuple[float, float] | None:
-    if estimate.low is None or estimate.high is None:
-        return None
-    return estimate.low, estimate.high
