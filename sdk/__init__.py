@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from alcove.sdk.client import Client
     from alcove.sdk.errors import (
         AlcoveSdkError,
+        AttestationError,
         CallError,
         ClosedError,
         DeviceError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         ResponseTooLargeError,
         RuntimeTooOldError,
         StatusError,
+        TokenKeyMismatchError,
         TooSlowError,
         TransportError,
         UnknownFeatureError,
@@ -52,6 +54,7 @@ __all__ = [
     "Answer",
     "AnswerError",
     "Assignments",
+    "AttestationError",
     "BudgetLimits",
     "CallError",
     "Client",
@@ -80,6 +83,7 @@ __all__ = [
     "RuntimeTooOldError",
     "StatusError",
     "SyncResult",
+    "TokenKeyMismatchError",
     "TooSlowError",
     "TransportError",
     "UnknownFeatureError",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from alcove.sdk.background import BackgroundSync
     from alcove.sdk.reports import ReportResult
     from alcove.sdk.sync import SyncResult
+    from alcove.sdk.tokens import Attestation
 
 T = TypeVar("T")
 
@@ -74,6 +75,9 @@ class Client:
         limits: the caps of the privacy budget; the defaults if omitted.
         aggregators: pairs of aggregators that the app trusts not to conspire; the device reports through these alone,
             whatever the policy names.  Without them it makes no report of a task that names aggregators.
+        attestation: gives the platform's evidence (App Attest, Play Integrity) that this is the genuine app, over 32
+            bytes that it is called with; asked once, when a task first asks for tokens, on the thread that reports.
+            Without it the device makes no report of such a task.
         observer: hears of every request that leaves.
         files: the disk.
         engine: runs programs.
@@ -100,6 +104,7 @@ class Client:
         entropy: Entropy | None = None,
         limits: "BudgetLimits | None" = None,
         aggregators: Iterable[AggregatorPair] = (),
+        attestation: "Attestation | None" = None,
         observer: RequestObserver | None = None,
         files: Files | None = None,
         engine: Engine | None = None,
@@ -116,7 +121,13 @@ class Client:
         slots.prepare()
         self._freshness.check()
         self._outcomes = Outcomes(
-            slots.folder / "reports", files, self._clock, self._entropy, limits, aggregators=frozenset(aggregators)
+            slots.folder / "reports",
+            files,
+            self._clock,
+            self._entropy,
+            limits,
+            aggregators=frozenset(aggregators),
+            attestation=attestation,
         )
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._active_models = ActiveModels(slots, engine, shipped, lambda: self._freshness.is_overdue)

@@ -6,6 +6,8 @@ AlcoveSdkError
 │   │   └── TooSlowError            a file or a sync took longer than it may; what came of it stays
 │   ├── StatusError                 an answer that is no success
 │   ├── ResponseTooLargeError       more bytes than asked for
+│   ├── TokenKeyMismatchError       issuer and aggregators name different keys for tokens
+│   ├── AttestationError            the platform gives no evidence now
 │   └── IncompatibleError           a version that this device cannot run
 │       ├── RuntimeTooOldError      it needs a newer runtime
 │       ├── NoVariantError          none of its variants is for this device
@@ -83,6 +85,23 @@ class ResponseTooLargeError(RemoteError):
         self.path = path
         self.limit_bytes = limit_bytes
         super().__init__(f"{path}: the answer has more than {limit_bytes} bytes")
+
+
+class TokenKeyMismatchError(RemoteError):
+    """The issuer of tokens and both aggregators do not name one key for a window, so it could mark this device."""
+
+    def __init__(self, *, issuer: str, path: str) -> None:
+        self.issuer = issuer
+        self.path = path
+        super().__init__(f"{path}: leader, helper and {issuer} do not name the same key; no token is asked for")
+
+
+class AttestationError(RemoteError):
+    """The app's platform gives no evidence that this device is genuine; the next turn asks again."""
+
+    def __init__(self, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"no evidence of the platform: {reason}")
 
 
 class IncompatibleError(RemoteError):

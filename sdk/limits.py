@@ -41,6 +41,9 @@ MAX_ANSWER_BYTES: Final = 4_096
 MAX_HPKE_CONFIG_BYTES: Final = 4_096
 """Largest list of an aggregator's keys; one of ours has 43 bytes, and a key of another algorithm about 2,000."""
 
+TOKEN_KEY_BYTES: Final = 346
+"""Size of an issuer's public key; all have the same."""
+
 MAX_HPKE_CONFIG_S: Final = 86_400
 """Longest time for which an aggregator's key is used without asking again; it opens reports for two days after it was
 replaced."""

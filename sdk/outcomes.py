@@ -22,6 +22,7 @@ from alcove.sdk.storage import Files
 if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
     from alcove.sdk.reports import Reporter
+    from alcove.sdk.tokens import Attestation
 
 __all__ = ["Outcomes"]
 
@@ -41,6 +42,7 @@ class Outcomes:
         entropy: source of unpredictable bytes.
         limits: the caps of the privacy budget; None: the defaults.
         aggregators: those that the app names.
+        attestation: gives the platform's evidence to an issuer of tokens; None: there is none.
     """
 
     def __init__(
@@ -52,11 +54,13 @@ class Outcomes:
         limits: "BudgetLimits | None",
         *,
         aggregators: Collection[AggregatorPair] = (),
+        attestation: "Attestation | None" = None,
     ) -> None:
         self.history = History(folder, files)
         self.consent = Consent(folder, files)
         self.participation = Participation(folder, files, clock, entropy)
         self._aggregators = aggregators
+        self._attestation = attestation
         self._folder = folder
         self._files = files
         self._clock = clock
@@ -113,6 +117,7 @@ class Outcomes:
                     consent=self.consent,
                     participation=self.participation,
                     aggregators=self._aggregators,
+                    attestation=self._attestation,
                 )
             return self._reporter
 

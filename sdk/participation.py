@@ -64,9 +64,20 @@ class Membership:
 
     def due_at_s(self, window: int) -> int:
         """Return when the report of a window is to leave, in seconds since 1970 (T3)."""
-        draw = int.from_bytes(hashlib.sha256(self.key + window.to_bytes(8, "big")).digest()[:8], "big")
         end_s = self.task.first_window_start_s + (window + 1) * self.task.window_s
-        return end_s + (3 * self.task.window_s * draw >> 66)
+        return end_s + (3 * self.task.window_s * self._draw(b"", window) >> 66)
+
+    def token_at_s(self, window: int) -> int:
+        """Return when the token of a window's report is to be asked for, in seconds since 1970: in the window itself.
+
+        The draw has nothing to do with that of the report, so that the two moments tie nothing.
+        """
+        start_s = self.task.first_window_start_s + window * self.task.window_s
+        return start_s + (self.task.window_s * self._draw(b"token", window) >> 64)
+
+    def _draw(self, purpose: bytes, window: int) -> int:
+        """Return a number below 2^64."""
+        return int.from_bytes(hashlib.sha256(self.key + window.to_bytes(8, "big") + purpose).digest()[:8], "big")
 
 
 class Participation:

@@ -60,6 +60,7 @@ from alcove.sdk.storage import FileLock, Files
 if TYPE_CHECKING:
     from alcove.sdk.handle import Measurement
     from alcove.sdk.shared_reports import DueReport, Envelope, SharedReports
+    from alcove.sdk.tokens import Attestation, DeviceTokens
     from alcove.sdk.transport import OpenTransport
 
 
@@ -111,6 +112,7 @@ class Reporter:
         consent: asked before anything is recorded or sent.
         participation: the tasks with aggregators that the device takes part in.
         aggregators: those that the app names.
+        attestation: gives the platform's evidence to an issuer of tokens; None: there is none.
     """
 
     def __init__(
@@ -125,7 +127,11 @@ class Reporter:
         consent: Consent,
         participation: Participation,
         aggregators: Collection[AggregatorPair] = (),
+        attestation: "Attestation | None" = None,
     ) -> None:
+        self._folder = folder
+        self._files = files
+        self._attestation = attestation
         self._pending = PendingFile(folder / "pending.json", files)
         self._outbox = OutboxFile(folder / "outbox.json", files)
         self._clock = clock
@@ -187,9 +193,11 @@ class Reporter:
         tally = _Tally()
         try:
             with self._upload_lock.hold():
-                due = self._make_randomized(tally)
+                due, tokens = self._make_randomized(tally)
                 for each in due[:most]:
                     self._make_shared(each, open_transport, tally)
+                for each in tokens[:most]:
+                    self._fetch_token(each, open_transport, tally)
                 self._send_waiting(open_transport, most, tally)
                 tally.waiting += 0 if most is None else len(due[most:])
         except (RemoteError, DeviceStorageError) as error:
@@ -197,7 +205,7 @@ class Reporter:
         return tally.result()
 
     def forget(self) -> None:
-        """Remove every outcome and report that was not sent, and the history (the user opted out); the ledger stays.
+        """Remove outcomes, reports and tokens not yet sent, and the history (the user opted out); the ledger stays.
 
         Raises:
             DeviceStorageError: the disk failed.
@@ -205,20 +213,21 @@ class Reporter:
         with self._exclusive():
             self._pending.remove()
             self._outbox.remove()
+        self._forget_tokens()
         self._history.forget()
 
-    def _make_randomized(self, tally: _Tally) -> "tuple[DueReport, ...]":
-        """Give up what is late, make the randomized reports that are due, and return which shared ones are."""
+    def _make_randomized(self, tally: _Tally) -> "tuple[tuple[DueReport, ...], tuple[DueReport, ...]]":
+        """Give up what is late, make the randomized reports that are due; return which shared ones, and tokens, are."""
         with self._exclusive():
             if not self._consent.is_given:
-                return ()
+                return (), ()
             with contextlib.suppress(AlcovePrivacyError):  # the debit says it, if there is one
                 self.ledger.note_time()
             outbox = self._drop_late(tally)
             tally.waiting = len(outbox)
             now_s = self._clock.now_s()
             pending = self._pending.read()
-            due, is_wanted = self._plan_shared(tally)
+            due, tokens, is_wanted = self._plan_shared(tally)
             kept: list[PendingOutcome] = []
             for entry in pending:
                 if entry.task.aggregation is not None:
@@ -237,7 +246,7 @@ class Reporter:
                     self._outbox.write(outbox)
             if len(kept) != len(pending):
                 self._pending.write(kept, is_durable=True)
-            return due
+            return due, tokens
 
     def _drop_late(self, tally: _Tally) -> list[WaitingReport]:
         """Return the outbox without the shared reports whose time is over."""
@@ -265,19 +274,21 @@ class Reporter:
         tally.spent += entry.task.epsilon_fraction
         return report
 
-    def _plan_shared(self, tally: _Tally) -> "tuple[tuple[DueReport, ...], Callable[[PendingOutcome], bool]]":
-        """Return which shared reports are due, and what tells the outcomes that are kept for those that will be."""
+    def _plan_shared(
+        self, tally: _Tally
+    ) -> "tuple[tuple[DueReport, ...], tuple[DueReport, ...], Callable[[PendingOutcome], bool]]":
+        """Return which shared reports and tokens are due, and what tells the outcomes kept for reports that will be."""
         memberships = self._participation.read()
         if not memberships:
-            return (), lambda _entry: False
+            return (), (), lambda _entry: False
         try:
             plan = self._open_shared().plan(memberships)
         except AlcovePrivacyError as error:
             tally.error = error
-            return (), lambda _entry: True
+            return (), (), lambda _entry: True
         tally.error = plan.error
         tally.next_due_s = plan.next_due_s
-        return plan.due, plan.wants
+        return plan.due, plan.tokens, plan.wants
 
     def _make_shared(self, due: "DueReport", open_transport: "OpenTransport", tally: _Tally) -> None:
         """Make the report of a window; the files' lock is free while aggregators are asked for their keys."""
@@ -290,6 +301,24 @@ class Reporter:
             with self._exclusive():
                 if self._consent.is_given:
                     self._debit_and_share(due, envelope, tally)
+
+    def _fetch_token(self, due: "DueReport", open_transport: "OpenTransport", tally: _Tally) -> None:
+        """Ask for the token of a window under way; what comes after the user's no is removed."""
+        try:
+            self._open_shared().fetch_token(due, open_transport)
+        except RemoteError as error:
+            tally.error = error
+        if not self._consent.is_given:
+            self._forget_tokens()
+
+    def _forget_tokens(self) -> None:
+        if self._attestation is not None:
+            self._open_tokens(self._attestation).forget()
+
+    def _open_tokens(self, attestation: "Attestation") -> "DeviceTokens":
+        from alcove.sdk.tokens import DeviceTokens  # noqa: PLC0415 - loads blind RSA
+
+        return DeviceTokens(self._folder, self._files, self._clock, self._entropy, attestation)
 
     def _debit_and_share(self, due: "DueReport", envelope: "Envelope", tally: _Tally) -> None:
         """Move a window from pending to the outbox, or put it there with the idle cell (I1)."""
@@ -371,7 +400,10 @@ class Reporter:
         if self._shared is None:
             from alcove.sdk.shared_reports import SharedReports  # noqa: PLC0415 - loads Prio3, HPKE and DAP
 
-            self._shared = SharedReports(self._aggregators, self._limits, self.ledger, self._clock, self._entropy)
+            tokens = None if self._attestation is None else self._open_tokens(self._attestation)
+            self._shared = SharedReports(
+                self._aggregators, self._limits, self.ledger, self._clock, self._entropy, tokens=tokens
+            )
         return self._shared
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ Invariants (T1 to T5 of `participation.py` say which windows; P1 to P3 of `prio3
       that, as long as S3 lets it.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +24,7 @@ from alcove.privacy.dap.report_tokens import ReportToken
 from alcove.privacy.dap.reports import Recipients
 from alcove.privacy.dap.task import DapTask
 from alcove.privacy.entropy import Entropy
-from alcove.privacy.errors import AlcovePrivacyError, ReportRejectedError
+from alcove.privacy.errors import AlcovePrivacyError, DapTaskError, ReportRejectedError
 from alcove.privacy.ledger import BudgetLimits, Ledger
 from alcove.registry.policy.task import TaskPolicy
 from alcove.runtime.clock import Clock
@@ -33,9 +33,10 @@ from alcove.sdk.dap_client import KeyCache, upload
 from alcove.sdk.participation import Membership
 from alcove.sdk.prio3_reports import SeedEntropy, check_task, make_window_report
 from alcove.sdk.report_files import SEED_BYTES, PendingOutcome, SharedReport
+from alcove.sdk.tokens import DeviceTokens
 from alcove.sdk.transport import OpenTransport
 
-__all__ = ["DueReport", "Envelope", "Plan", "SharedReports", "TokenSource"]
+__all__ = ["DueReport", "Envelope", "Plan", "SharedReports"]
 
 OUTDATED: Final = frozenset({ReportError.OUTDATED_CONFIG, ReportError.HPKE_UNKNOWN_CONFIG_ID})
 """Refusals of a report whose key is not the aggregator's any more."""
@@ -72,27 +73,20 @@ class Envelope:
     token: ReportToken | None
 
 
-TokenSource = Callable[[DueReport, OpenTransport], ReportToken | None]
-"""Gives the token of a window's report, the same one each time (P2); None: not yet.  May raise a `RemoteError`."""
-
-
-def find_token(_due: DueReport, _open_transport: OpenTransport) -> ReportToken | None:
-    """Return None: no token is asked for yet."""
-    return None
-
-
 @dataclass(slots=True)
 class Plan:
     """What is to be reported.
 
     Attributes:
         due: reports to be made now, in the order of their upload times.
+        tokens: windows whose token is to be asked for now.
         open_windows: task and window of the outcomes that a report will still be made of.
         next_due_s: seconds until the next report is due; None: none is to come that is known of.
         error: why a task is not reported, or None.
     """
 
     due: tuple[DueReport, ...] = ()
+    tokens: tuple[DueReport, ...] = ()
     open_windows: set[tuple[str, int]] = field(default_factory=set)
     next_due_s: int | None = None
     error: AlcovePrivacyError | None = None
@@ -111,7 +105,7 @@ class SharedReports:
         ledger: pays.
         clock: gives the windows.
         entropy: source of the seeds.
-        find_token: gives the tokens of tasks that ask for them.
+        tokens: of tasks that ask for them; None: the app gives no evidence that it is genuine, so that it has none.
     """
 
     def __init__(
@@ -122,14 +116,14 @@ class SharedReports:
         clock: Clock,
         entropy: Entropy,
         *,
-        find_token: TokenSource = find_token,
+        tokens: DeviceTokens | None = None,
     ) -> None:
         self._trusted = trusted
         self._limits = limits
         self._ledger = ledger
         self._clock = clock
         self._entropy = entropy
-        self._find_token = find_token
+        self._tokens = tokens
         self._keys = KeyCache(clock)
 
     def plan(self, memberships: Iterable[Membership]) -> Plan:
@@ -142,6 +136,7 @@ class SharedReports:
         now_s = self._clock.now_s()
         reported = {(debit.task_id.hex(), debit.window) for debit in self._ledger.debits()}
         times: list[tuple[int, DueReport]] = []
+        token_times: list[tuple[int, DueReport]] = []
         for one in memberships:
             present = one.task.window_at(now_s)
             if present is None:
@@ -153,12 +148,40 @@ class SharedReports:
             except AlcovePrivacyError as error:
                 plan.error = error
                 continue
+            if dap_task.info.token_issuer is not None and self._tokens is None:
+                bound, value = "none, or evidence by the app (Client(attestation=...))", dap_task.info.token_issuer
+                plan.error = DapTaskError(what="token_issuer", bound=bound, value=value)
+                continue
             plan.open_windows |= {(one.task.task_id, window) for window in windows}
-            times += [(one.due_at_s(window), DueReport(one.task, dap_task, window)) for window in windows]
+            for window in windows:
+                self._schedule(one, DueReport(one.task, dap_task, window), present, (times, token_times))
         times.sort(key=lambda each: each[0])
         plan.due = tuple(report for at_s, report in times if at_s <= now_s)
-        plan.next_due_s = next((at_s - now_s for at_s, _ in times if at_s > now_s), None)
+        plan.tokens = tuple(report for at_s, report in token_times if at_s <= now_s)
+        plan.next_due_s = min((at_s - now_s for at_s, _ in times + token_times if at_s > now_s), default=None)
         return plan
+
+    def _schedule(
+        self, one: Membership, due: DueReport, present: int, lists: tuple[list[tuple[int, DueReport]], ...]
+    ) -> None:
+        """Note when a window's report leaves, and when its token is asked for before that."""
+        times, token_times = lists
+        at_s = one.due_at_s(due.window)
+        if due.dap_task.info.token_issuer is not None and self._tokens is not None:
+            ready_at_s = self._tokens.ready_at_s(due)
+            if ready_at_s is None and due.window == present:
+                token_times.append((one.token_at_s(due.window), due))
+            at_s = max(at_s, ready_at_s or 0)
+        times.append((at_s, due))
+
+    def fetch_token(self, due: DueReport, open_transport: OpenTransport) -> None:
+        """Ask for the token of a window that is under way.
+
+        Raises:
+            RemoteError: somebody does not answer as they should; the next turn tries again.
+        """
+        if self._tokens is not None:
+            self._tokens.find(due, open_transport)
 
     def find_envelope(self, due: DueReport, open_transport: OpenTransport) -> Envelope | None:
         """Return what a report is to be put into; None: its token is not there yet (S4).
@@ -167,8 +190,8 @@ class SharedReports:
             RemoteError: an aggregator, or who gives the token, does not answer as it should.
         """
         token = None
-        if due.dap_task.info.token_issuer is not None:
-            token = self._find_token(due, open_transport)
+        if due.dap_task.info.token_issuer is not None and self._tokens is not None:
+            token = self._tokens.find(due, open_transport)
             if token is None:
                 return None
         return Envelope(self._keys.find(due.dap_task, open_transport), token)

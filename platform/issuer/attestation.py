@@ -35,7 +35,7 @@ class Attestor(Protocol):
 
         Args:
             evidence: of the platform, at most `MAX_EVIDENCE_BYTES`.
-            digest: what the evidence must be about: the issuer's challenge and the device's key.
+            digest: what the evidence must be about: the issuer, its challenge and the device's key.
 
         Raises:
             IssuanceRefusedError: it is no evidence for that, or not of a genuine app on a genuine device.

@@ -106,7 +106,7 @@ class TokenIssuer:
                 check_challenge(request.challenge, secret, now_s)
                 if len(request.evidence) > MAX_EVIDENCE_BYTES:
                     raise _refuse("evidence", f"at most {MAX_EVIDENCE_BYTES} bytes")
-                identity = await self._attestor.verify(request.evidence, request.digest)
+                identity = await self._attestor.verify(request.evidence, request.digest(self._url.encode()))
                 installations.append(hashlib.sha256(identity).digest())
             except IssuanceRefusedError as refusal:
                 installations.append(refusal)

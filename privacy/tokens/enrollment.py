@@ -40,10 +40,9 @@ class EnrollmentRequest(TokenStructure):
     public_key: Annotated[bytes, Fixed(PUBLIC_KEY_BYTES)]
     evidence: Annotated[bytes, Opaque(2)]
 
-    @property
-    def digest(self) -> bytes:
-        """What the evidence is about."""
-        return attested_digest(self.challenge, self.public_key)
+    def digest(self, issuer_name: bytes) -> bytes:
+        """Return what the evidence is about, at an issuer."""
+        return attested_digest(issuer_name, self.challenge, self.public_key)
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,10 @@ class TokenOrder(TokenStructure):
     signature: Annotated[bytes, Fixed(64)]
 
 
-def attested_digest(challenge: bytes, public_key: bytes) -> bytes:
-    """Return the 32 bytes that a platform's evidence is about: the issuer's challenge and the device's key."""
-    return hashlib.sha256(_ATTESTED + Opaque(1).write(challenge, "challenge") + public_key).digest()
+def attested_digest(issuer_name: bytes, challenge: bytes, public_key: bytes) -> bytes:
+    """Return the 32 bytes that a platform's evidence is about: the issuer, its challenge and the device's key."""
+    scope = Opaque(2).write(issuer_name, "issuer_name") + Opaque(1).write(challenge, "challenge")
+    return hashlib.sha256(_ATTESTED + scope + public_key).digest()
 
 
 def sign_order(

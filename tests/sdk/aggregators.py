@@ -48,10 +48,14 @@ class FakeAggregators:
         refusal: the leader's answer to each report; None: it has it.
         config: body and type of the keys' answer where they are not those of `parties`.
         reply: the leader's answer where it is not that of `refusal`.
+        token_keys: what leader and helper say of the issuer's key, by address; of an address that is not there, 404.
+        issuers: other parties, by address.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self.token_keys: dict[str, bytes] = {}
+        self.issuers: dict[str, Transport] = {}
         self.parties = Parties()
         self.requests: list[OutboundRequest] = []
         self.reports: dict[bytes, list[Report]] = {}
@@ -64,6 +68,8 @@ class FakeAggregators:
         """Return the way to an aggregator, or to the device's own server."""
         if server in (PAIR.leader_url, PAIR.helper_url):
             return _Way(self, server, traffic, observer)
+        if server in self.issuers:
+            return self.issuers[server]
         assert server.startswith("http://127.0.0.1"), f"a device speaks to {server}"
         return self._device.transport.connect(server, traffic, observer)
 
@@ -122,6 +128,9 @@ class _Way:
         assert start == 0
         self._note("GET", path, b"", "")
         self._owner.fault("before", "GET", path)
+        if "/token_keys/" in path and self._server in self._owner.token_keys:
+            yield Download(0, iter([self._owner.token_keys[self._server]]), OCTETS)
+            return
         if path != "/hpke_config":
             raise StatusError(method="GET", path=path, status=404)
         body, content_type = self._owner.answer_keys(self._server)

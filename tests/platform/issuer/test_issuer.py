@@ -74,10 +74,11 @@ class Device:
     vendor: Ed25519PrivateKey
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
-    def enrollment(self, challenge: bytes) -> EnrollmentRequest:
+    def enrollment(self, challenge: bytes, issuer: str = URL) -> EnrollmentRequest:
         """Return its request."""
         bare = EnrollmentRequest(challenge, self.key.public_key().public_bytes_raw(), b"")
-        return replace(bare, evidence=make_software_evidence(self.vendor, self.installation, bare.digest))
+        digest = bare.digest(issuer.encode())
+        return replace(bare, evidence=make_software_evidence(self.vendor, self.installation, digest))
 
     def order(self, request: TokenRequest, time: int = TIME, task_id: bytes = DAP_TASK.task_id) -> TokenOrder:
         """Return its order."""
@@ -164,7 +165,7 @@ async def test_installation_that_enrolls_again_has_no_second_token(desk: Desk) -
 
 
 async def test_evidence_and_challenge_are_checked(desk: Desk) -> None:
-    """Another's statement, one about another key or challenge, a challenge that is old or made up, another's key."""
+    """Another's statement, about another key, challenge or issuer; an old or made-up challenge; another's key."""
     challenge = await desk.issuer.make_challenge()
     device = Device(bytes(32), desk.vendor)
     good = device.enrollment(challenge)
@@ -172,6 +173,7 @@ async def test_evidence_and_challenge_are_checked(desk: Desk) -> None:
     wrong = [
         stranger,
         replace(good, public_key=stranger.public_key),
+        device.enrollment(challenge, "https://other.example/issuer"),
         replace(good, evidence=b""),
         replace(good, evidence=bytes(20_000)),
         *(device.enrollment(each) for each in (b"x", bytes(40), challenge[:-1], challenge[:-1] + b"\0")),
