@@ -62,7 +62,7 @@ async def read_status(
 
 async def count_windows(session: AsyncSession, now_s: int) -> dict[str, int]:
     """Return how many windows of what runs, or ended not long ago, were collected, wait or are missing."""
-    counts = dict.fromkeys(("collected", "waiting", "missing"), 0)
+    counts: dict[str, int] = dict.fromkeys(("collected", "waiting", "missing"), 0)
     for task in await collected_tasks(session, now_s):
         status = (await read_progress(session, task)).status(now_s)
         for state in counts:
