@@ -10,8 +10,11 @@ from alcove.sdk.limits import MAX_QUESTIONS
 from alcove.sdk.transport import OutboundRequest
 
 PROMISE = (
-    "Inputs and answers never leave this device. A report is one randomized cell of arm x outcome x latency: whatever"
-    " the servers do, its cell changes what anyone can infer about this device by at most a factor e^epsilon. That"
+    "Inputs and answers never leave this device. A report is one cell of arm x outcome x latency. It is randomized:"
+    " whatever the servers do, it changes what anyone can infer about this device by at most a factor e^epsilon. Or,"
+    " where the policy names two aggregators that this app trusts, it is shared between them: neither can read it, only"
+    " noised sums of many devices are released, and what anyone can infer from them changes by at most that factor, for"
+    " everybody but the two together; every window is then reported, whether anything happened or not. That"
     " there is a report, or a download of a version too large for everybody, tells that the device takes part: it is"
     " in the audience that the policy names, and where arms are too large to hide, in which arm. A device gives at"
     f" most {MAX_QUESTIONS} such answers, yes or no, in 30 days. Downloads tell besides, coarsely, what variants need:"
@@ -25,7 +28,8 @@ class RequestCount:
 
     Attributes:
         method: "GET" or "POST".
-        kind: first folder of the path: "metadata", "targets", "blobs", "reports".
+        kind: first folder of the path: "metadata", "targets", "blobs", "reports"; at aggregators "hpke_config" and
+            "tasks".
         count: requests.
         bytes_sent: every byte of them, headers included, before encryption.
     """

@@ -151,8 +151,8 @@ class Collection:
         """Return what became of a job; None: there is no such job."""
         async with self._database.read() as session:
             row = await session.get(CollectionJobRow, (task_id, job_id))
-        if row is None:
-            return None
+        if row is None or (row.state == "done" and row.response is None):
+            return None  # there is none, or `forget` has removed what it held
         return CollectionState(row.response, None if row.problem is None else DapProblem.from_json(row.problem))
 
     async def forget(self, task_id: bytes, job_id: bytes) -> None:

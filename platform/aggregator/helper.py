@@ -28,7 +28,7 @@ from alcove.platform.aggregator.config import AggregatorConfig
 from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
-from alcove.platform.aggregator.queries import check_collection, read_interval
+from alcove.platform.aggregator.queries import MAX_TIME, check_collection, read_interval
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow
 from alcove.platform.aggregator.tasks import OpenTask
@@ -121,7 +121,8 @@ class Helper:
         stored = await self.find_job(task_id, job_id)
         if stored is not None:
             return job_id, stored
-        token_keys = await self._token_keys.find(opened.task, {_time(init) for init in request.verify_inits})
+        times = {_time(init) for init in request.verify_inits}
+        token_keys = await self._token_keys.find(opened.task, {time for time in times if time < MAX_TIME})
         outcomes = await asyncio.to_thread(self._verify, opened, request, token_keys)
         early = _reject_early(outcomes)
         if early is not None:

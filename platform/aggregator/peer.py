@@ -21,6 +21,7 @@ TIMEOUT_S: Final = 60.0
 """Seconds for one exchange; a job of 512 reports takes a tenth of one."""
 
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+MAX_PROBLEM_BYTES: Final = 64 * 1024
 
 
 def encode_task_header(task: DapTask) -> dict[str, str]:
@@ -125,7 +126,8 @@ async def send(
         PeerUnavailableError: there is none, it is longer than any, or it is an error without a type of DAP.
     """
     status, media_type, data = await _exchange(session, method, url, body=body, headers=headers)
-    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and media_type.startswith(PROBLEM_TYPE):
+    is_refusal = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_refusal and media_type.startswith(PROBLEM_TYPE) and len(data) <= MAX_PROBLEM_BYTES:
         problem = DapProblem.from_json(data)
         if problem is not None:
             raise problem
@@ -144,9 +146,16 @@ async def _exchange(
     """
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     data_sent = io.BytesIO(body) if body else None  # bytes of a megabyte or more make the library warn
+    headers = headers | {"Accept-Encoding": "identity"}
     try:
         async with session.request(
-            method, url, data=data_sent, headers=headers, timeout=timeout, allow_redirects=False
+            method,
+            url,
+            data=data_sent,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            auto_decompress=False,  # a few kilobytes of another party's could become gigabytes
         ) as answer:
             data = await answer.content.read(MAX_ANSWER_BYTES + 1)
             while len(data) <= MAX_ANSWER_BYTES and not answer.content.at_eof():

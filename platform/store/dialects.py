@@ -5,6 +5,7 @@
     readers see      the last commit, all through       the same, by REPEATABLE READ
     commits last     synchronous=FULL                   synchronous_commit, switched on where it is off
     a wait ends      busy_timeout                       lock_timeout
+    an error says    the statement, never what was in it, in both: it goes to the log
 
 Writers see what was committed before them in both, so code may read, decide and write without a thought of others.
 Everything else in this package is the same for both; what cannot be is said here and in the migrations.
@@ -98,10 +99,15 @@ registry.register("sqlite.alcove_direct", __name__, "DirectDialect")
 
 def open_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     """Return engines for short reads, long reads and writers of a file, each with connections of its own."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
-    searchers = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=SEARCH_CONNECTIONS, max_overflow=0)
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}", hide_parameters=True)
+    searchers = create_async_engine(
+        f"sqlite+aiosqlite:///{path}", pool_size=SEARCH_CONNECTIONS, max_overflow=0, hide_parameters=True
+    )
     direct = create_async_engine(
-        f"sqlite+alcove_direct:///{path}", connect_args={"factory": _DirectConnection}, pool_size=POOL_CONNECTIONS
+        f"sqlite+alcove_direct:///{path}",
+        connect_args={"factory": _DirectConnection},
+        pool_size=POOL_CONNECTIONS,
+        hide_parameters=True,
     )
     for each in (engine, searchers, direct):
         event.listen(each.sync_engine, "connect", _set_pragmas)
@@ -118,7 +124,10 @@ def join_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     """
     engines = [
         create_async_engine(
-            f"sqlite+alcove_direct:///{path}", connect_args={"factory": _DirectConnection}, pool_size=POOL_CONNECTIONS
+            f"sqlite+alcove_direct:///{path}",
+            connect_args={"factory": _DirectConnection},
+            pool_size=POOL_CONNECTIONS,
+            hide_parameters=True,
         )
         for _ in range(2)
     ]
@@ -165,6 +174,7 @@ def open_postgresql(url: str, *, wait_ms: int | None = None) -> tuple[AsyncEngin
         create_async_engine(
             "postgresql+psycopg://",
             async_creator=connect,
+            hide_parameters=True,
             pool_pre_ping=True,  # the database may have been restarted
             pool_size=size // 2,
             max_overflow=size // 2,

@@ -6,7 +6,7 @@ drawn once: who asks again gets the same bytes.
 Source: draft-ietf-ppm-dap-18, sections 4.6.6 and 4.6.7; docs/privacy.md, section on noise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,18 +77,33 @@ def open_release(task: DapTask, private_key: bytes, request: CollectionJobReq, r
         HpkeError: a share was not sealed for this task, request and key.
         VdafDecodeError: a share is malformed.
     """
-    aad = _aad(task, request)
     field, length = task.circuit.field, task.circuit.output_length
     totals = [0] * length
     for role, sealed in zip(SENDERS, (response.leader_aggregate_share, response.helper_aggregate_share), strict=True):
-        try:
-            share = hpke.open_sealed(private_key, sealed.encapsulated_key, _info(role), aad, sealed.payload)
-        except HpkeError as error:
-            raise HpkeError(reason=f"the {role.name.lower()}'s aggregate share: {error.reason}") from None
+        share = open_aggregate_share(task, role, private_key, request, sealed)
         totals = field.add(totals, field.decode(share, length))
-    half = field.modulus // 2
-    sums = tuple(total if total <= half else total - field.modulus for total in totals)
+    sums = center(totals, field.modulus)
     return Release(response.report_count, response.interval.start, response.interval.duration, sums)
+
+
+def open_aggregate_share(
+    task: DapTask, role: Role, private_key: bytes, request: CollectionJobReq, sealed: HpkeCiphertext
+) -> bytes:
+    """Return one aggregator's noised sum, encoded.
+
+    Raises:
+        HpkeError: it was not sealed for this task, request and key.
+    """
+    aad = _aad(task, request)
+    try:
+        return hpke.open_sealed(private_key, sealed.encapsulated_key, _info(role), aad, sealed.payload)
+    except HpkeError as error:
+        raise HpkeError(reason=f"the {role.name.lower()}'s aggregate share: {error.reason}") from None
+
+
+def center(elements: Sequence[int], modulus: int) -> tuple[int, ...]:
+    """Return the integers nearest to zero that elements of a field stand for."""
+    return tuple(element if element <= modulus // 2 else element - modulus for element in elements)
 
 
 def _info(role: Role) -> bytes:

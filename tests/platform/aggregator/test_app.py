@@ -66,12 +66,13 @@ def _type_header(message: str) -> dict[str, str]:
 @pytest.fixture
 async def served(files: Seats) -> AsyncIterator[Served]:
     """Both aggregators of `files`, answering."""
-    async with _serve(files) as answering:
+    async with serve_seats(files) as answering:
         yield answering
 
 
 @asynccontextmanager
-async def _serve(files: Seats) -> AsyncIterator[Served]:
+async def serve_seats(files: Seats) -> AsyncIterator[Served]:
+    """Let both aggregators answer behind sockets."""
     book = TaskBook(files.helper_database, files.helper_config)
 
     async def announce_to_helper(task: DapTask) -> None:
@@ -113,7 +114,7 @@ async def test_keys_are_for_anybody_and_may_be_kept(served: Served, files: Seats
 async def test_token_keys_are_for_anybody_at_both_once_the_task_is_announced_to_the_leader(tmp_path: Path) -> None:
     """The leader passes the task on; a time that is none, or far away, has no key; nor has a task without an issuer."""
     opened = await open_seats(tmp_path / "leader.db", tmp_path / "helper.db", task=TOKEN_TASK)
-    async with _serve(opened) as served:
+    async with serve_seats(opened) as served:
         announced = f"{served.leader}/tasks/{encode_id(TOKEN_TASK.task_id)}"
         assert (await served.ask("GET", f"{served.helper}/{token_key_path(TOKEN_TASK.task_id, TIME)}"))[0] == 404
         put = COLLECTOR | {"Content-Type": MEDIA_TYPE}

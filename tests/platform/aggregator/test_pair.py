@@ -1,6 +1,7 @@
 """Two aggregators release what devices sent, once and for all of it, whatever fails between and whoever asks twice."""
 
 import asyncio
+import traceback
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,7 @@ from alcove.privacy.dap.messages import (
 )
 from alcove.privacy.dap.release import Release
 from sqlalchemy import delete, func, select
+from sqlalchemy.exc import IntegrityError
 
 from tests.platform.aggregator.pair import HELPER_URL, TASK, WINDOW_S, Seats, be_away, make_configs, make_request
 from tests.privacy.dap.party import TIME, make_task
@@ -119,6 +121,21 @@ async def _reopen(seats: Seats) -> Seats:
     seats.restart()
     await seats.announce()
     return seats
+
+
+async def test_job_that_the_collector_deleted_is_gone_and_its_window_stays_collected(files: Seats) -> None:
+    """It is not under way for ever: there is no such job, however often the same is asked; an overlap is refused."""
+    await files.upload_counts(COUNTS)
+    assert isinstance(await files.collect(), Release)
+    opened = await files.book.find(TASK.task_id)
+    job_id = await files.collection.create(opened, make_request().to_bytes())
+    await files.collection.forget(TASK.task_id, job_id)
+    assert await files.collection.find(TASK.task_id, job_id) is None
+    assert await files.collection.create(opened, make_request().to_bytes()) == job_id
+    assert not await files.collection.run_job()
+    assert await files.collection.find(TASK.task_id, job_id) is None
+    with pytest.raises(DapProblem, match="batchOverlap"):
+        await files.collection.create(opened, make_request(TIME, 2).to_bytes())
 
 
 async def test_helper_refuses_a_batch_that_is_too_small_whatever_the_leader_says(files: Seats) -> None:
@@ -345,3 +362,13 @@ async def test_rules_that_were_made_stricter_hold_for_tasks_that_are_there(files
         ProblemType.INVALID_BATCH_SIZE,
     ]
     assert await files.collect() == Release(105, TIME, 1, (41, 0, 61, 3))  # by the old rules
+
+
+async def test_error_of_the_database_says_nothing_of_what_was_written(seats: Seats) -> None:
+    """What nobody expected goes to the log with its traceback: the statement, and no share or configuration in it."""
+    with pytest.raises(IntegrityError) as caught:
+        async with seats.leader_database.write() as session:
+            session.add(TaskRow(task_id=TASK.task_id, configuration=b"a secret share", created_at_s=1))
+    text = "".join(traceback.format_exception(caught.value))
+    assert "INSERT INTO tasks" in text
+    assert "a secret share" not in text
