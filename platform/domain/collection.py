@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.platform.domain.limits import COLLECT_FOR_S
+from alcove.platform.domain.limits import COLLECT_AGAIN_S, COLLECT_FOR_S
 from alcove.registry.policy import TaskPolicy
 
 __all__ = [
@@ -19,11 +19,17 @@ __all__ = [
     "CollectionStatus",
     "UncollectedWindow",
     "WindowRequest",
+    "is_due",
 ]
 
 NEVER_ASKED: Final = "it was not asked for yet"
 UNCOLLECTED_SHOWN: Final = 20
 """Windows of one task that people are shown, the newest; hourly ones are hundreds in a fortnight."""
+
+
+def is_due(not_before_s: int, now_s: int) -> bool:
+    """Return whether a wait is over; one longer than any was written by a clock that was ahead."""
+    return not now_s < not_before_s <= now_s + COLLECT_AGAIN_S[1]
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class CollectedTask:
             for window in self.windows(now_s)
             if window not in collected
             and not self._is_missing(window, now_s)
-            and (window not in requests or requests[window].not_before_s <= now_s)
+            and (window not in requests or is_due(requests[window].not_before_s, now_s))
         ]
 
     def describe(

@@ -19,7 +19,7 @@ import structlog
 from alcove.platform.aggregator.leases import delay_after
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.domain import limits
-from alcove.platform.domain.collection import Announcement, CollectedTask
+from alcove.platform.domain.collection import Announcement, CollectedTask, is_due
 from alcove.platform.domain.errors import PeerUnavailableError, WindowCollectedError
 from alcove.platform.services.collection import collected_tasks, read_progress
 from alcove.platform.store import Store
@@ -98,7 +98,7 @@ class Collector:
         now_s = self._clock.now_s()
         async with self._store.read() as session:
             found = [await read_progress(session, task) for task in await collected_tasks(session, now_s)]
-        unannounced = [one for one in found if one.announcement is None or one.announcement.not_before_s <= now_s]
+        unannounced = [one for one in found if one.announcement is None or is_due(one.announcement.not_before_s, now_s)]
         announced = await _finish([self._announce(one.of) for one in unannounced])
         refused = {one.of.task.task_id for one in found if one.announcement is not None and one.announcement.problem}
         refused -= {one.of.task.task_id for one in unannounced}
@@ -122,7 +122,7 @@ class Collector:
 
     def _is_silent(self) -> bool:
         """Whether no call may begin now."""
-        return self._is_stopping or self._clock.now_s() < self._away_until_s
+        return self._is_stopping or not is_due(self._away_until_s, self._clock.now_s())
 
     async def _announce(self, of: CollectedTask) -> bool:
         """Announce a task; return whether the leader takes part in it."""

@@ -4,9 +4,10 @@ A claim is a lease: who has it asks for the window, and others leave it alone un
 """
 
 from alcove.platform.domain.collection import Announcement, WindowRequest
+from alcove.platform.domain.limits import COLLECT_AGAIN_S
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import AnnouncementRow, WindowRequestRow
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
@@ -35,7 +36,9 @@ async def claim_window(session: AsyncSession, task_id: str, window: int, *, now_
     statement = statement.on_conflict_do_update(
         index_elements=["task_id", "window"],
         set_={"attempts": WindowRequestRow.attempts + 1, "not_before_s": until_s},
-        where=WindowRequestRow.not_before_s <= now_s,
+        where=or_(
+            WindowRequestRow.not_before_s <= now_s, WindowRequestRow.not_before_s > now_s + COLLECT_AGAIN_S[1]
+        ),  # as `is_due`
     )
     return int(await session.scalar(statement.returning(WindowRequestRow.attempts)) or 0)
 

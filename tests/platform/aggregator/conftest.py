@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.testing.aggregators import AggregatorProcesses
 from alcove.platform.testing.postgres import PostgresServer
 
 from tests.platform.aggregator.pair import Seats, open_seats
-from tests.platform.aggregator.processes import Processes
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +54,9 @@ async def files(tmp_path: Path) -> AsyncIterator[Seats]:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
+def processes(tmp_path: Path) -> Iterator[AggregatorProcesses]:
     """Two processes that run."""
-    made = Processes(tmp_path)
+    made = AggregatorProcesses(tmp_path)
     try:
         made.start("leader")
         made.start("helper")

@@ -16,6 +16,7 @@ from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.validation import InThisProcess
 from alcove.platform.testing import ServerWorld
+from alcove.platform.testing.aggregators import PATIENCE_S, AggregatorProcesses
 from alcove.privacy.dap.messages import MEDIA_TYPE, UploadRequest
 from alcove.privacy.dap.reports import make_report
 from alcove.privacy.entropy import OsEntropy
@@ -24,8 +25,6 @@ from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.dap import dap_time, idle_cell, make_dap_task
 from alcove.registry.testing import FakeVerifier
 from alcove.runtime.testing_seams import ManualClock
-
-from tests.platform.aggregator.processes import PATIENCE_S, Processes
 
 FEATURE = "text_00"
 ARMS = (
@@ -62,7 +61,7 @@ async def upload(task: TaskPolicy, urls: dict[str, str], clock: ManualClock) -> 
     assert (status, refused) == (200, b"")
 
 
-async def test_server_collects_what_devices_sent(world: ServerWorld, processes: Processes) -> None:
+async def test_server_collects_what_devices_sent(world: ServerWorld, processes: AggregatorProcesses) -> None:
     """An experiment is started, devices report, the window and the next one end: its results are the devices'."""
     clock = ManualClock(int(time.time()))
     settings = Settings(

@@ -8,16 +8,24 @@ import time
 import aiohttp
 from alcove.platform.aggregator.collector import CollectorClient, read_collector_config, read_recipients
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
+from alcove.platform.testing.aggregators import PATIENCE_S, AggregatorProcesses
 from alcove.privacy.dap.messages import MEDIA_TYPE, Report, UploadErrors, UploadRequest
 from alcove.privacy.dap.release import Release
 from alcove.privacy.dap.reports import Recipients, make_report
 from alcove.privacy.dap.task import DapTask
 from alcove.privacy.entropy import OsEntropy
 
-from tests.platform.aggregator.processes import PATIENCE_S, Processes
+from tests.privacy.dap.party import make_task
 
+WINDOW_S = 3600
 COUNTS = (70, 0, 40, 10)
 SECRETS = ("verify_secret", "leader_token", "collector_token", "private_key")
+
+
+def _make_task(processes: AggregatorProcesses, cells: int = 4) -> DapTask:
+    """Return a task that these two take part in."""
+    urls = processes.urls
+    return make_task(cells=cells, window_s=WINDOW_S, leader_url=urls["leader"], helper_url=urls["helper"])
 
 
 def _make_session() -> aiohttp.ClientSession:
@@ -57,9 +65,9 @@ async def _collect(client: CollectorClient, task: DapTask, time_of_task: int) ->
     raise AssertionError("no release in time")
 
 
-async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(processes: Processes) -> None:
+async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(processes: AggregatorProcesses) -> None:
     """Half of the reports, both killed, started again, the other half: all are in the release, within the noise."""
-    task = processes.make_task()
+    task = _make_task(processes)
     config = read_collector_config(processes.folder / "collector" / "collector.json")
     async with _make_session() as session:
         client = CollectorClient(session, config)
@@ -86,9 +94,9 @@ async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(p
     assert [processes.stop(seat) for seat in ("leader", "helper")] == [0, 0]
 
 
-async def test_uploads_and_jobs_of_many_large_reports_arrive(processes: Processes) -> None:
+async def test_uploads_and_jobs_of_many_large_reports_arrive(processes: AggregatorProcesses) -> None:
     """600 reports of 64 cells: more than 1 MB at the leader and 280 kB a job at the helper, each in one request."""
-    task = processes.make_task(cells=64)
+    task = _make_task(processes, cells=64)
     config = read_collector_config(processes.folder / "collector" / "collector.json")
     now = task.time_at(time.time())
     async with _make_session() as session:
@@ -100,9 +108,9 @@ async def test_uploads_and_jobs_of_many_large_reports_arrive(processes: Processe
         assert (await _collect(client, task, now)).reports == 600
 
 
-async def test_logs_hold_no_address_and_no_secret_and_files_are_their_owners(processes: Processes) -> None:
+async def test_logs_hold_no_address_and_no_secret_and_files_are_their_owners(processes: AggregatorProcesses) -> None:
     """Of a whole batch, with a stranger's bad token between: no address, no token, no key, no report in the logs."""
-    task = processes.make_task()
+    task = _make_task(processes)
     config = read_collector_config(processes.folder / "collector" / "collector.json")
     async with _make_session() as session:
         client = CollectorClient(session, config)

@@ -279,7 +279,7 @@ async def test_task_of_other_aggregators_is_not_asked_for(store: Store, leader: 
     assert {one.reason for one in found.uncollected} == {found.problem}
 
 
-async def test_leader_that_has_lost_its_rows_is_told_of_the_task_again(
+async def test_leader_that_has_lost_its_rows_gets_the_task_again(
     store: Store, leader: Leader, clock: ManualClock
 ) -> None:
     """At the next pass, not after an hour."""
@@ -326,6 +326,26 @@ async def files_store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await Store.open(tmp_path / "files.db")
     yield opened
     await opened.close()
+
+
+async def test_clock_that_was_ahead_leaves_no_window_for_later(
+    files_store: Store, leader: Leader, clock: ManualClock
+) -> None:
+    """What was put off by a clock that was wrong is done when the clock is right again."""
+    task = await start_experiment(files_store)
+    clock.time_s = START_S + 2 * WINDOW_S
+    leader.small = {START_S // WINDOW_S}
+    ahead = ManualClock(clock.time_s + 13 * 86_400)
+    for _ in range(2):
+        await Collector(files_store, leader, AGGREGATION, ahead).run()
+        ahead.time_s += 1
+    leader.small.clear()
+    collector = Collector(files_store, leader, AGGREGATION, clock)
+    for _ in range(2):
+        await collector.run()
+    assert leader.announced[next(iter(leader.announced))] == 2
+    async with files_store.read() as session:
+        assert 0 in await collected_windows(session, task.task_id)
 
 
 async def test_two_servers_of_one_database_ask_for_each_window_in_turn(
