@@ -58,7 +58,7 @@ class Outcomes:
     ) -> None:
         self.history = History(folder, files)
         self.consent = Consent(folder, files)
-        self.participation = Participation(folder, files, clock, entropy)
+        self.participation = Participation(folder, files, clock, entropy, consent=self.consent)
         self._aggregators = aggregators
         self._attestation = attestation
         self._folder = folder

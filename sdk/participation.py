@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from alcove.privacy.entropy import Entropy
 from alcove.runtime.clock import Clock
+from alcove.sdk.consent import Consent
 from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import FileLock, Files
 
@@ -88,13 +89,15 @@ class Participation:
         files: the disk.
         clock: gives the windows.
         entropy: source of the keys.
+        consent: without it the device takes part in nothing.
     """
 
-    def __init__(self, folder: Path, files: Files, clock: Clock, entropy: Entropy) -> None:
+    def __init__(self, folder: Path, files: Files, clock: Clock, entropy: Entropy, *, consent: Consent) -> None:
         self._path = folder / "tasks.json"
         self._files = files
         self._clock = clock
         self._entropy = entropy
+        self._consent = consent
         self._lock = FileLock(folder / "tasks.lock")
 
     def settle(self, tasks: "Mapping[str, TaskPolicy | None]", unsettled: Collection[str] = ()) -> None:
@@ -111,6 +114,8 @@ class Participation:
         if not wanted and not self._path.exists():
             return
         with self._lock.hold():
+            if not self._consent.is_given:  # asked under the lock: what is written before a no is removed after it
+                return
             before = self.read()
             after = [
                 one if one.feature in unsettled else self._continue(one, wanted.get(one.feature)) for one in before

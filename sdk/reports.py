@@ -194,12 +194,10 @@ class Reporter:
         try:
             with self._upload_lock.hold():
                 due, tokens = self._make_randomized(tally)
-                for each in due[:most]:
-                    self._make_shared(each, open_transport, tally)
-                for each in tokens[:most]:
-                    self._fetch_token(each, open_transport, tally)
+                left = self._make_shared(due, open_transport, most, tally)
+                self._fetch_tokens(tokens, open_transport, most, tally)
                 self._send_waiting(open_transport, most, tally)
-                tally.waiting += 0 if most is None else len(due[most:])
+                tally.waiting += left
         except (RemoteError, DeviceStorageError) as error:
             tally.error = error
         return tally.result()
@@ -290,24 +288,40 @@ class Reporter:
         tally.next_due_s = plan.next_due_s
         return plan.due, plan.tokens, plan.wants
 
-    def _make_shared(self, due: "DueReport", open_transport: "OpenTransport", tally: _Tally) -> None:
-        """Make the report of a window; the files' lock is free while aggregators are asked for their keys."""
-        try:
-            envelope = self._open_shared().find_envelope(due, open_transport)
-        except RemoteError as error:
-            tally.error = error
-            return
-        if envelope is not None:
-            with self._exclusive():
-                if self._consent.is_given:
-                    self._debit_and_share(due, envelope, tally)
+    def _make_shared(
+        self, due: "tuple[DueReport, ...]", open_transport: "OpenTransport", most: int | None, tally: _Tally
+    ) -> int:
+        """Make reports of windows that are over; return for how many there was no turn.
 
-    def _fetch_token(self, due: "DueReport", open_transport: "OpenTransport", tally: _Tally) -> None:
-        """Ask for the token of a window under way; what comes after the user's no is removed."""
-        try:
-            self._open_shared().fetch_token(due, open_transport)
-        except RemoteError as error:
-            tally.error = error
+        The files' lock is free while aggregators are asked for their keys.  One that gives none keeps no other back.
+        """
+        made = 0
+        for index, each in enumerate(due):
+            if made == most:
+                return len(due) - index
+            try:
+                envelope = self._open_shared().find_envelope(each, open_transport)
+            except RemoteError as error:
+                tally.error = error
+                continue
+            if envelope is not None:
+                with self._exclusive():
+                    made += self._debit_and_share(each, envelope, tally)
+        return 0
+
+    def _fetch_tokens(
+        self, due: "tuple[DueReport, ...]", open_transport: "OpenTransport", most: int | None, tally: _Tally
+    ) -> None:
+        """Ask for the tokens of windows under way; what comes after the user's no is removed."""
+        fetched = 0
+        for each in due:
+            if fetched == most:
+                break
+            try:
+                self._open_shared().fetch_token(each, open_transport)
+                fetched += 1
+            except RemoteError as error:
+                tally.error = error
         if not self._consent.is_given:
             self._forget_tokens()
 
@@ -320,23 +334,26 @@ class Reporter:
 
         return DeviceTokens(self._folder, self._files, self._clock, self._entropy, attestation)
 
-    def _debit_and_share(self, due: "DueReport", envelope: "Envelope", tally: _Tally) -> None:
-        """Move a window from pending to the outbox, or put it there with the idle cell (I1)."""
+    def _debit_and_share(self, due: "DueReport", envelope: "Envelope", tally: _Tally) -> bool:
+        """Move a window from pending to the outbox, or put it there with the idle cell (I1); tell whether it was."""
+        if not self._consent.is_given:
+            return False
         outbox, pending = self._outbox.read(), self._pending.read()
         entry = next((one for one in pending if one.is_of(due.task, due.window)), None)
         is_due = due.task.window_at(self._clock.now_s()) == due.window + 1
         if not is_due or len(outbox) >= MAX_PENDING:
-            return
+            return False
         try:
             report = self._open_shared().make(due, None if entry is None else entry.cell, envelope)
         except AlcovePrivacyError as error:
             tally.error = error
-            return
+            return False
         tally.spent += due.task.epsilon_fraction
         self._outbox.write([*outbox, report])
         if entry is not None:
             pending.remove(entry)
             self._pending.write(pending, is_durable=True)
+        return True
 
     def _send_waiting(self, open_transport: "OpenTransport", most: int | None, tally: _Tally) -> None:
         """Send what waits, servers that were away last time after the others (I7)."""

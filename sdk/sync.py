@@ -299,8 +299,7 @@ class Updater:
                 raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
         self._history.keep_only({task.task_id for task in tasks})
-        if self._consent.is_given:
-            self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
+        self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
         self._remove_unneeded(progress, halt)
 
     def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:

@@ -17,7 +17,7 @@ from alcove.privacy.dap.messages import (
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.aggregation import Aggregation
 from alcove.registry.policy.dap import make_dap_task
-from alcove.sdk import AggregatorPair, Client, StatusError
+from alcove.sdk import AggregatorPair, Client, StatusError, TransportError
 from alcove.sdk.testing import SeededEntropy
 from alcove.sdk.transport import OCTETS, Download, OutboundRequest, Reply, RequestObserver, TrafficStats, Transport
 
@@ -65,11 +65,13 @@ class FakeAggregators:
         self.reply: Reply | None = None
 
     def connect(self, server: str, traffic: TrafficStats, observer: RequestObserver) -> Transport:
-        """Return the way to an aggregator, or to the device's own server."""
+        """Return the way to an aggregator, or to the device's own server; another leader of the same host is away."""
         if server in (PAIR.leader_url, PAIR.helper_url):
             return _Way(self, server, traffic, observer)
         if server in self.issuers:
             return self.issuers[server]
+        if server.startswith(PAIR.leader_url):
+            raise TransportError(method="GET", path=server, reason="it is away")
         assert server.startswith("http://127.0.0.1"), f"a device speaks to {server}"
         return self._device.transport.connect(server, traffic, observer)
 

@@ -15,6 +15,7 @@ from alcove.sdk.testing import SeededEntropy
 
 from tests.sdk.aggregators import PAIR, WINDOW_S, FakeAggregators, enroll, make_aggregation, open_client, task_of, use
 from tests.sdk.conftest import NOW, Device, World
+from tests.sdk.test_crash import keep, restore
 from tests.sdk.test_outcomes import crash_three_times
 
 MakeDevice = Callable[..., Device]
@@ -564,6 +565,33 @@ def test_reports_of_both_mechanisms_keep_nobody_back(released_world: World, make
         for _ in range(2):
             client._report(most=1)
         assert (len(device.transport.reports), len(fake.reports)) == (1, 1)
+
+
+def test_aggregator_without_keys_keeps_no_other_report_back(device: Device, fake: FakeAggregators) -> None:
+    """In the background too, where one is made at a time, and the other was due before."""
+    client = enroll(device, fake, policy=CHEAP)
+    device.world.set_policy(
+        "1.0.0",
+        arms=("1.0.0", "2.0.0"),
+        experiment_id="other",
+        aggregation=make_aggregation(leader_url=f"{PAIR.leader_url}/other"),
+        **CHEAP,
+    )
+    other = AggregatorPair(f"{PAIR.leader_url}/other", PAIR.helper_url)
+    client = open_client(device, fake, aggregators=[PAIR, other])
+    client.sync()
+    path = device.folder / "reports" / "tasks.json"
+    first, second = json.loads(path.read_bytes())
+    end_window(device)
+    copy = keep(device)
+    for keys in ((first["key"], second["key"]), (second["key"], first["key"])):
+        restore(device, copy)
+        fake.reports.clear()
+        path.write_text(json.dumps([first | {"key": keys[0]}, second | {"key": keys[1]}]), encoding="utf-8")
+        for _ in range(3):
+            client._report(most=1)
+        assert len(fake.reports) == 1
+        assert client.privacy_summary().reports_made == 1
 
 
 def test_nothing_of_prio3_is_loaded_without_such_a_task(device: Device) -> None:
