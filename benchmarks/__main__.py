@@ -14,7 +14,7 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, feed_ranking, language_id, policies, scene_tags, sizes, sync, tree
+from benchmarks import bandwidth, demo, feed_ranking, language_id, policies, private_reports, scene_tags, sizes, sync, tree
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import Section, table_lines
@@ -31,6 +31,7 @@ GROUPS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
     "sync": ("A device's check-ins", sync.measure),
     "tree": ("The signed tree", tree.measure),
     "policy": ("The policy", policies.measure),
+    "private_reports": ("Private reports", private_reports.measure),
     "demo": ("The demo", demo.measure),
 }
 """Title and measurement of each section."""

@@ -8,6 +8,7 @@ Source: RFC 9180, sections 4, 5.1 and 6.1; the numbers of the suite are in secti
 
 import hashlib
 import hmac
+from functools import lru_cache
 from typing import Final
 
 from alcove.privacy.errors import HpkeError
@@ -48,7 +49,7 @@ def derive_public_key(private_key: bytes) -> bytes:
     Raises:
         HpkeError: it is no key.
     """
-    return _read_private_key(private_key).public_key().public_bytes_raw()
+    return _read_pair(private_key)[1]
 
 
 def seal(public_key: bytes, info: bytes, aad: bytes, plaintext: bytes) -> tuple[bytes, bytes]:
@@ -89,8 +90,8 @@ def open_sealed(private_key: bytes, encapsulated: bytes, info: bytes, aad: bytes
     Raises:
         HpkeError: it was not sealed to this key with this `info` and `aad`, or it was changed.
     """
-    own = _read_private_key(private_key)
-    secret = _exchange(own, encapsulated, encapsulated + own.public_key().public_bytes_raw())
+    own, public_key = _read_pair(private_key)
+    secret = _exchange(own, encapsulated, encapsulated + public_key)
     key, nonce = derive_key_and_nonce(secret, info)
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, aad)
@@ -100,12 +101,17 @@ def open_sealed(private_key: bytes, encapsulated: bytes, info: bytes, aad: bytes
 
 def derive_key_and_nonce(shared_secret: bytes, info: bytes) -> tuple[bytes, bytes]:
     """Return the AEAD's key and first nonce (RFC 9180, section 5.1: KeySchedule in base mode)."""
-    context = b"\x00" + _extract(_SUITE, b"", b"psk_id_hash", b"") + _extract(_SUITE, b"", b"info_hash", info)
+    context = _make_context(info)
     secret = _extract(_SUITE, shared_secret, b"secret", b"")
     return (
         _expand(_SUITE, secret, b"key", context, _AEAD_KEY_BYTES),
         _expand(_SUITE, secret, b"base_nonce", context, _NONCE_BYTES),
     )
+
+
+@lru_cache(maxsize=64)
+def _make_context(info: bytes) -> bytes:
+    return b"\x00" + _extract(_SUITE, b"", b"psk_id_hash", b"") + _extract(_SUITE, b"", b"info_hash", info)
 
 
 def _exchange(own: X25519PrivateKey, other: bytes, context: bytes) -> bytes:
@@ -128,8 +134,11 @@ def _expand(suite: bytes, key: bytes, label: bytes, context: bytes, size_bytes: 
     return hmac.digest(key, info + b"\x01", hashlib.sha256)[:size_bytes]
 
 
-def _read_private_key(private_key: bytes) -> X25519PrivateKey:
+@lru_cache(maxsize=8)
+def _read_pair(private_key: bytes) -> tuple[X25519PrivateKey, bytes]:
+    """Return a private key and its public one, kept for the next message: deriving it is a third of opening one."""
     try:
-        return X25519PrivateKey.from_private_bytes(private_key)
+        own = X25519PrivateKey.from_private_bytes(private_key)
     except ValueError:
         raise HpkeError(reason=f"a private key must be {KEY_BYTES} bytes, not {len(private_key)}") from None
+    return own, own.public_key().public_bytes_raw()

@@ -17,17 +17,31 @@ def next_power_of_2(n: int) -> int:
 
 
 def ntt(field: Field, coefficients: Sequence[int], n: int) -> list[int]:
-    """Return the values of the polynomial with these coefficients (at most `n`, lowest first) at the `n` points."""
-    if n == 1:
-        return [coefficients[0] if coefficients else 0]
-    half = n // 2
-    even = ntt(field, coefficients[0::2], half)
-    odd = ntt(field, coefficients[1::2], half)
+    """Return the values of the polynomial with these coefficients (at most `n`, lowest first) at the `n` points.
+
+    After a step for size s, value i of the polynomial of coefficients r, r + n / s, r + 2 n / s … is at i n / s + r.
+    """
     modulus = field.modulus
-    turned = [value * root % modulus for value, root in zip(odd, field.root_powers(n), strict=False)]
-    low = [(one + other) % modulus for one, other in zip(even, turned, strict=True)]
-    high = [(one - other) % modulus for one, other in zip(even, turned, strict=True)]
-    return low + high
+    values = [*coefficients, *[0] * (n - len(coefficients))]
+    for evens, odds in _butterflies(field, n):
+        turned = [values[place] * root % modulus for place, root in odds]
+        low = [(values[place] + other) % modulus for place, other in zip(evens, turned, strict=True)]
+        high = [(values[place] - other) % modulus for place, other in zip(evens, turned, strict=True)]
+        values = low + high
+    return values
+
+
+@lru_cache(maxsize=64)
+def _butterflies(field: Field, n: int) -> tuple[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], ...]:
+    """Return for each step of `ntt` where the even parts are, and where the odd parts and the roots they turn by."""
+    steps = []
+    size = 1
+    while size < n:
+        roots, count = field.root_powers(2 * size), n // size // 2
+        pairs = [(2 * i * count + r, roots[i]) for i in range(size) for r in range(count)]
+        steps.append((tuple(place for place, _ in pairs), tuple((place + count, root) for place, root in pairs)))
+        size *= 2
+    return tuple(steps)
 
 
 def inverse_ntt(field: Field, values: Sequence[int]) -> list[int]:
