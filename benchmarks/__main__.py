@@ -14,7 +14,18 @@ import alcove.runtime._native as native
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import bandwidth, demo, feed_ranking, language_id, policies, private_reports, scene_tags, sizes, sync, tree
+from benchmarks import (
+    bandwidth,
+    demo,
+    feed_ranking,
+    language_id,
+    policies,
+    private_reports,
+    scene_tags,
+    sizes,
+    sync,
+    tree,
+)
 from benchmarks.figures import Figure, pin
 from benchmarks.options import parser, write_json
 from benchmarks.sections import Section, table_lines

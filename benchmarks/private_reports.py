@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -19,10 +18,12 @@ from alcove.privacy.errors import ReportRejectedError
 from alcove.privacy.prio3 import Report as VdafReport
 
 from benchmarks.figures import Figure, median_us
-from benchmarks.privacy.processes import SEATS, Processes, open_exchange
+from benchmarks.privacy.processes import SEATS, open_exchange, run_aggregators
 from benchmarks.privacy.seats import HELPER_URL, LEADER_URL, make_folder
+from benchmarks.rpc import processor_s
 
 if TYPE_CHECKING:
+    from alcove.platform.testing.aggregators import AggregatorProcesses
     from alcove.privacy.dap.messages import Report
     from alcove.privacy.dap.task import DapTask
 
@@ -38,7 +39,6 @@ SINGLE: Final = 1_024
 WINDOW_S: Final = 86_400
 REPEATS: Final = 3
 _KEYS: Final = (hpke.generate_private_key(), hpke.generate_private_key())
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def measure() -> list[Figure]:
@@ -131,7 +131,7 @@ def _check(outcome: T | ReportRejectedError) -> T:
 
 
 def _measure_processes() -> list[Figure]:
-    with make_folder() as folder, Processes(Path(folder)) as processes:
+    with make_folder() as folder, run_aggregators(Path(folder)) as processes:
         best = min(
             (asyncio.run(_send(processes, BATCH, 256, window)) for window in range(REPEATS)), key=lambda one: one[0]
         )
@@ -151,30 +151,25 @@ def _measure_processes() -> list[Figure]:
     ]
 
 
-async def _send(processes: Processes, count: int, at_once: int, window: int) -> tuple[float, float, float]:
+async def _send(processes: AggregatorProcesses, count: int, at_once: int, window: int) -> tuple[float, float, float]:
     """Return the seconds until a batch is collected, and of a processor for the leader and for the helper."""
     task = _make_task(CELLS, *processes.urls.values())
     now = task.time_at(time.time()) - window
     async with open_exchange(processes) as exchange:
         recipients = await exchange.announce(task)
         reports = [make_report(task, index % CELLS, now, recipients, OsEntropy()) for index in range(count)]
-        before = [_processor_s(processes.pids[seat]) for seat in SEATS]
+        before = [processor_s(processes.running[seat].pid) for seat in SEATS]
         start_s = time.monotonic()
         for first in range(0, count, at_once):
             await exchange.upload(task, reports[first : first + at_once])
         release = await exchange.collect(task, now)
         seconds = time.monotonic() - start_s
         leader, helper = (
-            _processor_s(processes.pids[seat]) - earlier for seat, earlier in zip(SEATS, before, strict=True)
+            processor_s(processes.running[seat].pid) - earlier for seat, earlier in zip(SEATS, before, strict=True)
         )
     if release.reports != count:
         raise RuntimeError(f"{release.reports} of {count} reports are in the release")
     return seconds, leader, helper
-
-
-def _processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / _TICKS
 
 
 def _measure_sizes() -> list[Figure]:

@@ -19,6 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from alcove.platform.testing.aggregators import AggregatorProcesses
 from alcove.privacy.dap.messages import BatchMode, SumVecConfig, TaskConfiguration
 from alcove.privacy.dap.reports import make_report
 from alcove.privacy.dap.task import DapTask, TaskInfo, read_task
@@ -26,7 +27,7 @@ from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.prio3 import SumVec
 
 from benchmarks.privacy.leak import DATABASE, LOG, REPORT
-from benchmarks.privacy.processes import SEATS, Processes, open_exchange
+from benchmarks.privacy.processes import SEATS, open_exchange, run_aggregators
 from benchmarks.privacy.seats import make_folder
 
 BITS: Final = 128
@@ -148,14 +149,14 @@ def search_aggregators() -> list[Search]:
     with make_folder() as name:
         folder = Path(name)
         found: list[Search] = []
-        with Processes(folder) as processes:
+        with run_aggregators(folder) as processes:
             asyncio.run(_report_and_collect(processes, bits))
             for seat in SEATS:
                 files = [path for path in (folder / seat).rglob("*") if path.is_file()]
                 found.append(Search(seat, "rows and keys", *search_files(files, bits)))
                 found.append(Search(seat, "log", *search_files([processes.log(seat)], bits)))
                 if CAN_READ_MEMORY:
-                    found.append(Search(seat, "memory", *search_memory(processes.pids[seat], bits)))
+                    found.append(Search(seat, "memory", *search_memory(processes.running[seat].pid, bits)))
         return found + _search_control(folder, bits)
 
 
@@ -177,7 +178,7 @@ def _search_control(folder: Path, bits: Sequence[int]) -> list[Search]:
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
-def make_vector_task(processes: Processes) -> DapTask:
+def make_vector_task(processes: AggregatorProcesses) -> DapTask:
     """Return a task that adds vectors of bits up."""
     configuration = TaskConfiguration(
         task_info=TaskInfo(Fraction(1), bytes(32)).to_bytes(),
@@ -194,7 +195,7 @@ def make_vector_task(processes: Processes) -> DapTask:
     return read_task(configuration.to_bytes())
 
 
-async def _report_and_collect(processes: Processes, bits: Sequence[int]) -> None:
+async def _report_and_collect(processes: AggregatorProcesses, bits: Sequence[int]) -> None:
     task = make_vector_task(processes)
     now = task.time_at(time.time())
     async with open_exchange(processes) as exchange:

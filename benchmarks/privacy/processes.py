@@ -1,21 +1,17 @@
-"""Runs a leader and a helper as processes of their own, on ports of loopback, as `alcove aggregator` starts them."""
+"""Runs a leader and a helper as processes of their own, and asks them what devices and the collector ask."""
 
 import asyncio
 import io
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import aiohttp
 from alcove.platform.aggregator.collector import CollectorClient, read_collector_config, read_recipients
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
-from alcove.platform.aggregator.provisioning import create_pair
+from alcove.platform.testing.aggregators import AggregatorProcesses
 from alcove.privacy.dap.messages import MEDIA_TYPE, Report, UploadRequest
 from alcove.privacy.dap.release import Release
 from alcove.privacy.dap.reports import Recipients
@@ -26,52 +22,21 @@ WAIT_S: Final = 300
 UPLOAD_REPORTS: Final = 500
 
 
-class Processes:
-    """Both aggregators below a folder, which run until the block is left.
-
-    Attributes:
-        folder: leader/ and helper/ with their rows and keys, collector/, and a log of each.
-        urls: where they answer.
-        pids: their processes.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
-        with _free_ports() as ports:
-            self.urls = {seat: f"http://127.0.0.1:{port}" for seat, port in zip(SEATS, ports, strict=True)}
-        create_pair(folder, *self.urls.values())
-
-    def __enter__(self) -> Self:
-        """Start both, and wait until they answer."""
+@contextmanager
+def run_aggregators(folder: Path) -> Iterator[AggregatorProcesses]:
+    """Give both aggregators below a folder, which run until the block is left."""
+    processes = AggregatorProcesses(folder)
+    try:
         for seat in SEATS:
-            command = [sys.executable, "-m", "alcove.platform.cli.entry", "aggregator", seat]
-            options = ["--data-dir", str(self.folder / seat)]  # it finds its port in its URL
-            with self.log(seat).open("wb") as log:
-                process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log)
-            self._running.append(process)
-            if process.stdout is None or not process.stdout.readline():
-                raise RuntimeError(f"the {seat} does not start: {self.log(seat).read_text()}")
-        self.pids = {seat: process.pid for seat, process in zip(SEATS, self._running, strict=True)}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop both."""
-        for process in self._running:
-            process.terminate()
-            process.wait(WAIT_S)
-            if process.stdout is not None:
-                process.stdout.close()
-
-    def log(self, seat: str) -> Path:
-        """Return where an aggregator's log is."""
-        return self.folder / f"{seat}.log"
+            processes.start(seat)
+        yield processes
+    finally:
+        for seat in list(processes.running):
+            processes.stop(seat)
 
 
 @asynccontextmanager
-async def open_exchange(processes: Processes) -> AsyncIterator["Exchange"]:
+async def open_exchange(processes: AggregatorProcesses) -> AsyncIterator["Exchange"]:
     """Give a way to ask both processes; each request has a connection of its own, as devices have."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
         yield Exchange(session, processes)
@@ -80,7 +45,7 @@ async def open_exchange(processes: Processes) -> AsyncIterator["Exchange"]:
 class Exchange:
     """What devices and the collector ask of both processes."""
 
-    def __init__(self, session: aiohttp.ClientSession, processes: Processes) -> None:
+    def __init__(self, session: aiohttp.ClientSession, processes: AggregatorProcesses) -> None:
         self._session = session
         self._urls = processes.urls
         config = read_collector_config(processes.folder / "collector" / "collector.json")
@@ -119,9 +84,3 @@ class Exchange:
                 return found
             await asyncio.sleep(0.02)
         raise RuntimeError(f"no release within {WAIT_S} s")
-
-
-@contextmanager
-def _free_ports() -> Iterator[tuple[int, int]]:
-    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-        yield first.getsockname()[1], second.getsockname()[1]
