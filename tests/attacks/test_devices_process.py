@@ -13,11 +13,16 @@ from alcove.platform.ingress.serve import listen_http, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import Store
 from alcove.platform.store.reports import cell_counts
+from alcove.platform.store.tables import IssuedTokenRow
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.ingress import ask, post, record, run_experiment
 from alcove.platform.testing.postgres import PostgresMissingError, PostgresServer
 from alcove.registry.keys import ONLINE_ROLES
+from alcove.runtime.testing_seams import ManualClock
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.platform.issuer.test_issuer import DAP_TASK, TASK, TIME, WINDOW_S, Desk, FixedTasks
 
 CHUNK_BYTES = 1 << 24
 GRANTS = "docs/deploy/serving.md"
@@ -124,3 +129,25 @@ async def test_a_role_of_its_own_adds_to_sums_and_changes_nothing_else(
                 taken_over.execute(f"SELECT * FROM {table}".encode())
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             taken_over.execute(b"DELETE FROM report_counts")
+
+
+async def test_a_role_of_its_own_issues_tokens_by_the_grants_for_that(
+    postgres: PostgresServer,
+) -> None:
+    """Those of the document's second block are enough, again after the keys of a window were emptied."""
+    blocks = (Path(__file__).parents[2] / GRANTS).read_text(encoding="utf-8").split("```sql\n")[1:]
+    name = postgres.database()
+    await (await Store.open(postgres.url(name))).close()
+    with psycopg.connect(postgres.url(name), autocommit=True) as owner:
+        for block in blocks:
+            for line in filter(None, block.partition("```")[0].splitlines()):
+                owner.execute(line.encode())
+    store = await Store.join(f"postgresql://devices:secret@/{name}?host={postgres.folder}")
+    desk = Desk(store, ManualClock(TIME * WINDOW_S), Ed25519PrivateKey.generate(), FixedTasks(TASK))
+    device = await desk.enroll("a")
+    for time in (TIME, TIME + 1, TIME + 2):
+        desk.clock.time_s = time * WINDOW_S
+        pending = await desk.request(time)
+        await desk.issuer.issue(DAP_TASK.task_id, time, device.order(pending.request, time))
+    assert await desk.rows(IssuedTokenRow) == 2
+    await store.close()

@@ -16,9 +16,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from alcove.platform.aggregator import app
 from alcove.platform.aggregator.app import create_helper_app, create_leader_app
-from alcove.platform.aggregator.peer import encode_task_header
-from alcove.platform.aggregator.problems import encode_id
+from alcove.platform.aggregator.peer import HttpHelper, encode_task_header
+from alcove.platform.aggregator.problems import DapProblem, encode_id
 from alcove.platform.aggregator.tasks import TaskBook
+from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.platform.ingress import resources
 from alcove.privacy.dap.messages import MEDIA_TYPE, HpkeConfigList, UploadErrors, UploadRequest
 from alcove.privacy.dap.report_tokens import token_key_path
@@ -127,6 +128,17 @@ async def test_token_keys_are_for_anybody_at_both_once_the_task_is_announced_to_
                 assert (await served.ask("GET", path))[0] == 404, path
     await opened.leader_database.close()
     await opened.helper_database.close()
+
+
+async def test_leader_passes_a_task_on_to_a_helper_that_may_refuse_it(served: Served) -> None:
+    """Over HTTP, with the leader's token; the helper's rules are its own."""
+    helper = HttpHelper(served.session, served.helper, "leader" * 8)
+    await helper.announce(TASK)
+    for _ in range(2):
+        with pytest.raises(DapProblem, match="invalidTask"):
+            await helper.announce(TOKEN_TASK)  # it names an issuer that this helper does not
+    with pytest.raises(PeerUnavailableError, match="401"):
+        await HttpHelper(served.session, served.helper, "x" * 48).announce(TASK)
 
 
 async def test_upload_answers_nothing_or_what_was_refused(served: Served, files: Seats) -> None:

@@ -7,6 +7,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from alcove.platform.aggregator.peer import HttpIssuer
+from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.store import running_tasks
 from alcove.platform.testing.ingress import RunningIngress, running_ingress
@@ -77,6 +81,33 @@ async def test_device_enrolls_and_gets_its_token(running: RunningIngress, vendor
     order = device.order(second.request).to_bytes()
     assert (await _ask(running, "POST", f"{TASK_PATH}/tokens/{TIME}", order, BYTES))[0] == 409
     assert running.ingress.figures().refused == {"token_request": 1}
+
+
+async def test_aggregators_get_the_key_or_hear_that_there_is_none(running: RunningIngress) -> None:
+    """Over HTTP; what is no key, and an issuer that is away, is a peer that does not answer."""
+    url = f"{running.ingress.http_url}{PATH}"
+    _, encoded = await _ask(running, "GET", KEY)
+    async with aiohttp.ClientSession() as session:
+        found = await HttpIssuer(session, url).fetch_key(DAP_TASK, TIME)
+        assert found is not None
+        assert found.encoded == encoded
+        assert await HttpIssuer(session, url).fetch_key(DAP_TASK, TIME + 9) is None
+        with pytest.raises(PeerUnavailableError):
+            await HttpIssuer(session, "http://127.0.0.1:1").fetch_key(DAP_TASK, TIME)
+
+
+async def test_answer_that_is_no_key_is_no_answer() -> None:
+    """An issuer that answers anything else is asked again later, and its bytes are not kept."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=500) if "500" in request.path else web.Response(body=b"none")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        for path in ("500", "200"):
+            with pytest.raises(PeerUnavailableError):
+                await HttpIssuer(session, str(server.make_url(f"/{path}"))).fetch_key(DAP_TASK, TIME)
 
 
 async def test_request_that_no_device_sends_is_refused(running: RunningIngress, vendor: Ed25519PrivateKey) -> None:
