@@ -20,6 +20,9 @@ __all__ = ["HttpHelper", "HttpIssuer", "encode_task_header", "send"]
 TIMEOUT_S: Final = 60.0
 """Seconds for one exchange; a job of 512 reports takes a tenth of one."""
 
+KEY_TIMEOUT_S: Final = 10.0
+"""Seconds for the issuer's key; devices wait for it, one after the other."""
+
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 MAX_PROBLEM_BYTES: Final = 64 * 1024
 
@@ -105,7 +108,7 @@ class HttpIssuer:
             PeerUnavailableError: there is no answer, or none that is a key.
         """
         url = f"{self._url}/{token_key_path(task.task_id, time)}"
-        status, _, body = await _exchange(self._session, "GET", url, body=b"", headers={})
+        status, _, body = await _exchange(self._session, "GET", url, timeout_s=KEY_TIMEOUT_S)
         if status == HTTPStatus.NOT_FOUND:
             return None
         if status != HTTPStatus.OK:
@@ -137,16 +140,22 @@ async def send(
 
 
 async def _exchange(
-    session: aiohttp.ClientSession, method: str, url: str, *, body: bytes, headers: dict[str, str]
+    session: aiohttp.ClientSession,
+    method: str,
+    url: str,
+    *,
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> tuple[int, str, bytes]:
     """Return status, media type and body of the answer, whatever it says.
 
     Raises:
         PeerUnavailableError: there is none, or it is longer than any.
     """
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
     data_sent = io.BytesIO(body) if body else None  # bytes of a megabyte or more make the library warn
-    headers = headers | {"Accept-Encoding": "identity"}
+    headers = (headers or {}) | {"Accept-Encoding": "identity"}
     try:
         async with session.request(
             method,

@@ -1,5 +1,6 @@
 """Devices enroll and get tokens over HTTP; what no device sends is refused by its form, and counted by reason."""
 
+import asyncio
 import urllib.parse
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from alcove.platform.aggregator.peer import HttpIssuer
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.issuer import make_software_evidence
 from alcove.platform.store import running_tasks
 from alcove.platform.testing.ingress import RunningIngress, running_ingress
 from alcove.privacy.dap.report_tokens import request_report_token, token_key_path
@@ -19,6 +21,10 @@ from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.tokens import TokenKey, TokenResponse, finish_token
 from alcove.registry.errors import KeyFileError
 from alcove.runtime.testing_seams import ManualClock
+from alcove.sdk.egress import Egress
+from alcove.sdk.shared_reports import DueReport
+from alcove.sdk.storage import Files
+from alcove.sdk.tokens import DeviceTokens
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -81,6 +87,25 @@ async def test_device_enrolls_and_gets_its_token(running: RunningIngress, vendor
     order = device.order(second.request).to_bytes()
     assert (await _ask(running, "POST", f"{TASK_PATH}/tokens/{TIME}", order, BYTES))[0] == 409
     assert running.ingress.figures().refused == {"token_request": 1}
+
+
+async def test_device_s_own_code_gets_its_token_over_http(
+    running: RunningIngress, vendor: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    """Every party of the task is this server: it names the same key, and gives the token."""
+    way = Egress(f"{running.ingress.http_url}{PATH}")
+    clock = ManualClock(TIME * WINDOW_S + WINDOW_S // 2)
+
+    def attest(digest: bytes) -> bytes:
+        return make_software_evidence(vendor, bytes(32), digest)
+
+    tokens = DeviceTokens(tmp_path, Files(), clock, OsEntropy(), attest)
+    due = DueReport(TASK, DAP_TASK, 0)
+    first = await asyncio.to_thread(tokens.find, due, lambda _server: way)
+    assert first is not None
+    again = DeviceTokens(tmp_path, Files(), clock, OsEntropy(), attest)
+    assert again.find(due, lambda _server: way) == first
+    way.close()
 
 
 async def test_aggregators_get_the_key_or_hear_that_there_is_none(running: RunningIngress) -> None:
