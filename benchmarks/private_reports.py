@@ -1,4 +1,4 @@
-"""Measures private telemetry: a report on the device, its preparation, and batches through two real processes."""
+"""Measures private telemetry: a report on the device, its preparation, its token, batches through two processes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.privacy import hpke
 from alcove.privacy.dap.messages import ReportShare, Role
+from alcove.privacy.dap.report_tokens import make_report_challenge, request_report_token
 from alcove.privacy.dap.reports import Recipients, make_config, make_report, open_input_share
 from alcove.privacy.dap.task import TaskInfo, make_histogram_task
 from alcove.privacy.dap.verification import Verifier
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.errors import ReportRejectedError
 from alcove.privacy.prio3 import Report as VdafReport
+from alcove.privacy.tokens import Issuer, finish_token, verify_token
+from alcove.privacy.tokens.blind_rsa import EXPONENT
+from alcove.privacy.tokens.privacy_pass import KEY_BITS
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from benchmarks.figures import Figure, median_us
 from benchmarks.privacy.processes import SEATS, open_exchange, run_aggregators
@@ -43,17 +49,25 @@ _KEYS: Final = (hpke.generate_private_key(), hpke.generate_private_key())
 
 def measure() -> list[Figure]:
     """Return times of the device and the aggregators, and sizes."""
-    return [*_measure_device(), *_measure_preparation(), *_measure_processes(), *_measure_sizes()]
+    return [
+        *_measure_device(),
+        *_measure_preparation(),
+        *_measure_processes(),
+        *_measure_tokens(),
+        *_measure_sizes(),
+    ]
 
 
-def _make_task(cells: int, leader_url: str = LEADER_URL, helper_url: str = HELPER_URL) -> DapTask:
+def _make_task(
+    cells: int, leader_url: str = LEADER_URL, helper_url: str = HELPER_URL, token_issuer: str | None = None
+) -> DapTask:
     return make_histogram_task(
         leader_url=leader_url,
         helper_url=helper_url,
         window_s=WINDOW_S,
         min_batch_size=100,
         cells=cells,
-        info=TaskInfo(Fraction(1), bytes(32)),
+        info=TaskInfo(Fraction(1), bytes(32), token_issuer),
     )
 
 
@@ -170,6 +184,32 @@ async def _send(processes: AggregatorProcesses, count: int, at_once: int, window
     if release.reports != count:
         raise RuntimeError(f"{release.reports} of {count} reports are in the release")
     return seconds, leader, helper
+
+
+def _measure_tokens() -> list[Figure]:
+    task, entropy = _make_task(CELLS, token_issuer="https://server.example/issuer"), OsEntropy()
+    private_key = generate_private_key(EXPONENT, KEY_BITS)
+    gmp, python = Issuer(private_key, entropy, GmpArithmetic()), Issuer(private_key, entropy)
+    pending, _ = request_report_token(task, 1, gmp.key, entropy)
+    response = gmp.issue(pending.request)
+    token = finish_token(pending, response, gmp.key)
+    challenge = make_report_challenge(task, 1).digest
+    times = median_us(
+        [
+            lambda: gmp.issue(pending.request),
+            lambda: python.issue(pending.request),
+            lambda: request_report_token(task, 1, gmp.key, entropy),
+            lambda: finish_token(pending, response, gmp.key),
+            lambda: verify_token(token, challenge, gmp.key),
+        ],
+        per_repeat=20,
+    )
+    return [
+        Figure("issuer: a token is signed, GMP", times[0] / 1000, "ms", "RSA-2048, constant in time, verified"),
+        Figure("issuer: the same in Python alone", times[1] / 1000, "ms", f"{times[1] / times[0]:.0f} times"),
+        Figure("device: a token is asked for and finished", (times[2] + times[3]) / 1000, "ms", "Python alone"),
+        Figure("either: tokens verified", 1e6 / times[4], "a second of one core", "RSA-PSS"),
+    ]
 
 
 def _measure_sizes() -> list[Figure]:
