@@ -64,3 +64,15 @@ def processes(tmp_path: Path) -> Iterator[AggregatorProcesses]:
     finally:
         for seat in list(made.running):
             made.kill(seat)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "aggregator.db"
+
+    async def migrate() -> None:
+        await (await AggregatorDatabase.open(path)).close()
+
+    asyncio.run(migrate())
+    return path

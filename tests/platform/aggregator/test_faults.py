@@ -1,6 +1,5 @@
 """An aggregator that fails, or is killed, at any storage call loses no acknowledged report and adds none twice."""
 
-import asyncio
 import functools
 import shutil
 from collections.abc import AsyncIterator
@@ -61,18 +60,6 @@ class FaultyDatabase(AggregatorDatabase):
                 raise StoreFullError("the disk", "is full")
         if is_turn:
             raise StoreFullError("the disk", "is full")
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database, to be copied."""
-    path = tmp_path_factory.mktemp("template") / "aggregator.db"
-
-    async def migrate() -> None:
-        await (await AggregatorDatabase.open(path)).close()
-
-    asyncio.run(migrate())
-    return path
 
 
 async def _run(seats: Seats) -> Release:
