@@ -52,7 +52,7 @@ from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.prio3 import Report
 from alcove.privacy.tokens import TokenKey
 from alcove.runtime.clock import Clock
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["Helper", "derive_resource_id"]
@@ -121,8 +121,8 @@ class Helper:
         stored = await self.find_job(task_id, job_id)
         if stored is not None:
             return job_id, stored
-        times = {_time(init) for init in request.verify_inits}
-        token_keys = await self._token_keys.find(opened.task, {time for time in times if time < MAX_TIME})
+        times = {min(_time(init), MAX_TIME) for init in request.verify_inits}
+        token_keys = await self._token_keys.find(opened.task, times)
         outcomes = await asyncio.to_thread(self._verify, opened, request, token_keys)
         early = _reject_early(outcomes)
         if early is not None:
@@ -135,7 +135,8 @@ class Helper:
                 "task_id": task_id,
                 "job_id": job_id,
                 "response": b"",
-                "created_at_s": self._clock.now_s(),
+                "first_time": min(times, default=0),
+                "last_time": max(times, default=0),
             }
             claim = insert(session, AnsweredJobRow).values(row).on_conflict_do_nothing()
             claimed = (await session.execute(claim.returning(AnsweredJobRow.job_id))).first()
@@ -254,6 +255,8 @@ class Helper:
             )
             await session.flush()
             await drop_batch(session, task.task_id, start, end)
+            is_over = (AnsweredJobRow.first_time >= start) & (AnsweredJobRow.last_time < end)
+            await session.execute(delete(AnsweredJobRow).where(AnsweredJobRow.task_id == task.task_id, is_over))
         self.released += 1
         return share_id, response
 

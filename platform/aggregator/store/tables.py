@@ -146,13 +146,17 @@ class CollectionJobRow(Base):
 
 
 class AnsweredJobRow(Base):
-    """Helper: an aggregation job and what was answered; the id is the digest of the request."""
+    """Helper: an aggregation job and what was answered, until the windows of its reports are released.
+
+    The id is the digest of the request; `first_time` and `last_time` are those of the job's reports.
+    """
 
     __tablename__ = "answered_jobs"
     task_id: Mapped[bytes] = mapped_column(primary_key=True)
     job_id: Mapped[bytes] = mapped_column(primary_key=True)
     response: Mapped[bytes]
-    created_at_s: Mapped[int]
+    first_time: Mapped[int]
+    last_time: Mapped[int]
 
 
 class AggregateShareRow(Base):

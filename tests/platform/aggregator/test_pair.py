@@ -56,7 +56,7 @@ async def test_batch_is_released_with_the_counts_of_all_reports(seats: Seats) ->
     found = await seats.collect(TIME - 5, 6)
     assert found == Release(114, TIME - 3, 4, (41, 2, 64, 7))
     assert (seats.aggregation.added, seats.helper.added, seats.collection.released) == (114, 114, 1)
-    for table in (ReportRow, AggregationJobRow, BucketRow, ReportIdRow):
+    for table in (ReportRow, AggregationJobRow, BucketRow, ReportIdRow, AnsweredJobRow):
         assert await _rows(seats, table) == await _rows(seats, table, at_helper=True) == 0
 
 

@@ -108,7 +108,8 @@ def _create_helper() -> None:
         sa.Column("task_id", sa.LargeBinary, nullable=False),
         sa.Column("job_id", sa.LargeBinary, nullable=False),
         sa.Column("response", sa.LargeBinary, nullable=False),
-        sa.Column("created_at_s", BIG, nullable=False),
+        sa.Column("first_time", BIG, nullable=False),
+        sa.Column("last_time", BIG, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "job_id", name="pk_answered_jobs"),
     )
     op.create_table(
