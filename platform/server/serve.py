@@ -26,9 +26,10 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
-from alcove.platform.aggregator.collector import CollectorClient, read_collector_config
+from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
+from alcove.platform.domain.errors import AggregatorFileError
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
 from alcove.platform.server.collector import Collector
@@ -127,8 +128,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await mutations.follow_teams()
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
-        pair = settings.aggregators
-        aggregators = None if pair is None else await asyncio.to_thread(read_collector_config, pair)
+        aggregators = await asyncio.to_thread(_read_aggregators, settings)
         aggregation = None if aggregators is None else aggregators.aggregation
         service = _Service(mutations, versions, metrics, aggregation)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)
@@ -196,6 +196,21 @@ async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[in
     stack.push_async_callback(ingress.close)
     await ingress.launch()  # it imports what it needs while this process looks at its keys and rows
     return int(listener.getsockname()[1]), ingress
+
+
+def _read_aggregators(settings: Settings) -> CollectorConfig | None:
+    """Return the aggregators that the server collects from; None: it does not.
+
+    Raises:
+        KeyFileError, AggregatorFileError: their file cannot be used, or names another issuer than this server.
+    """
+    if settings.aggregators is None:
+        return None
+    found = read_collector_config(settings.aggregators)
+    if settings.token_issuer not in (None, found.token_issuer):
+        problem = f"token_issuer is {found.token_issuer}, and this server issues tokens at {settings.token_issuer}"
+        raise AggregatorFileError(settings.aggregators, problem)
+    return found
 
 
 @dataclass(frozen=True)

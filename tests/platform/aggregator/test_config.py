@@ -10,6 +10,8 @@ from alcove.platform.aggregator.collector import read_collector_config
 from alcove.platform.aggregator.config import Seat, read_config
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.domain.errors import AggregatorFileError
+from alcove.platform.server import serve
+from alcove.platform.server.settings import Settings
 from alcove.registry.errors import KeyFileError
 from pydantic import ValidationError
 
@@ -56,6 +58,16 @@ def test_issuer_of_tokens_is_in_the_configuration_of_all_three(tmp_path: Path) -
     assert {each.token_issuer for each in named} == {"https://issuer.example/tokens"}
     with pytest.raises(ValidationError, match="issuer"):
         create_pair(tmp_path / "other", LEADER, HELPER, token_issuer="http://issuer.example")
+
+
+def test_server_that_issues_other_tokens_than_its_aggregators_take_does_not_start(tmp_path: Path) -> None:
+    """The address is in the error; a server that issues none collects by another's tokens."""
+    pair = create_pair(tmp_path, LEADER, HELPER, token_issuer="https://issuer.example/tokens")
+    common = {"data_dir": tmp_path, "online_keys": tmp_path, "aggregators": pair["collector"]}
+    assert serve._read_aggregators(Settings.model_validate(common)) is not None
+    own = {"token_issuer": "https://server.example/tokens", "software_attestation": tmp_path / "vendor.pem"}
+    with pytest.raises(AggregatorFileError, match=r"server\.example"):
+        serve._read_aggregators(Settings.model_validate(common | own))
 
 
 def test_addresses_are_spelled_as_policies_spell_them(tmp_path: Path) -> None:
