@@ -128,6 +128,7 @@ class Aggregation:
         added: reports added since the start.
         rejected: reports left out since the start, by reason.
         is_helper_away: whether the last exchange with the helper failed.
+        has_more: whether more reports than those of the last job may wait.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class Aggregation:
         self.added = 0
         self.rejected: Counter[str] = Counter()
         self.is_helper_away = False
+        self.has_more = False
 
     async def run_job(self) -> bool:
         """Take up one job and do what can be done of it; return whether there was one.
@@ -200,6 +202,7 @@ class Aggregation:
             if row is not None:
                 row.leased_until_s = now_s + LEASE_S
                 row.attempts += 1
+                self.has_more = True
                 return _Job(row.sequence, row.task_id, row.request, row.states, row.attempts)
             busy = (
                 select(AggregationJobRow.task_id)
@@ -221,6 +224,7 @@ class Aggregation:
             sequences = (await session.scalars(reports)).all()
             if not sequences:
                 return None
+            self.has_more = len(sequences) == JOB_REPORTS
             row = AggregationJobRow(task_id=task_id, attempts=1, leased_until_s=now_s + LEASE_S)
             session.add(row)
             await session.flush()

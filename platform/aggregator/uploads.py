@@ -69,7 +69,6 @@ class Uploads:
         keys: gives the leader's present HPKE keys.
         token_keys: verify the tokens of tasks with an issuer.
         clock: says which windows have begun.
-        on_stored: called after each transaction that stored reports.
 
     Attributes:
         acknowledged: reports stored since the start.
@@ -82,13 +81,11 @@ class Uploads:
         keys: Callable[[], KeyRing],
         token_keys: TokenKeys,
         clock: Clock,
-        on_stored: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._keys = keys
         self._token_keys = token_keys
         self._clock = clock
-        self._on_stored = on_stored
         self._waiting: deque[_Arrival] = deque()
         self._waiting_reports = 0
         self._writer: asyncio.Task[None] | None = None
@@ -201,7 +198,6 @@ class Uploads:
             for arrival in batch:
                 if not arrival.stored.done():
                     arrival.stored.set_result(refused[arrival.task.task_id])
-            self._on_stored()
 
     async def _insert(self, batch: list[_Arrival]) -> dict[bytes, dict[bytes, ReportRejectedError]]:
         """Store reports in one transaction; return for each task those that are refused."""

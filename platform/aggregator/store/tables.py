@@ -110,7 +110,7 @@ class ReportRow(Base):
     job: Mapped[int | None]
     not_before_s: Mapped[int]
     __table_args__ = (
-        Index("ix_reports_job_not_before_s", "job", "not_before_s"),
+        Index("ix_reports_job_sequence", "job", "sequence"),
         Index("ix_reports_task_id_time", "task_id", "time"),
     )
 

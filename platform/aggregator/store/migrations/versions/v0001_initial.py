@@ -72,7 +72,7 @@ def _create_leader() -> None:
         sa.Column("not_before_s", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_reports"),
     )
-    op.create_index("ix_reports_job_not_before_s", "reports", ["job", "not_before_s"])
+    op.create_index("ix_reports_job_sequence", "reports", ["job", "sequence"])
     op.create_index("ix_reports_task_id_time", "reports", ["task_id", "time"])
     op.create_table(
         "aggregation_jobs",
