@@ -73,15 +73,19 @@ def make_ring(private_key: bytes, config_id: int = 1) -> KeyRing:
 class DirectHelper:
     """The helper without a network between: each request may be stopped, before or after it is answered.
 
+    Args:
+        released: gets what leaves the helper of a batch.
+
     Attributes:
         fault: called with "before" or "after" and the resource's name; what it raises is what the leader sees.
         requests: what the leader sent, in order.
     """
 
-    def __init__(self, helper: Helper, book: TaskBook, clock: ManualClock) -> None:
+    def __init__(self, helper: Helper, book: TaskBook, clock: ManualClock, released: set[bytes]) -> None:
         self._helper = helper
         self._book = book
         self._clock = clock
+        self._released = released
         self.fault: Callable[[str, str], None] = lambda _when, _resource: None
         self.requests: list[bytes] = []
 
@@ -104,6 +108,8 @@ class DirectHelper:
         self.fault("before", resource)
         opened = await self._book.announce(task.task_id, task.encoded, self._clock.now_s())
         _, response = await answer(opened, request)
+        if resource == "share":
+            self._released.add(response)
         self.fault("after", resource)
         return response
 
@@ -137,7 +143,12 @@ def be_away(_when: str, _resource: str) -> None:
 
 @dataclass
 class Seats:
-    """What the two aggregators are made of; `restart` makes all that is not a row anew."""
+    """What the two aggregators are made of; `restart` makes all that is not a row anew.
+
+    Attributes:
+        released_by_helper: what left the helper of batches, under seals that differ each time.
+        released_by_leader: what left the leader for the collector, with the same.
+    """
 
     parties: Parties
     leader_database: AggregatorDatabase
@@ -147,6 +158,8 @@ class Seats:
     noise: NoiseSource = no_noise
     task: DapTask = TASK
     issuer: DirectIssuer = field(default_factory=DirectIssuer)
+    released_by_helper: set[bytes] = field(default_factory=set)
+    released_by_leader: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -168,7 +181,7 @@ class Seats:
             self.helper_clock,
             noise=self.noise,
         )
-        self.port = DirectHelper(self.helper, helper_book, self.helper_clock)
+        self.port = DirectHelper(self.helper, helper_book, self.helper_clock, self.released_by_helper)
         self.uploads = Uploads(self.leader_database, lambda: self.keys, self.token_keys, self.clock)
         port: HelperPort = self.port
         self.aggregation = Aggregation(self.leader_database, self.book, lambda: self.keys, port, clock=self.clock)
@@ -217,6 +230,7 @@ class Seats:
         assert state is not None
         if state.response is None:
             return state.problem
+        self.released_by_leader.add(state.response)
         response = CollectionJobResp.from_bytes(state.response)
         return open_release(self.task, self.parties.collector_key, request, response)
 
