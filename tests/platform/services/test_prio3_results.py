@@ -232,8 +232,8 @@ def test_prio3_without_aggregators_is_refused(operator: PlatformClient, app: str
             call()
 
 
-async def test_collected_windows_hold_and_stop_a_rollout(store: Store) -> None:
-    """A stage by Prio3 is held without windows, and paused by one in which the new version crashes."""
+async def start_rollout(store: Store, aggregation: Aggregation) -> tuple[str, TaskPolicy]:
+    """Write a rollout whose first stage is compared by Prio3; return its id and the stage's task."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0"):
             await add_version(
@@ -242,30 +242,56 @@ async def test_collected_windows_hold_and_stop_a_rollout(store: Store) -> None:
             )  # fmt: skip
         await set_default(session, Default("mail", FEATURE, "1.0.0", "1" * 64))
     plan = RolloutPlan(
-        stages=(Stage(1000, 0, 500),), guardrails=(GuardrailRecord("crash_fallback", 0.01),), aggregation=AGGREGATION
+        stages=(Stage(1000, 0, 500),), guardrails=(GuardrailRecord("crash_fallback", 0.01),), aggregation=aggregation
     )
     async with store.write() as session:
         uow = UnitOfWork(session, "operator/a", 1_000_000)
         draft = await engine.create(uow, engine.RolloutSpec("mail", FEATURE, "2.0.0", plan))
         await engine.advance(uow, draft.rollout_id, share_basis_points=0, override_reason="")
-    states = []
+        task = stage_task(await get_rollout(session, draft.rollout_id))
+    assert task is not None
+    assert task.aggregation == aggregation
+    return draft.rollout_id, task
+
+
+async def analyze(store: Store, rollout_id: str) -> tuple[str, str, int]:
+    """Analyze a rollout as the server does; return its state, the rule that decided, and the reports it read."""
+    async with store.write() as session:
+        seen = await analyze_rollout(UnitOfWork(session, PRINCIPAL, 1_000_060), rollout_id, StoredReports())
+    assert seen.analysis is not None
+    return seen.state.value, seen.analysis.code, seen.analysis.reports
+
+
+@pytest.mark.parametrize(("issuer", "state"), [(None, "paused"), ("https://issuer.example/tokens", "halted")])
+async def test_collected_windows_hold_and_stop_a_rollout(store: Store, issuer: str | None, state: str) -> None:
+    """Held without windows; one in which the new version crashes pauses it, and halts it where reports had tokens."""
+    rollout_id, task = await start_rollout(store, AGGREGATION.model_copy(update={"token_issuer": issuer}))
+    assert await analyze(store, rollout_id) == ("running", "no_reports", 0)
     rng = np.random.default_rng(12)
-    for crashed in (None, 20, 600):
+    states = []
+    for crashed in (20, 600):
+        # Refused, accepted, error, fallback of control and treatment.
+        cells = np.array([1000, 3970, 10, 20, 1000, 3990 - crashed, 10, crashed])
         async with store.write() as session:
-            record = await get_rollout(session, draft.rollout_id)
-            task = stage_task(record)
-            assert task is not None
-            assert task.aggregation == AGGREGATION
-            if crashed is not None:
-                # Refused, accepted, error, fallback of control and treatment.
-                cells = np.array([1000, 3970, 10, 20, 1000, 3990 - crashed, 10, crashed])
-                await add_noised(session, task, crashed, cells, rng)
-            seen = await analyze_rollout(UnitOfWork(session, PRINCIPAL, 1_000_060), draft.rollout_id, StoredReports())
-            assert seen.analysis is not None
-            states.append((seen.state.value, seen.analysis.code, seen.analysis.reports))
-    assert states[0] == ("running", "no_reports", 0)
-    assert [state[:2] for state in states[1:]] == [("running", "safe"), ("paused", "harmful_crash_fallback")]
-    assert [state[2] for state in states[1:]] == pytest.approx([10_000, 20_000], abs=200)
+            await add_noised(session, task, crashed, cells, rng)
+        states.append(await analyze(store, rollout_id))
+    assert [found[:2] for found in states] == [("running", "safe"), (state, "harmful_crash_fallback")]
+    assert [found[2] for found in states] == pytest.approx([10_000, 20_000], abs=200)
+
+
+async def test_windows_of_idle_devices_alone_decide_nothing(store: Store) -> None:
+    """A thousand devices that never used the feature, twenty windows: noise alone is no harm and no alarm."""
+    rollout_id, task = await start_rollout(store, AGGREGATION)
+    rng = np.random.default_rng(13)
+    for window in range(20):
+        counts = draw_noise(rng, (task.cell_count + 1,), task.epsilon_fraction)
+        counts[-1] += 1000
+        async with store.write() as session:
+            await add_collected_window(session, task, window, reports=1000, counts=counts.tolist())
+        state, code, reports = await analyze(store, rollout_id)
+        assert state == "running", code
+        assert code not in ("safe", "impossible_reports"), window
+        assert reports < 500
 
 
 async def test_planned_analysis_by_prio3_counts_the_reports_of_its_windows(shared: Shared) -> None:
