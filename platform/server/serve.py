@@ -111,6 +111,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         stack.enter_context(hold_data_folder(settings))
         stack.enter_context(tracing(settings.traces))
         keys = await asyncio.to_thread(_checked_keys, settings)
+        aggregators = await asyncio.to_thread(_read_aggregators, settings)
         http_port, ingress = await _launch_ingress(stack, settings)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
@@ -128,7 +129,6 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await mutations.follow_teams()
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
-        aggregators = await asyncio.to_thread(_read_aggregators, settings)
         aggregation = None if aggregators is None else aggregators.aggregation
         service = _Service(mutations, versions, metrics, aggregation)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)

@@ -46,6 +46,7 @@ class Leader:
         small: windows, by their time, that have too few reports.
         asked: how often each window was asked for.
         announced: how often each task was announced.
+        most_at_once: most windows that were asked for at the same time.
     """
 
     fault: Callable[[int, str], None] = NOTHING
@@ -53,6 +54,8 @@ class Leader:
     asked: Counter[int] = field(default_factory=Counter)
     announced: Counter[bytes] = field(default_factory=Counter)
     calls: int = 0
+    at_once: int = 0
+    most_at_once: int = 0
     change: Callable[[Release], Release] = lambda release: release
 
     async def announce(self, task: DapTask) -> None:
@@ -68,7 +71,10 @@ class Leader:
             raise DapProblem(ProblemType.UNRECOGNIZED_TASK, "it was never announced")
         assert duration == 1
         self.asked[start] += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0)
+        self.at_once -= 1
         self.fault(self.calls, "after")
         if start in self.small:
             raise DapProblem(ProblemType.INVALID_BATCH_SIZE, "57 reports, fewer than 100\x1b[2J")
@@ -357,6 +363,7 @@ async def test_two_servers_of_one_database_ask_for_each_window_in_turn(
     collectors = [Collector(store, leader, AGGREGATION, clock) for _ in range(3)]
     await collectors[0].run()
     assert set(leader.asked.values()) == {1}
+    assert leader.most_at_once == limits.COLLECT_CALLS < 10
     clock.time_s += 60
     await asyncio.gather(*(collector.run() for collector in collectors))
     assert set(leader.asked.values()) == {2}
