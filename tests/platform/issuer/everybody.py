@@ -7,6 +7,7 @@ from pathlib import Path
 
 from alcove.platform.aggregator.store import AggregatorDatabase
 from alcove.platform.domain.errors import IssuanceRefusedError
+from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.platform.store import Store
 from alcove.privacy.dap.messages import Report
 from alcove.privacy.dap.release import Release
@@ -95,7 +96,7 @@ class Everybody:
 
 def request_honestly(key: TokenKey) -> tuple[PendingToken, bytes]:
     """Return what a device keeps of a new token."""
-    return request_report_token(TASK, TIME, key, OsEntropy())
+    return request_report_token(TASK, TIME, key, OsEntropy(), GmpArithmetic())
 
 
 @asynccontextmanager

@@ -308,7 +308,7 @@ async def test_many_are_answered_at_once_as_one_by_one(desk: Desk) -> None:
     ]
 
 
-@pytest.mark.parametrize("modulus", [101 * 103, (1 << 2048) - 1942289])
+@pytest.mark.parametrize("modulus", [101 * 103, (1 << 2048) - 1942289], ids=["small", "large"])
 def test_gmp_computes_as_python_does(modulus: int) -> None:
     """Powers and inverses, for small and large numbers."""
     gmp = GmpArithmetic()

@@ -5,6 +5,7 @@ import hashlib
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.privacy import hpke
 from alcove.privacy.dap.messages import HpkeConfig, Report, ReportShare, Role
 from alcove.privacy.dap.report_tokens import ReportToken, request_report_token
@@ -54,13 +55,13 @@ def make_token_task(cells: int = 8, **changes: object) -> DapTask:
 @functools.cache
 def make_issuer(name: str = "") -> Issuer:
     """Return an issuer with one key; another name has another one."""
-    return Issuer(rsa.generate_private_key(65537, 2048), CountingEntropy(name))
+    return Issuer(rsa.generate_private_key(65537, 2048), CountingEntropy(name), GmpArithmetic())
 
 
 def make_token(task: DapTask, time: int, entropy: Entropy, issuer: Issuer | None = None) -> ReportToken:
     """Return a token for a report, issued by `make_issuer()` unless another is given."""
     issuer = issuer or make_issuer()
-    pending, secret = request_report_token(task, time, issuer.key, entropy)
+    pending, secret = request_report_token(task, time, issuer.key, entropy, GmpArithmetic())
     return ReportToken(finish_token(pending, issuer.issue(pending.request), issuer.key), secret)
 
 
