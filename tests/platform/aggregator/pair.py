@@ -74,18 +74,18 @@ class DirectHelper:
     """The helper without a network between: each request may be stopped, before or after it is answered.
 
     Args:
-        released: gets what leaves the helper of a batch.
+        released: gets what leaves the helper of a batch; None: nobody asks.
 
     Attributes:
         fault: called with "before" or "after" and the resource's name; what it raises is what the leader sees.
         requests: what the leader sent, in order.
     """
 
-    def __init__(self, helper: Helper, book: TaskBook, clock: ManualClock, released: set[bytes]) -> None:
+    def __init__(self, helper: Helper, book: TaskBook, clock: ManualClock, released: set[bytes] | None = None) -> None:
         self._helper = helper
         self._book = book
         self._clock = clock
-        self._released = released
+        self._released: set[bytes] = set() if released is None else released
         self.fault: Callable[[str, str], None] = lambda _when, _resource: None
         self.requests: list[bytes] = []
 
