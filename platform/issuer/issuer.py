@@ -17,6 +17,7 @@ from alcove.platform.domain.errors import IssuanceRefusedError
 from alcove.platform.issuer.attestation import Attestor
 from alcove.platform.issuer.challenges import SECRET_BYTES, check_challenge, make_challenge
 from alcove.platform.issuer.keys import IssuerKeys
+from alcove.platform.issuer.patience import write_patiently
 from alcove.platform.store import Store
 from alcove.platform.store.issuance import add_enrollments, claim_tokens, find_installations, keep_secret
 from alcove.platform.store.running_tasks import RunningTasks
@@ -117,8 +118,7 @@ class TokenIssuer:
         }
         others: set[bytes] = set()
         if keys:
-            async with self._store.write() as session:
-                others = await add_enrollments(session, keys, now_s)
+            others = await write_patiently(self._store, lambda session: add_enrollments(session, keys, now_s))
         another = _refuse("public_key", "a key of this installation alone")
         return [(another if each in others else None) if isinstance(each, bytes) else each for each in installations]
 
@@ -163,8 +163,7 @@ class TokenIssuer:
             for order in reversed(sound)
             if order.public_key in installations
         }
-        async with self._store.write() as session:
-            claimed = await claim_tokens(session, task_id, time, requests)
+        claimed = await write_patiently(self._store, lambda session: claim_tokens(session, task_id, time, requests))
 
         def judge(order: _Claimed) -> _Claimed:
             if isinstance(order, IssuanceRefusedError):
@@ -216,8 +215,7 @@ class TokenIssuer:
     async def _read_secret(self) -> bytes:
         if self._secret is None:
             made = self._entropy.random_bytes(SECRET_BYTES)
-            async with self._store.write() as session:
-                self._secret = await keep_secret(session, "challenges", made)
+            self._secret = await write_patiently(self._store, lambda session: keep_secret(session, "challenges", made))
         return self._secret
 
 

@@ -7,6 +7,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
+from alcove.platform.issuer.patience import write_patiently
 from alcove.platform.store import Store
 from alcove.platform.store.issuance import StoredKey, add_issuer_key, find_issuer_key, retire_issuer_keys
 from alcove.privacy.entropy import Entropy
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_der_private_key,
 )
+from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["IssuerKeys"]
 
@@ -71,9 +73,12 @@ class IssuerKeys:
         made = await asyncio.to_thread(generate_private_key, EXPONENT, KEY_BITS)
         encoded = made.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         key = StoredKey(Issuer(made, self._entropy).key.encoded, encoded)
-        async with self._store.write() as session:
+
+        async def keep(session: AsyncSession) -> StoredKey:
             await retire_issuer_keys(session, task_id, oldest)
             return await add_issuer_key(session, task_id, time, key)
+
+        return await write_patiently(self._store, keep)
 
     def _load(self, stored: StoredKey) -> Issuer:
         private_key = load_der_private_key(stored.private_key, None)

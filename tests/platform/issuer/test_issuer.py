@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from alcove.platform.domain.errors import IssuanceRefusedError, StoreFullError
+from alcove.platform.domain.errors import IssuanceRefusedError, StoreBusyError, StoreFullError
 from alcove.platform.issuer import SoftwareAttestor, TokenIssuer, make_software_evidence
 from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.platform.issuer.challenges import VALID_S
@@ -24,6 +25,7 @@ from alcove.registry.policy.dap import make_dap_task
 from alcove.runtime.testing_seams import ManualClock
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 URL = "https://server.example/issuer"
 WINDOW_S = 86_400
@@ -286,6 +288,26 @@ async def test_claim_that_is_lost_before_the_answer_is_answered_again(
     desk.restart()
     answer = await desk.issuer.issue(DAP_TASK.task_id, TIME, order)
     finish_token(pending, answer, await desk.issuer.find_key(DAP_TASK.task_id, TIME))
+
+
+async def test_busy_database_is_tried_again_for_a_while(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every write of an enrollment and a token waits for the server's; in the end the device is sent away."""
+    real, busy = desk.store.write, [0]
+
+    def write() -> AbstractAsyncContextManager[AsyncSession]:
+        busy[0] += 1
+        if busy[0] % 3:
+            raise StoreBusyError
+        return real()
+
+    monkeypatch.setattr(desk.store, "write", write)
+    device = await desk.enroll("a")
+    await desk.issuer.issue(DAP_TASK.task_id, TIME, device.order((await desk.request()).request))
+    assert busy[0] == 3 * 4  # secret, enrollment, key, claim
+    monkeypatch.setattr("alcove.platform.issuer.patience.BUSY_S", 0.0)
+    busy[0] = 0
+    with pytest.raises(StoreBusyError):
+        await desk.enroll("b")
 
 
 async def test_many_are_answered_at_once_as_one_by_one(desk: Desk) -> None:
