@@ -238,7 +238,7 @@ def _find_port(config: AggregatorConfig) -> int:
     return url.port or _HTTP_PORT if url.scheme == "http" else USUAL_PORTS[config.seat]
 
 
-async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
+async def serve_aggregator(settings: AggregatorSettings, seat: Seat, clock: Clock = SYSTEM_CLOCK) -> None:
     """Answer until SIGTERM or SIGINT; prints the ready line when the port answers.
 
     Raises:
@@ -251,7 +251,7 @@ async def serve_aggregator(settings: AggregatorSettings, seat: Seat) -> None:
         loop.add_signal_handler(number, stopped.set)
     port = _find_port(read_config(settings.config_path)) if settings.port is None else settings.port
     with listen_http(settings.host, port) as listener:
-        async with run_aggregator(settings, seat, listener) as running:
+        async with run_aggregator(settings, seat, listener, clock) as running:
             gc.freeze()  # what is there now stays: each full collection would walk it again, a seventh of the time
             sys.stdout.write(running.ready_line() + "\n")
             sys.stdout.flush()

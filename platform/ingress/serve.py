@@ -167,7 +167,7 @@ def _issuer_routes(
     return token_routes(issuer, settings.token_issuer, rate, collector.refused)
 
 
-async def serve_ingress(settings: IngressSettings) -> None:
+async def serve_ingress(settings: IngressSettings, clock: Clock = SYSTEM_CLOCK) -> None:
     """Answer devices until SIGTERM or SIGINT; prints the ready line when the port answers.
 
     Raises:
@@ -179,7 +179,7 @@ async def serve_ingress(settings: IngressSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     with listen_http(settings.host, settings.http_port) as listener:
-        async with run_ingress(settings, listener) as ingress:
+        async with run_ingress(settings, listener, clock) as ingress:
             sys.stdout.write(ingress.ready_line() + "\n")
             sys.stdout.flush()
             _log.info("serving devices", http=ingress.http_url)

@@ -13,6 +13,7 @@ import pytest
 from alcove.features.language_id.contract import LanguageId, program_path
 from alcove.platform.aggregator.collector import CollectorClient, read_collector_config
 from alcove.platform.aggregator.config import Seat
+from alcove.platform.aggregator.provisioning import COLLECTOR_FILE
 from alcove.platform.cli.demo import private_reports
 from alcove.platform.cli.demo.actors import Person, load_sentences
 from alcove.platform.cli.demo.aggregators import Aggregators
@@ -40,31 +41,35 @@ from alcove.sdk.prio3_reports import make_window_report
 
 @pytest.fixture(scope="module")
 def aggregators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aggregators]:
-    """A leader and a helper in processes of their own."""
-    with Aggregators(tmp_path_factory.mktemp("aggregators")) as running:
+    """A leader and a helper in processes of their own, that ask for no tokens."""
+    folder = tmp_path_factory.mktemp("aggregators")
+    DemoClock(folder / "clock")
+    with Aggregators(folder, folder / "clock") as running:
         yield running
 
 
 def _task(aggregators: Aggregators, name: str) -> TaskPolicy:
-    now_s = int(time.time())
+    now_s = int(time.time()) - BEHIND_S - 3 * WINDOW_S
     return make_task(
         experiment_id=name,
         epsilon="1",
         arm_count=2,
         latency_edges_ms=(),
         window_s=WINDOW_S,
-        first_window_start_s=now_s - now_s % WINDOW_S - WINDOW_S,
+        first_window_start_s=now_s - now_s % WINDOW_S,
         aggregation=Aggregation(
             leader_url=aggregators.leader_url, helper_url=aggregators.helper_url, min_batch_size=100
         ),
     )
 
 
-def test_clock_begins_in_the_past_and_stops_at_each_window(tmp_path: Path) -> None:
-    """All who read its file are in the same window, and its monotonic part passes as its wall clock does."""
+def test_clock_begins_in_the_past_and_goes_from_window_to_window(tmp_path: Path) -> None:
+    """All who read its file are in the same window; it stands still where it is told to, and never goes back."""
     clock, other = DemoClock(tmp_path / "clock"), DemoClock(tmp_path / "clock")
     assert BEHIND_S - WINDOW_S <= time.time() - clock.now_s() <= BEHIND_S + WINDOW_S
     first_s, first_ns = clock.now_s(), clock.monotonic_ns()
+    other.stop_at_end()
+    assert clock.now_s() == other.now_s() == first_s - first_s % WINDOW_S + WINDOW_S - 1
     other.pass_window()
     assert clock.now_s() // WINDOW_S == first_s // WINDOW_S + 1
     passed_s = clock.now_s() - first_s
@@ -76,7 +81,7 @@ async def test_reports_of_both_forms_reach_both_aggregators_once(aggregators: Ag
     """Some made in Python, the others by the native core, with the leader killed between: each is added once."""
     task = _task(aggregators, "both-forms")
     async with aiohttp.ClientSession() as session:
-        client = CollectorClient(session, read_collector_config(aggregators.collector_file))
+        client = CollectorClient(session, read_collector_config(aggregators.folder / "collector" / COLLECTOR_FILE))
         await client.announce(make_dap_task(task))
     reporter = PrivateReporter(aggregators.leader_url, aggregators.helper_url, task, 0)
     killed: list[int] = []

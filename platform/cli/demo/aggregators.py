@@ -6,7 +6,6 @@ that neither holds what a device measured.
 
 from __future__ import annotations
 
-import socket
 import sqlite3
 import time
 from contextlib import ExitStack, closing
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from alcove.platform.aggregator.config import Seat
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.store.database import DATABASE_FILE
-from alcove.platform.cli.demo.processes import ANSWER_TIMEOUT_S, DemoError, end_process, start_module
+from alcove.platform.cli.demo.processes import ANSWER_TIMEOUT_S, DemoError, end_process, find_port, start_module
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,18 +45,22 @@ class Bucket:
 class Aggregators:
     """The leader and the helper.
 
+    Args:
+        folder: in which each has one.
+        clock: the file of the demo's clock.
+        token_issuer: whose tokens reports carry.
+
     Attributes:
+        folder: as given.
         leader_url: where devices send their reports.
         helper_url: address of the other one.
-        collector_file: what the server is configured with.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-            ports = first.getsockname()[1], second.getsockname()[1]  # free a moment ago
-        self.leader_url, self.helper_url = (f"http://127.0.0.1:{port}" for port in ports)
-        self.collector_file = create_pair(folder, self.leader_url, self.helper_url)["collector"]
+    def __init__(self, folder: Path, clock: Path, token_issuer: str | None = None) -> None:
+        self.folder = folder
+        self._clock = clock
+        self.leader_url, self.helper_url = (f"http://127.0.0.1:{find_port()}" for _ in range(2))
+        create_pair(folder, self.leader_url, self.helper_url, token_issuer=token_issuer)
         self._running: dict[Seat, subprocess.Popen[str]] = {}
 
     def start(self, seat: Seat) -> int:
@@ -66,8 +69,9 @@ class Aggregators:
         Raises:
             DemoError: it does not.
         """
-        arguments = ["aggregator", str(seat), "--data-dir", str(self._folder / seat)]
-        process, _ = start_module("alcove.platform.cli.entry", arguments, self._folder / f"{seat}.log")
+        arguments = [str(seat), "--clock", str(self._clock), "--data-dir", str(self.folder / seat)]
+        arguments += ["--behind-proxy", "127.0.0.1"]  # all devices have this machine's one address
+        process, _ = start_module("alcove.platform.cli.demo.server", arguments, self.folder / f"{seat}.log")
         self._running[seat] = process
         return process.pid
 
@@ -82,7 +86,7 @@ class Aggregators:
 
     def read_bucket(self, seat: Seat, task: DapTask, dap_time: int) -> Bucket:
         """Return what an aggregator holds of a window now."""
-        path = self._folder / seat / DATABASE_FILE
+        path = self.folder / seat / DATABASE_FILE
         query = "SELECT reports, checksum, aggregate_share FROM buckets WHERE task_id = ? AND time = ?"
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             row = database.execute(query, (task.task_id, dap_time)).fetchone()
@@ -94,9 +98,16 @@ class Aggregators:
     def count_acknowledged(self, task: DapTask, dap_time: int) -> int:
         """Return how many reports of a window the leader has acknowledged, by their ids."""
         query = "SELECT count(*) FROM report_ids WHERE task_id = ? AND time = ?"
-        path = self._folder / Seat.LEADER / DATABASE_FILE
+        path = self.folder / Seat.LEADER / DATABASE_FILE
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return int(database.execute(query, (task.task_id, dap_time)).fetchone()[0])
+
+    def spent_nonces(self, task_id: bytes) -> set[bytes]:
+        """Return the nonces of the tokens that the leader has noted as spent."""
+        path = self.folder / Seat.LEADER / DATABASE_FILE
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            rows = database.execute("SELECT nonce FROM spent_tokens WHERE task_id = ?", (task_id,)).fetchall()
+        return {nonce for (nonce,) in rows}
 
     def wait_for_reports(self, task: DapTask, dap_time: int, reports: int) -> tuple[Bucket, Bucket]:
         """Return what leader and helper hold once both have added as many reports.

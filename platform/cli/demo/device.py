@@ -14,16 +14,22 @@ it never holds what the person wrote.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alcove.platform.cli.demo.actors import Person, load_sentences
 from alcove.platform.cli.demo.clock import DemoClock
+from alcove.platform.issuer.attestation import make_software_evidence
 from alcove.sdk import AggregatorPair, Client
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+if TYPE_CHECKING:
+    from alcove.sdk.tokens import Attestation
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,13 @@ class Device:
         return self._client.privacy_summary().as_json()
 
 
+def _make_attestation(key: Path, data_dir: Path) -> Attestation:
+    """Return what says, as the device's platform would, that this is the genuine app on a genuine device."""
+    vendor = Ed25519PrivateKey.from_private_bytes(key.read_bytes())
+    installation = hashlib.sha256(str(data_dir).encode()).digest()
+    return lambda digest: make_software_evidence(vendor, installation, digest)
+
+
 def main() -> None:
     """Serve commands until `stop` or the end of input."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,6 +114,7 @@ def main() -> None:
         "--number", type=int, required=True, help="Number of the device, from which its person's behavior is drawn."
     )
     parser.add_argument("--clock", type=Path, help="file of the demo's clock; the system's if it is not given")
+    parser.add_argument("--attestation-key", type=Path, help="software attestor's private key, the phone's maker here")
     parser.add_argument("--leader", help="address of the leader that the app trusts, with --helper")
     parser.add_argument("--helper", help="address of the helper")
     parser.add_argument("--canary", default="", help="text added to everything the person writes (egress tests)")
@@ -113,6 +127,7 @@ def main() -> None:
         baselines={"language_id": given.baseline},
         clock=None if given.clock is None else DemoClock(given.clock),
         aggregators=() if given.leader is None else [AggregatorPair(given.leader, given.helper)],
+        attestation=None if given.attestation_key is None else _make_attestation(given.attestation_key, given.data_dir),
     )
     device = Device(client, Person(given.number, load_sentences(), canary=given.canary))
     for line in sys.stdin:

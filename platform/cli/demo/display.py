@@ -156,19 +156,17 @@ def _guard_table(guarded: GuardOutcome) -> Table:
     table.add_row("devices in processes that ran it", str(guarded.ran_it))
     table.add_row("reports that were read", f"{guarded.reports:,}")
     table.add_row("the server's decision", plain(f"{guarded.decision}: {guarded.reason}"))
-    stopped = (
-        "rolled back by a person: the reports did not tell"
-        if guarded.seconds is None
-        else f"paused by itself, within {guarded.seconds:.1f} s of the first report; halted by a person"
-    )
-    table.add_row("stopped", stopped)
+    time_of_it = "" if guarded.seconds is None else f", within {guarded.seconds:.1f} s of the first report"
+    table.add_row("stopped", f"{guarded.how_it_stopped}{time_of_it}")
     return table
 
 
 def _privacy_table(result: DemoResult) -> Table:
     moved, privacy = result.bytes_moved, result.privacy
     table = make_table("What left each device, and what it read", has_header=False)
-    what = "a cell in two sealed halves" if result.mechanism == "prio3" else "task, window, randomized cell"
+    what = "task, window, randomized cell"
+    if result.mechanism == "prio3":
+        what = "a cell in two sealed halves, with a token, and what it takes to get one"
     table.add_row("about the user", f"{privacy['report_bytes']} bytes: {what}")
     table.add_row("besides", f"{privacy['request_bytes']} bytes: requests for static files, the same on every device")
     table.add_row("budget", f"ε {privacy['epsilon_spent']:g} spent, cap {privacy['epsilon_cap_day']:g} a day")

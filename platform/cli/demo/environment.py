@@ -13,8 +13,10 @@ from alcove.platform.cli.demo.processes import STOP_TIMEOUT_S, DemoError, end_pr
 from alcove.platform.client import PlatformClient
 from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialize_repository
-from alcove.registry.keys import create_keys
+from alcove.registry.keys import create_keys, write_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +75,16 @@ class Places:
         return self.folder / "aggregators"
 
     @property
+    def attestation_key(self) -> Path:
+        """The software attestor's private key, 32 bytes: it stands for the maker of the phones."""
+        return self.folder / "attestation.key"
+
+    @property
+    def attestation_public_key(self) -> Path:
+        """Its public key, by which the issuer enrolls devices."""
+        return self.folder / "attestation.pem"
+
+    @property
     def clock(self) -> Path:
         """The file of the demo's clock."""
         return self.folder / "clock"
@@ -95,6 +107,15 @@ class Tokens:
     operator: str
 
 
+def make_attestor(places: Places) -> bytes:
+    """Make the key of the software attestor; return it."""
+    key = Ed25519PrivateKey.generate()
+    write_private_file(places.attestation_key, key.private_bytes_raw())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    places.attestation_public_key.write_bytes(public)
+    return key.private_bytes_raw()
+
+
 def prepare(places: Places, clock: Clock = SYSTEM_CLOCK) -> Tokens:
     """Hold the key ceremony, make an empty signed tree, and issue two tokens."""
     teams = {TEAM: [FEATURE]}
@@ -107,38 +128,71 @@ def prepare(places: Places, clock: Clock = SYSTEM_CLOCK) -> Tokens:
     return Tokens(team, operator)
 
 
+@dataclass(frozen=True)
+class Issuing:
+    """What the server needs to collect from two aggregators and to issue the tokens of reports.
+
+    Attributes:
+        collector_file: of the aggregators.
+        port: for devices.
+        url: of the issuer, on that port.
+    """
+
+    collector_file: Path
+    port: int
+    url: str
+
+
 class Server:
-    """The alcove server in a process of its own, on ports that the system chose.
+    """The alcove server in processes of its own, on ports that the system chose.
 
     Args:
         places: its folders.
-        collector_file: of its aggregators, which makes it go by the demo's clock; None: it has none.
+        issuing: makes it go by the demo's clock, with a process of its own for devices; None: no aggregators.
 
     Attributes:
         grpc: "host:port" for teams and operators.
         http: address of the static tree and of the report ingress.
     """
 
-    def __init__(self, places: Places, collector_file: Path | None = None) -> None:
-        arguments = ["--data-dir", str(places.server), "--online-keys", str(places.server_keys)]
-        arguments += ["--analysis-interval-s", str(ANALYSIS_INTERVAL_S)]
+    def __init__(self, places: Places, issuing: Issuing | None = None) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+        common = ["--data-dir", str(places.server), "--bodies-per-second", "100000"]
         # Thousands of devices have this machine's one address.
-        arguments += ["--behind-proxy", "127.0.0.1", "--bodies-per-second", "100000"]
-        arguments += ["--grpc-port", "0", "--http-port", "0"]
-        module = "alcove.platform.server"
-        if collector_file is not None:
-            module = "alcove.platform.cli.demo.server"
-            arguments += ["--clock", str(places.clock), "--aggregators", str(collector_file)]
-        self._process, ready = start_module(module, arguments, places.folder / "server.log")
-        self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._process.pid
+        common += ["--behind-proxy", "127.0.0.1"]
+        arguments = ["--online-keys", str(places.server_keys), "--analysis-interval-s", str(ANALYSIS_INTERVAL_S)]
+        arguments += ["--grpc-port", "0", *common]
+        if issuing is None:
+            ready = self._start(
+                "alcove.platform.server", [*arguments, "--http-port", "0"], places.folder / "server.log"
+            )
+        else:
+            module, clock = "alcove.platform.cli.demo.server", ["--clock", str(places.clock)]
+            arguments += [*clock, "--only", "grpc", "--aggregators", str(issuing.collector_file)]
+            ready = self._start(module, ["grpc", *arguments], places.folder / "server.log")
+            issuer = ["--token-issuer", issuing.url, "--software-attestation", str(places.attestation_public_key)]
+            issuer += ["--tokens-per-second", "10000"]
+            devices = ["ingress", *common, *clock, "--http-port", str(issuing.port), *issuer]
+            ready |= {"http": self._start(module, devices, places.folder / "ingress.log")["http"]}
+        self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._processes[0].pid
+
+    def _start(self, module: str, arguments: list[str], log: Path) -> dict[str, Any]:
+        try:
+            process, ready = start_module(module, arguments, log)
+        except DemoError:
+            self.close()
+            raise
+        self._processes.append(process)
+        return ready
 
     def client(self, token: str) -> PlatformClient:
         """Return a gRPC client of this server."""
         return PlatformClient(self.grpc, token)
 
     def close(self) -> None:
-        """Ask the process to end, and wait."""
-        end_process(self._process)
+        """Ask the processes to end, and wait."""
+        for process in reversed(self._processes):
+            end_process(process)
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +229,8 @@ class DeviceProcess:
             "canary": canary,
         }
         if aggregators is not None:
-            options |= {"clock": places.clock, "leader": aggregators.leader_url, "helper": aggregators.helper_url}
+            options |= {"clock": places.clock, "attestation-key": places.attestation_key}
+            options |= {"leader": aggregators.leader_url, "helper": aggregators.helper_url}
         flags = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "alcove.platform.cli.demo.device", *flags],

@@ -1,6 +1,7 @@
-"""Rolls out the demo's harmful version to a tenth of the devices, which is paused by their reports and halted.
+"""Rolls out the demo's harmful version to a tenth of the devices, and lets their reports stop it.
 
-The reports are not attested, so they pause and do no more: a person reads the analysis and halts.
+The plan says halt. Reports with tokens are attested, and the server halts by itself; randomized ones are not, so they
+pause and do no more: a person reads the analysis and halts.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PLAN = Plan(
         GuardrailPlan(metric="refused", margin=0.05),
         GuardrailPlan(metric="crash_fallback", margin=0.01),
     ),
+    on_harm="halt",
 )
 
 
@@ -43,7 +45,7 @@ def run_guarded(
     mechanism: Mechanism,
     epsilon: str,
 ) -> GuardOutcome:
-    """Roll the harmful version out and wait for the server to pause it; then a person halts it, or rolls it back.
+    """Roll the harmful version out and wait for the server to stop it; else a person rolls it back.
 
     Args:
         operator: who plans the rollout.
@@ -66,7 +68,8 @@ def run_guarded(
     reports = run_fleet()
     say(f"{reports:,} private reports are in; nobody touches the rollout")
     rollout = _wait_for_analysis(operator, rollout.rollout_id, reports)
-    seconds = time.monotonic() - began_s if rollout.state == "paused" else None
+    stopped_by_itself = rollout.state
+    seconds = time.monotonic() - began_s if stopped_by_itself in ("paused", "halted") else None
     analysis = rollout.analysis
     if rollout.state == "paused":
         say("paused by the server; reports that are not attested do no more, so a person halts it")
@@ -82,6 +85,7 @@ def run_guarded(
         reason="too few reports to tell" if analysis is None else analysis.reason,
         reports=0 if analysis is None else analysis.report_count,
         seconds=seconds,
+        by_itself=stopped_by_itself if seconds is not None else "",
     )
 
 

@@ -36,6 +36,11 @@ def describe_parties(batch: BatchOutcome, epsilon: str) -> list[Party]:
             "every report: they must not be one party",
         ),
         Party(
+            "issuer of tokens",
+            f"{batch.tokens_issued:,} rows: an installation has its token for a task and a window",
+            f"who takes part; its rows tell {batch.tokens_recognized} of the {batch.tokens_spent:,} tokens spent",
+        ),
+        Party(
             "server",
             f"{batch.cells} sums of {batch.released:,} reports; of one device {batch.single_reports_at_server} reports",
             f"counts that are off by up to {batch.largest_noise} (ε = {epsilon} for all that it learns of a window)",

@@ -15,22 +15,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from alcove.platform.aggregator.config import Seat
+from alcove.platform.aggregator.provisioning import COLLECTOR_FILE
+from alcove.platform.cli.demo.aggregators import Aggregators
+from alcove.platform.cli.demo.environment import Issuing, make_attestor
 from alcove.platform.cli.demo.private_reports import PrivateReporter
-from alcove.platform.cli.demo.processes import ANSWER_TIMEOUT_S, DemoError
+from alcove.platform.cli.demo.processes import ANSWER_TIMEOUT_S, DemoError, find_port
 from alcove.platform.cli.demo.result import BatchOutcome
+from alcove.platform.cli.demo.tokens import FleetTokens
 from alcove.platform.store.database import DATABASE_FILE
 from alcove.registry.policy.dap import dap_time, make_dap_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import ExitStack
     from pathlib import Path
 
-    from alcove.platform.cli.demo.aggregators import Aggregators
     from alcove.platform.cli.demo.clock import DemoClock
+    from alcove.platform.cli.demo.environment import Places
     from alcove.platform.cli.demo.fleet import Measurements
     from alcove.registry.policy import TaskPolicy
 
 POLL_S = 0.1
+FORGED_PART = 100  # one report in so many is forged
+
+
+def start_aggregators(stack: ExitStack, places: Places) -> tuple[Aggregators, Issuing, FleetTokens]:
+    """Start both aggregators, and choose where the server will issue tokens.
+
+    Args:
+        stack: ends them.
+        places: folders; the clock's file is there.
+    """
+    vendor, port = make_attestor(places), find_port()
+    issuing = Issuing(places.aggregators / "collector" / COLLECTOR_FILE, port, f"http://127.0.0.1:{port}/tokens")
+    aggregators = stack.enter_context(Aggregators(places.aggregators, places.clock, issuing.url))
+    database = places.server / DATABASE_FILE
+    return aggregators, issuing, stack.enter_context(FleetTokens(database, issuing.url, places.clock, vendor))
 
 
 class PrivateBatches:
@@ -39,17 +59,26 @@ class PrivateBatches:
     Args:
         aggregators: both.
         clock: of the server and the devices.
-        server: the server's data folder.
+        database: the server's.
+        tokens: of the fleet.
         say: shows what is going on.
 
     Attributes:
         seconds: spent so far, by part.
     """
 
-    def __init__(self, aggregators: Aggregators, clock: DemoClock, server: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        aggregators: Aggregators,
+        clock: DemoClock,
+        database: Path,
+        tokens: FleetTokens,
+        say: Callable[[str], None],
+    ) -> None:
         self._aggregators = aggregators
         self._clock = clock
-        self._database = server / DATABASE_FILE
+        self._database = database
+        self._tokens = tokens
         self._say = say
         self.seconds: dict[str, float] = {}
 
@@ -59,7 +88,7 @@ class PrivateBatches:
         ask_others: Callable[[], int],
         progress: Callable[[int], None],
         *,
-        kills_leader: bool = False,
+        has_troubles: bool = False,
     ) -> BatchOutcome | None:
         """Let the window end, all devices report, and the server collect it; None: too few for a release.
 
@@ -67,7 +96,8 @@ class PrivateBatches:
             measured: by the fleet.
             ask_others: lets other devices report; returns how many reports were taken, of other tasks too.
             progress: called with the number of reports that were made.
-            kills_leader: end the leader with `kill -9` in the middle of the uploads, and start it again.
+            has_troubles: end the leader with `kill -9` in the middle of the uploads and start it again; and forge one
+                report for a hundred.
 
         Raises:
             DemoError: a report was lost, or was added twice.
@@ -75,13 +105,17 @@ class PrivateBatches:
         task = measured.task
         if task is None or task.aggregation is None:
             raise DemoError(f"expected a task of two aggregators; saw {task}")
+        self._clock.stop_at_end()
+        ask_others()  # they get their tokens, each at a time of the window that it drew
         self._clock.pass_window()
         sent = ask_others()
         began_s = time.monotonic()
-        reporter = PrivateReporter(self._aggregators.leader_url, self._aggregators.helper_url, task, measured.window)
-        middle = _Middle(len(measured.cells) // 2, self._restart_leader if kills_leader else None, progress)
+        aggregators = self._aggregators
+        reporter = PrivateReporter(aggregators.leader_url, aggregators.helper_url, task, measured.window, self._tokens)
+        middle = _Middle(len(measured.cells) // 2, self._restart_leader if has_troubles else None, progress)
         reporter.send_all(measured.cells, middle.advance)
-        self._note("reports made and uploaded", began_s)
+        forged = reporter.forge(max(1, len(measured.cells) // FORGED_PART)) if has_troubles else 0
+        self._note("tokens asked for, reports made and uploaded", began_s)
         dap_task, time_of_task = make_dap_task(task), dap_time(task, measured.window)
         reports = self._aggregators.count_acknowledged(dap_task, time_of_task)
         others = reports - reporter.acknowledged
@@ -96,6 +130,7 @@ class PrivateBatches:
         rest = np.asarray(sums) - np.bincount(measured.cells, minlength=len(sums))
         if (rest < 0).any() or rest.sum() != others:
             raise DemoError(f"expected the sums of the devices' cells in both shares together; saw {sums}")
+        issued, spent, recognized = self._compare_tokens(dap_task.task_id)
         self._clock.pass_window()
         if reports < task.aggregation.min_batch_size:
             return None
@@ -107,6 +142,10 @@ class PrivateBatches:
             raise DemoError(f"expected {reports} reports in the release, as many as were acknowledged; saw {released}")
         return BatchOutcome(
             acknowledged=reports,
+            forged_refused=forged,
+            tokens_issued=issued,
+            tokens_spent=spent,
+            tokens_recognized=recognized,
             released=released,
             repeated_uploads=reporter.repeated,
             killed_process=middle.result,
@@ -139,6 +178,14 @@ class PrivateBatches:
                 return int(row[0]), np.frombuffer(row[1], "<i8").tolist()
             time.sleep(POLL_S)
         raise DemoError("expected that the server collects the window; saw no release")
+
+    def _compare_tokens(self, task_id: bytes) -> tuple[int, int, int]:
+        """Return how many tokens the issuer has given, how many are spent, and how many of these its rows tell."""
+        with closing(sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)) as database:
+            query = "SELECT installation, request_sha256 FROM issued_tokens WHERE task_id = ?"
+            issued = database.execute(query, (task_id,)).fetchall()
+        spent = self._aggregators.spent_nonces(task_id)
+        return len(issued), len(spent), len(spent & {each for row in issued for each in row})
 
     def _count_single_reports(self) -> int:
         with closing(sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)) as database:

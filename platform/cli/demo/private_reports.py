@@ -3,6 +3,8 @@
 Each report is made by the function that devices make theirs by, from a seed of its own.  The native core shares; for
 some devices Python does it, and both forms are compared byte for byte under the same seed.
 
+A task with an issuer has a token in each report; a forger has none, and the leader refuses what he makes.
+
 An upload that is not acknowledged is sent again, the same bytes: an aggregator that was killed takes each report once.
 """
 
@@ -13,6 +15,7 @@ import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
@@ -34,10 +37,12 @@ from alcove.sdk.prio3_reports import SeedEntropy, make_window_report
 from alcove.sdk.report_files import SEED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
+    from alcove.platform.cli.demo.tokens import FleetTokens
     from alcove.privacy.dap.messages import HpkeConfig
+    from alcove.privacy.dap.report_tokens import ReportToken
     from alcove.registry.policy import TaskPolicy
 
 UPLOADED_AT_ONCE = 1000  # reports in a request, the most that the leader takes
@@ -55,6 +60,7 @@ class PrivateReporter:
         helper_url: asked for its key.
         task: of the policy.
         window: that all devices report.
+        tokens: of the fleet, where the task asks for them.
 
     Attributes:
         acknowledged: reports that the leader took.
@@ -63,12 +69,15 @@ class PrivateReporter:
         report_bytes: of one report.
     """
 
-    def __init__(self, leader_url: str, helper_url: str, task: TaskPolicy, window: int) -> None:
+    def __init__(
+        self, leader_url: str, helper_url: str, task: TaskPolicy, window: int, tokens: FleetTokens | None = None
+    ) -> None:
         self._leader = urllib.parse.urlsplit(leader_url)
         self._recipients = Recipients(_read_config(leader_url), _read_config(helper_url))
         self._task = task
         self._dap_task = make_dap_task(task)
         self._window = window
+        self._tokens = tokens
         self.acknowledged = 0
         self.repeated = 0
         self.compared = 0
@@ -81,10 +90,13 @@ class PrivateReporter:
             DemoError: the leader refused one, or both forms of a report differ.
         """
         size = max(1, min(UPLOADED_AT_ONCE, len(cells) // _CHUNKS_LEAST))
+        tokens = self._find_tokens(len(cells))
         under_way: Future[None] | None = None
         with ThreadPoolExecutor(1) as pool:
             for first in range(0, len(cells), size):
-                reports = tuple(self._make(number, cells[number]) for number in _range(first, size, len(cells)))
+                reports = tuple(
+                    self._make(number, cells[number], next(tokens)) for number in _range(first, size, len(cells))
+                )
                 if under_way is not None:
                     under_way.result()
                 under_way = pool.submit(self._upload, reports)
@@ -92,30 +104,57 @@ class PrivateReporter:
             if under_way is not None:
                 under_way.result()
 
-    def _make(self, number: int, cell: int) -> Report:
+    def forge(self, count: int) -> int:
+        """Upload reports of nobody, without a token; return how many the leader refused.
+
+        Raises:
+            DemoError: it took one.
+        """
+        reports = tuple(
+            self._make_report(0, OsEntropy().random_bytes(SEED_BYTES), self._recipients) for _ in range(count)
+        )
+        refused = self._send(reports)
+        if len(refused) != count:
+            raise DemoError(f"expected that {count} reports without a token are refused; saw {len(refused)}")
+        return len(refused)
+
+    def _find_tokens(self, count: int) -> Iterator[ReportToken | None]:
+        if self._tokens is None:
+            return repeat(None)
+        return chain.from_iterable(self._tokens.fetch(self._task, self._window, count))
+
+    def _make(self, number: int, cell: int, token: ReportToken | None) -> Report:
         seed = OsEntropy().random_bytes(SEED_BYTES)
         is_native = number >= PYTHON_DEVICES
         if not is_native:
-            self._compare_forms(cell, seed)
-        return self._make_report(cell, seed, self._recipients, is_native=is_native)
+            self._compare_forms(cell, seed, token)
+        return self._make_report(cell, seed, self._recipients, token=token, is_native=is_native)
 
-    def _make_report(self, cell: int, seed: bytes, recipients: Recipients, *, is_native: bool) -> Report:
-        entropy = SeedEntropy(seed)
+    def _make_report(
+        self,
+        cell: int,
+        seed: bytes,
+        recipients: Recipients,
+        *,
+        token: ReportToken | None = None,
+        is_native: bool = True,
+    ) -> Report:
         return make_window_report(
             self._task,
             self._dap_task,
             self._window,
             cell,
             recipients=recipients,
-            entropy=entropy,
+            entropy=SeedEntropy(seed),
+            token=token,
             is_native=is_native,
         )
 
-    def _compare_forms(self, cell: int, seed: bytes) -> None:
+    def _compare_forms(self, cell: int, seed: bytes, token: ReportToken | None) -> None:
         """Make a report in Python and in the native core, sealed to the demo's own key, open both and compare."""
         opened = []
         for is_native in (False, True):
-            report = self._make_report(cell, seed, _OWN_RECIPIENTS, is_native=is_native)
+            report = self._make_report(cell, seed, _OWN_RECIPIENTS, token=token, is_native=is_native)
             metadata, public = report.metadata, report.public_share
             shares = ((Role.LEADER, report.leader_input_share), (Role.HELPER, report.helper_input_share))
             plain = [
@@ -128,21 +167,24 @@ class PrivateReporter:
         self.compared += 1
 
     def _upload(self, reports: tuple[Report, ...]) -> None:
+        refused = self._send(reports)
+        if refused:
+            raise DemoError(f"expected that the leader takes all reports; saw {refused[0]} and {len(refused) - 1} more")
+        self.acknowledged += len(reports)
+        self.report_bytes = len(reports[0].to_bytes())
+
+    def _send(self, reports: tuple[Report, ...]) -> list[str]:
+        """Upload until there is an answer; return why reports were refused."""
         body = UploadRequest(reports).to_bytes()
         until_s = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             try:
-                refused = self._post(body)
-                break
+                return self._post(body)
             except (OSError, http.client.HTTPException) as error:
                 self.repeated += 1
                 if time.monotonic() > until_s:
                     raise DemoError(f"the leader did not answer: {error}") from error
                 time.sleep(AGAIN_S)
-        if refused:
-            raise DemoError(f"expected that the leader takes all reports; saw {refused[0]} and {len(refused) - 1} more")
-        self.acknowledged += len(reports)
-        self.report_bytes = len(reports[0].to_bytes())
 
     def _post(self, body: bytes) -> list[str]:
         """Upload once; return why reports were refused.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,10 +17,19 @@ if TYPE_CHECKING:
 
 ANSWER_TIMEOUT_S = 120  # a loaded machine may be slow; a process that never answers must not hold the demo
 STOP_TIMEOUT_S = 10
+PORTS = 20_000, 32_000  # connections that go out have higher ones
 
 
 class DemoError(Exception):
     """A step of the demo did not hold; the message says what was expected and what was seen."""
+
+
+def find_port() -> int:
+    """Return a port of loopback that was free a moment ago, of those that the system gives to nobody by itself."""
+    while True:
+        port = PORTS[0] + secrets.randbelow(PORTS[1] - PORTS[0])
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def start_module(module: str, arguments: Sequence[str], log: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:

@@ -40,12 +40,13 @@ class GuardOutcome:
         version: the harmful version.
         share: of the devices that it was rolled out to, 0..1.
         ran_it: devices in processes that ran it.
-        state: of the rollout at the end: "halted" by a person once the server had paused it, or "rolled_back" where the
-            reports did not tell.
+        state: of the rollout at the end: "halted", or "rolled_back" by a person where the reports did not tell.
         decision: of the last analysis: "harm" or "hold".
         reason: the last analysis's sentence.
         reports: reports that it read.
-        seconds: from the first report to when the pause was seen; None where the reports did not tell.
+        seconds: from the first report to when the stop was seen; None where the reports did not tell.
+        by_itself: what the server did by itself: "halted" by attested reports, "paused" by others; "" where they did
+            not tell.
     """
 
     version: str
@@ -56,6 +57,14 @@ class GuardOutcome:
     reason: str
     reports: int
     seconds: float | None
+    by_itself: str = ""
+
+    @property
+    def how_it_stopped(self) -> str:
+        """Who stopped it, in words."""
+        if self.by_itself == "halted":
+            return "halted by itself, as its reports are attested"
+        return "paused by itself, and halted by a person" if self.by_itself else "rolled back by a person"
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,10 @@ class BatchOutcome:
 
     Attributes:
         acknowledged: reports that the leader took, of all devices.
+        forged_refused: reports without a token, all of which the leader refused.
+        tokens_issued: that the issuer gave for the task, by its rows.
+        tokens_spent: nonces of tokens that the leader has noted.
+        tokens_recognized: of these, how many the issuer's rows hold.
         released: reports in the sums that the server collected.
         repeated_uploads: requests that were sent again because the leader had been killed.
         killed_process: id of the leader's process that was killed in the middle; 0: none was.
@@ -76,6 +89,10 @@ class BatchOutcome:
     """
 
     acknowledged: int
+    forged_refused: int
+    tokens_issued: int
+    tokens_spent: int
+    tokens_recognized: int
     released: int
     repeated_uploads: int
     killed_process: int

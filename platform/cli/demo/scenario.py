@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
-from alcove.platform.cli.demo.aggregators import Aggregators
 from alcove.platform.cli.demo.catalog import (
     CUT_ROWS,
     LARGE,
@@ -31,10 +30,18 @@ from alcove.platform.cli.demo.catalog import (
     releases,
 )
 from alcove.platform.cli.demo.clock import WINDOW_S, DemoClock
-from alcove.platform.cli.demo.environment import APP, FEATURE, Devices, Places, Server, flip_byte, prepare
+from alcove.platform.cli.demo.environment import (
+    APP,
+    FEATURE,
+    Devices,
+    Places,
+    Server,
+    flip_byte,
+    prepare,
+)
 from alcove.platform.cli.demo.guarded import IDLE_NOISE, run_guarded
 from alcove.platform.cli.demo.parties import describe_parties
-from alcove.platform.cli.demo.private_batch import PrivateBatches
+from alcove.platform.cli.demo.private_batch import PrivateBatches, start_aggregators
 from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.cli.demo.settings import ENOUGH_TO_TELL, LATENCY_EDGES_MS, DemoSettings
@@ -45,6 +52,7 @@ from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
 from alcove.platform.services.auth.local import list_local_audit
 from alcove.platform.stats import Mechanism
+from alcove.platform.store.database import DATABASE_FILE
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.registry.errors import RegistryError
@@ -108,18 +116,18 @@ class Scenario:
     # 1: the server, and the two aggregators
 
     def _serve(self, stack: ExitStack) -> None:
-        aggregators, collector_file = None, None
+        aggregators, issuing = None, None
         with self._display.step("serve"):
             if self._settings.mechanism is Mechanism.PRIO3:
                 self._clock = clock = DemoClock(self._places.clock)
-                aggregators = stack.enter_context(Aggregators(self._places.aggregators))
-                collector_file = aggregators.collector_file
-                self._private = PrivateBatches(aggregators, clock, self._places.server, self._display.say)
-            tokens = prepare(self._places, self._clock)
-            server = stack.enter_context(Server(self._places, collector_file))
+                aggregators, issuing, tokens = start_aggregators(stack, self._places)
+                database = self._places.server / DATABASE_FILE
+                self._private = PrivateBatches(aggregators, clock, database, tokens, self._display.say)
+            api_tokens = prepare(self._places, self._clock)
+            server = stack.enter_context(Server(self._places, issuing))
             also = "" if aggregators is None else f"; leader {aggregators.leader_url}, helper {aggregators.helper_url}"
             self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}{also}")
-        with server.client(tokens.team) as team, server.client(tokens.operator) as operator:
+        with server.client(api_tokens.team) as team, server.client(api_tokens.operator) as operator:
             self._publish(team)
             experiment = self._start_experiment(operator)
             devices = stack.enter_context(
@@ -233,10 +241,12 @@ class Scenario:
     def _report(self, devices: Devices, telemetry: Telemetry) -> int:
         """Let the fleet use the feature, and all devices report; return how many reports there are to read."""
         with self._display.step("report"):
-            reports = telemetry.run(devices, kills_leader=True)
+            reports = telemetry.run(devices, has_troubles=True)
             batch = reports.batch
             if self._private is None or batch is not None:
-                _expect(reports.devices == len(devices.all), "one report from each device", reports.devices)
+                # A device whose token was due in the window's last second asks later, and may report too late.
+                least = len(devices.all) if self._private is None else 1
+                _expect(least <= reports.devices <= len(devices.all), "a report from each device", reports.devices)
             if self._private is None:
                 what = f"{reports.total:,} reports of {REPORT_BYTES} bytes, each one randomized cell"
             elif batch is None:
@@ -247,7 +257,8 @@ class Scenario:
                 what = (
                     f"{batch.acknowledged:,} reports of {batch.report_bytes} bytes, {batch.compared} of them made in"
                     f" Python too, with the same bytes; the leader (process {batch.killed_process}) was killed in the"
-                    f" middle and started again, {batch.repeated_uploads} uploads were repeated, and"
+                    f" middle and started again, {batch.repeated_uploads} uploads were repeated,"
+                    f" {batch.forged_refused} forged reports without a token were refused, and"
                     f" {batch.released:,} reports are in the release"
                 )
             self._hold("report", what)
@@ -352,9 +363,8 @@ class Scenario:
             after = {answer["version"] for answer in devices.ask("read", count=1)}
             _expect(after == {self.result.ramped_to}, f"version {self.result.ramped_to} everywhere", after)
             self.result.guarded = guarded
-            paused = guarded.seconds is not None
-            how = "paused by itself, and halted by a person" if paused else "rolled back by a person"
-            self._hold("guard", f"{SPOILED} {how}: {guarded.reason}; every device is back on {self.result.ramped_to}")
+            back = f"every device is back on {self.result.ramped_to}"
+            self._hold("guard", f"{SPOILED} {guarded.how_it_stopped}: {guarded.reason}; {back}")
 
     def _tamper(self, devices: Devices, team: PlatformClient, operator: PlatformClient) -> None:
         self._display.say(f"publishing {NEXT}, and flipping one byte of its program on the server's disk")

@@ -69,12 +69,12 @@ class Telemetry:
         self._private = private
         self._display = display
 
-    def run(self, devices: Devices, *, kills_leader: bool = False, may_close: bool = False) -> Reports:
+    def run(self, devices: Devices, *, has_troubles: bool = False, may_close: bool = False) -> Reports:
         """Let the fleet's devices use the feature once, and all devices report.
 
         Args:
             devices: in processes.
-            kills_leader: end the leader in the middle, and start it again.
+            has_troubles: kill the leader in the middle, and forge reports.
             may_close: the collection of randomized reports may end meanwhile.
 
         Raises:
@@ -90,7 +90,7 @@ class Telemetry:
                 sent = ask_devices()
                 fleet = send_randomized(measured, self._http, advance, may_close=may_close)
                 return Reports(fleet, sent)
-            batch = self._private.send(measured, ask_devices, advance, kills_leader=kills_leader)
+            batch = self._private.send(measured, ask_devices, advance, has_troubles=has_troubles)
         if batch is None:
             return Reports(0, 0)
         return Reports(len(measured.cells), batch.released - len(measured.cells), batch)
