@@ -115,6 +115,33 @@ def test_background_sync_backs_off_while_turns_fail_and_comes_back_after_one_tha
         assert low <= seconds < high
 
 
+def test_turn_that_knows_when_the_next_is_due_has_it_then_unless_it_failed() -> None:
+    """A report's time was drawn before: no interval and no jitter delay it, a server that is away does."""
+    turns = [
+        Turn(next_due_s=3.5),
+        Turn(next_due_s=0.0),
+        Turn(next_due_s=1e6),
+        Turn(next_due_s=3.5, is_failed=True),
+        Turn(),
+    ]
+    waited: list[float] = []
+    ended = threading.Event()
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        if len(waited) == 6:
+            ended.set()
+        return len(waited) == 6
+
+    background = BackgroundSync(lambda: turns.pop(0), 10.0, SeededEntropy(), wait)
+    background.start()
+    assert ended.wait(60)
+    background.stop()
+    assert waited[1:3] == [3.5, 1.0]
+    for seconds, (low, high) in zip(waited[3:], [(5, 15), (10, 30), (5, 15)], strict=True):
+        assert low <= seconds < high
+
+
 def test_background_turn_tells_failure_and_wait(updating_device: Device, server: TreeServer) -> None:
     """What the thread of a real client makes of a server that is unavailable, gone, and well again."""
     client = updating_device.client(server.url, transport=None)

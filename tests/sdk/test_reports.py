@@ -356,6 +356,22 @@ def test_each_waiting_report_goes_in_a_body_of_its_own(device: Device) -> None:
     assert json.loads(outbox.read_bytes()) == []
 
 
+def test_server_that_is_away_is_asked_once_a_turn(device: Device) -> None:
+    """However many reports wait for it."""
+    client = enroll(device)
+    outbox = device.folder / "reports" / "outbox.json"
+    outbox.write_text(json.dumps([report.hex() for report in some_reports(5)]), encoding="utf-8")
+
+    def be_away(method: str, path: str) -> None:
+        if method == "POST":
+            raise TransportError(method=method, path=path, reason="no network")
+
+    device.transport.fault = be_away
+    result = client.report()
+    assert (result.sent, result.waiting, result.dropped) == (0, 5, 0)
+    assert len([sent for sent in device.transport.requests if sent.method == "POST"]) == 1
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_refused_report_takes_no_other_with_it(device: Device, place: int) -> None:
     """The server forgot one task: that report is dropped, wherever it waits, and the others arrive."""

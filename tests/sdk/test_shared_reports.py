@@ -254,6 +254,18 @@ def test_device_that_cannot_sync_reports_on(device: Device, fake: FakeAggregator
     assert windows_of(fake) == [0, 1, 2]
 
 
+def test_feature_that_a_sync_cannot_settle_stays_in_its_task(device: Device, fake: FakeAggregators) -> None:
+    """Frozen: nothing of it changes, and its windows are reported on."""
+    client = enroll(device, fake, policy=CHEAP)
+    device.world.halt(is_frozen=True)
+    for _ in range(2):
+        client.sync()
+        end_window(device)
+        assert client.report().sent == 1
+    (one,) = json.loads((device.folder / "reports" / "tasks.json").read_bytes())
+    assert one["last_window"] is None
+
+
 @pytest.mark.parametrize("jump_s", [WINDOW_S, 10 * WINDOW_S, 10 * 365 * 86_400, -10 * WINDOW_S, -800 * WINDOW_S])
 def test_no_jump_of_the_clock_makes_two_reports_of_a_window_or_a_burst(
     device: Device, fake: FakeAggregators, jump_s: int
@@ -324,21 +336,32 @@ EVENTS: dict[str, Callable[[Device], None]] = {
 }
 
 
-@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS.keys())
-def test_participation_is_the_same_in_every_arm(released_world: World, make_device: MakeDevice, event: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_rollout"),
+    [(name, False) for name in EVENTS] + [(name, True) for name in ("arm 0 is halted", "arm 1 is halted")],
+)
+def test_participation_is_the_same_in_every_arm(
+    released_world: World, make_device: MakeDevice, name: str, is_rollout: bool
+) -> None:
     """Whatever happens to one arm's version, and however far a sync comes: both arms report the same windows."""
+    terms: dict[str, Any] = (
+        {"rollout": ("2.0.0", 5000), "control": 5000} if is_rollout else {"arms": ("1.0.0", "2.0.0")}
+    )
+    released_world.set_policy("1.0.0", window_s=WINDOW_S, aggregation=make_aggregation(), **terms, **CHEAP)
     places = [(arm, is_cut) for is_cut in (False, True) for arm in (0, 1)]
     devices = [make_device(released_world, f"device{arm}{is_cut}") for arm, is_cut in places]
-    enroll(devices[0], FakeAggregators(devices[0]), 0, policy=CHEAP)
-    for device, (arm, _) in zip(devices, places, strict=True):
-        assert open_client(device, FakeAggregators(device), arm).sync().error is None
-    for device in devices if event is crash else devices[:1]:
-        event(device)
+    secrets = [
+        SeededEntropy(devices[0].seed_for_arm(arm, salt="roll-salt" if is_rollout else "exp-salt")) for arm, _ in places
+    ]
+    for device, secret in zip(devices, secrets, strict=True):
+        assert open_client(device, FakeAggregators(device), entropy=secret).sync().error is None
+    for device in devices if EVENTS[name] is crash else devices[:1]:
+        EVENTS[name](device)
     kept = []
-    for device, (arm, is_cut) in zip(devices, places, strict=True):
+    for device, (_, is_cut) in zip(devices, places, strict=True):
         device.transport.fault = cut_downloads if is_cut else None
         own = FakeAggregators(device)
-        client = open_client(device, own, arm)
+        client = open_client(device, own)
         for _ in range(2):
             client.sync()
         members = json.loads((device.folder / "reports" / "tasks.json").read_bytes())
@@ -488,6 +511,20 @@ def test_device_whose_user_says_no_reports_nothing_not_even_idle(device: Device,
     end_window(device)
     assert client.report().sent == 1
     assert fake.cells(task_of(device.world)) == [task_of(device.world).cell_count]
+
+
+def test_device_in_a_rollout_whose_user_says_no_notes_no_task(device: Device, fake: FakeAggregators) -> None:
+    """It follows the rollout, because it brings the version that it is to have, and reports nothing of it."""
+    device.world.set_policy(
+        "1.0.0", rollout=("2.0.0", 5000), control=5000, window_s=WINDOW_S, aggregation=make_aggregation(), **CHEAP
+    )
+    client = open_client(device, fake)
+    client.set_reports(False)
+    assert client.sync().error is None
+    assert not (device.folder / "reports" / "tasks.json").exists()
+    client.set_reports(True)
+    client.sync()
+    assert len(json.loads((device.folder / "reports" / "tasks.json").read_bytes())) == 1
 
 
 def test_forgetting_leaves_an_idle_report(device: Device, fake: FakeAggregators) -> None:
