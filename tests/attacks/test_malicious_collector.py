@@ -97,7 +97,7 @@ async def test_no_series_of_requests_has_a_window_in_two_releases(collector: Col
     assert all(len(responses) == 1 for responses in collector.releases.values())
 
 
-async def test_batch_that_is_too_small_is_told_from_no_smaller_one(collector: Collector) -> None:
+async def test_batch_that_is_too_small_looks_like_any_smaller_one(collector: Collector) -> None:
     """None, one and two windows of reports have the same answer, whatever interval they are asked for in."""
     answers = [await collector.ask(start, 1) for start in (TIME - 99, TIME, TIME - 1)]
     answers += [await collector.ask(TIME - 1, 2), await collector.ask(TIME, 1 << 40)]

@@ -52,7 +52,7 @@ async def checksums(seats: Seats) -> list[bytes]:
     return found
 
 
-async def test_burst_is_stored_or_told_to_come_again(files: Seats, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_burst_is_stored_or_asked_to_come_again(files: Seats, monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for 16 of 160 that come at once: the others get Retry-After, and nothing acknowledged is missing."""
     monkeypatch.setattr(uploads, "WAITING_MOST", 16)
     monkeypatch.setattr(uploads, "AT_ONCE", 4)
