@@ -30,6 +30,7 @@ from alcove.privacy.tokens.enrollment import MAX_EVIDENCE_BYTES, EnrollmentReque
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.dap import dap_time, make_dap_task
 from alcove.runtime.clock import Clock
+from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["TokenIssuer"]
 
@@ -71,7 +72,7 @@ class TokenIssuer:
         self._clock = clock
         self._entropy = entropy
         self._running = tasks or RunningTasks(store)
-        self._keys = IssuerKeys(store, entropy, arithmetic)
+        self._keys = IssuerKeys(store, entropy, arithmetic, self._list_tasks)
         self._tasks: Mapping[str, tuple[DapTask, int] | None] = {}
         self._secret: bytes | None = None
 
@@ -202,15 +203,21 @@ class TokenIssuer:
 
     async def _find_task(self, task_id: bytes, age_s: float) -> tuple[DapTask, int] | None:
         """Return a task that runs, in DAP, and its first time."""
-        running = await self._running.read(age_s)
+        found = (each for each in self._translate(await self._running.read(age_s)) if each[0].task_id == task_id)
+        return next(found, None)
+
+    async def _list_tasks(self, session: AsyncSession) -> list[bytes]:
+        return [task.task_id for task, _ in self._translate(await self._running.read_in(session))]
+
+    def _translate(self, running: Mapping[str, TaskPolicy]) -> list[tuple[DapTask, int]]:
+        """Return those tasks that name this issuer, in DAP, each with its first time."""
         ours = {
             policy_id: task
             for policy_id, task in running.items()
             if task.aggregation is not None and task.aggregation.token_issuer == self._url
         }
         self._tasks = {policy_id: self._tasks.get(policy_id) or _translate(task) for policy_id, task in ours.items()}
-        found = (each for each in self._tasks.values() if each is not None and each[0].task_id == task_id)
-        return next(found, None)
+        return [each for each in self._tasks.values() if each is not None]
 
     async def _read_secret(self) -> bytes:
         if self._secret is None:

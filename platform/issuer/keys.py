@@ -5,6 +5,7 @@ Servers of one database have the same keys. A stolen database makes tokens for t
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from alcove.platform.issuer.patience import write_patiently
@@ -35,9 +36,17 @@ class IssuerKeys:
         store: where they are.
         entropy: hides what is signed.
         arithmetic: computes.
+        list_tasks: returns, in a transaction, the ids in DAP of the tasks of which tokens are made.
     """
 
-    def __init__(self, store: Store, entropy: Entropy, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        entropy: Entropy,
+        arithmetic: Arithmetic,
+        list_tasks: Callable[[AsyncSession], Awaitable[Collection[bytes]]],
+    ) -> None:
+        self._list_tasks = list_tasks
         self._store = store
         self._entropy = entropy
         self._arithmetic = arithmetic
@@ -75,7 +84,7 @@ class IssuerKeys:
         key = StoredKey(Issuer(made, self._entropy).key.encoded, encoded)
 
         async def keep(session: AsyncSession) -> StoredKey:
-            await retire_issuer_keys(session, task_id, oldest)
+            await retire_issuer_keys(session, task_id, oldest, await self._list_tasks(session))
             return await add_issuer_key(session, task_id, time, key)
 
         return await write_patiently(self._store, keep)

@@ -1,6 +1,6 @@
 """Stores what the issuer of tokens knows: enrolled installations, its keys, and who has its token of a window (S6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from alcove.platform.store.dialects import insert
@@ -80,12 +80,21 @@ async def add_issuer_key(session: AsyncSession, task_id: bytes, time: int, key: 
     return StoredKey(stored.public_key, stored.private_key)
 
 
-async def retire_issuer_keys(session: AsyncSession, task_id: bytes, before: int) -> None:
-    """Empty the private keys of a task's times before one, and forget who has their tokens."""
-    old = (IssuerKeyRow.task_id == task_id) & (IssuerKeyRow.time < before)
-    await session.execute(update(IssuerKeyRow).where(old).values(private_key=b""))
-    issued = (IssuedTokenRow.task_id == task_id) & (IssuedTokenRow.time < before)
-    await session.execute(delete(IssuedTokenRow).where(issued))
+async def retire_issuer_keys(session: AsyncSession, task_id: bytes, before: int, running: Collection[bytes]) -> None:
+    """Empty private keys of which no more tokens are made, and forget who has these.
+
+    Args:
+        session: of a transaction.
+        task_id: of a task, in DAP.
+        before: the first time of that task whose tokens are still made.
+        running: all tasks of which tokens are made.
+    """
+    keys, tokens = (
+        ((table.task_id == task_id) & (table.time < before)) | table.task_id.not_in(running)
+        for table in (IssuerKeyRow, IssuedTokenRow)
+    )
+    await session.execute(update(IssuerKeyRow).where(keys).values(private_key=b""))
+    await session.execute(delete(IssuedTokenRow).where(tokens))
 
 
 async def claim_tokens(session: AsyncSession, task_id: bytes, time: int, requests: Mapping[bytes, bytes]) -> set[bytes]:

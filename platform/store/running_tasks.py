@@ -52,6 +52,10 @@ class RunningTasks:
                     self._tasks = await running_tasks(session)
             return self._tasks
 
+    async def read_in(self, session: AsyncSession) -> Mapping[str, TaskPolicy]:
+        """Return the tasks as a transaction sees them."""
+        return await running_tasks(session)
+
 
 async def running_tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
     """Return the tasks by id, as the session sees them."""

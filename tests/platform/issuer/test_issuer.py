@@ -67,6 +67,10 @@ class FixedTasks(RunningTasks):
         """Return them."""
         return self.tasks
 
+    async def read_in(self, session: AsyncSession) -> Mapping[str, TaskPolicy]:
+        """Return them."""
+        return self.tasks
+
 
 @dataclass
 class Device:
@@ -266,6 +270,19 @@ async def test_private_key_of_a_window_that_is_over_is_emptied(desk: Desk) -> No
     desk.clock.time_s -= 2 * WINDOW_S  # a clock that is set back
     with pytest.raises(IssuanceRefusedError, match="unknown_window"):
         await desk.issuer.find_key(DAP_TASK.task_id, TIME)
+
+
+async def test_task_that_runs_no_more_leaves_no_private_key_and_no_name(desk: Desk) -> None:
+    """When the next key of any task is made; the public key is still known."""
+    device = await desk.enroll("a")
+    await desk.issuer.issue(DAP_TASK.task_id, TIME, device.order((await desk.request()).request))
+    del desk.tasks.tasks[TASK.task_id]
+    await desk.issuer.find_key(make_dap_task(OTHER).task_id, TIME // 2)
+    async with desk.store.read() as session:
+        keys = {row.task_id: row.private_key for row in await session.scalars(select(IssuerKeyRow))}
+    assert keys.pop(DAP_TASK.task_id) == b""
+    assert all(keys.values())
+    assert await desk.rows(IssuedTokenRow) == 0
 
 
 async def test_claim_that_is_lost_before_the_answer_is_answered_again(
