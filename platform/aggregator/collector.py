@@ -7,10 +7,11 @@ import base64
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urljoin
 
 import aiohttp
 from alcove.platform.aggregator.config import Token, read_private_json
-from alcove.platform.aggregator.peer import encode_task_header, send
+from alcove.platform.aggregator.peer import Answer, encode_task_header, send
 from alcove.platform.aggregator.problems import encode_id
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy import hpke
@@ -83,6 +84,7 @@ class CollectorClient:
     def __init__(self, session: aiohttp.ClientSession, config: CollectorConfig) -> None:
         self._session = session
         self._config = config
+        self._jobs: dict[tuple[bytes, bytes], str] = {}  # where those under way are, by task and request
 
     async def announce(self, task: DapTask) -> None:
         """Let the leader take part in a task; again is the same as once.
@@ -91,7 +93,8 @@ class CollectorClient:
             DapProblem: the aggregators' rules do not allow it.
             PeerUnavailableError: the leader does not answer.
         """
-        await self._send("PUT", task, "", task.encoded, MEDIA_TYPE)
+        url = f"{self._config.leader_url}/tasks/{encode_id(task.task_id)}"
+        await self._send("PUT", task, url, task.encoded, MEDIA_TYPE)
 
     async def collect(self, task: DapTask, start: int, duration: int) -> Release | None:
         """Return what the aggregators release of the windows from `start`; None: they are at it, ask again.
@@ -104,24 +107,31 @@ class CollectorClient:
         """
         query = Query(BatchMode.TIME_INTERVAL, Interval(start, duration).to_bytes())
         request = CollectionJobReq(query, b"", ())
-        media_type = f"{MEDIA_TYPE};message=collection-job-req"
-        body = await self._send("POST", task, "/collection_jobs", request.to_bytes(), media_type)
+        made = (task.task_id, request.to_bytes())
+        job = self._jobs.pop(made, None)  # whatever becomes of this call: asking from the start is the same
+        if job is None:  # or one that failed is asked for again
+            url = f"{self._config.leader_url}/tasks/{encode_id(task.task_id)}/collection_jobs"
+            media_type = f"{MEDIA_TYPE};message=collection-job-req"
+            answer = await self._send("POST", task, url, made[1], media_type)
+            job = urljoin(url, answer.location) if answer.location else ""
+        else:
+            answer = await self._send("GET", task, job, b"", "")
+        body = answer.body
         if not body:
+            if job.startswith(f"{self._config.leader_url}/"):  # no other party is shown the token
+                self._jobs[made] = job
             return None
         try:
             return open_release(task, self._config.hpke_key, request, CollectionJobResp.from_bytes(body))
         except (DapMessageError, HpkeError, VdafError) as error:
             raise PeerUnavailableError(self._config.leader_url, f"no release: {error}") from error
 
-    async def _send(self, method: str, task: DapTask, resource: str, body: bytes, media_type: str) -> bytes:
-        headers = {
-            "Authorization": f"Bearer {self._config.collector_token.get_secret_value()}",
-            "Content-Type": media_type,
-        } | encode_task_header(task)
-        url = f"{self._config.leader_url}/tasks/{encode_id(task.task_id)}{resource}"
-        status, _, answer = await send(self._session, method, url, body=body, headers=headers)
-        if status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise PeerUnavailableError(url, f"status {status}")
+    async def _send(self, method: str, task: DapTask, url: str, body: bytes, media_type: str) -> Answer:
+        token = {"Authorization": f"Bearer {self._config.collector_token.get_secret_value()}"}
+        headers = token | encode_task_header(task) | ({"Content-Type": media_type} if media_type else {})
+        answer = await send(self._session, method, url, body=body, headers=headers)
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise PeerUnavailableError(url, f"status {answer.status}")
         return answer
 
 
@@ -133,9 +143,9 @@ async def read_recipients(session: aiohttp.ClientSession, leader_url: str, helpe
     """
     configs = []
     for url in (leader_url, helper_url):
-        _, _, body = await send(session, "GET", f"{url}/hpke_config", body=b"", headers={})
+        answer = await send(session, "GET", f"{url}/hpke_config", body=b"", headers={})
         try:
-            configs.append(choose_config(HpkeConfigList.from_bytes(body)))
+            configs.append(choose_config(HpkeConfigList.from_bytes(answer.body)))
         except DapMessageError as error:
             raise PeerUnavailableError(url, str(error)) from error
     return Recipients(*configs)

@@ -3,7 +3,7 @@
 import base64
 import io
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import aiohttp
 from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -15,7 +15,7 @@ from alcove.privacy.dap.task import DapTask
 from alcove.privacy.errors import TokenKeyError
 from alcove.privacy.tokens import TokenKey
 
-__all__ = ["HttpHelper", "HttpIssuer", "encode_task_header", "send"]
+__all__ = ["Answer", "HttpHelper", "HttpIssuer", "encode_task_header", "send"]
 
 TIMEOUT_S: Final = 60.0
 """Seconds for one exchange; a job of 512 reports takes a tenth of one."""
@@ -30,6 +30,15 @@ MAX_PROBLEM_BYTES: Final = 64 * 1024
 def encode_task_header(task: DapTask) -> dict[str, str]:
     """Return the header that advertises a task: a byte sequence of RFC 9651."""
     return {"DAP-Taskprov": f":{base64.b64encode(task.encoded).decode()}:"}
+
+
+class Answer(NamedTuple):
+    """What another party answers; `location` is where it says that what was made is."""
+
+    status: int
+    media_type: str
+    body: bytes
+    location: str
 
 
 class HttpHelper:
@@ -83,7 +92,7 @@ class HttpHelper:
             "Authorization": f"Bearer {self._token}",
             "Content-Type": f"{MEDIA_TYPE};message={kind}",
         } | encode_task_header(task)
-        status, media_type, body = await send(self._session, "POST", url, body=request, headers=headers)
+        status, media_type, body, _ = await send(self._session, "POST", url, body=request, headers=headers)
         if status in (HTTPStatus.OK, HTTPStatus.CREATED) and body and f"message={expected}" in media_type:
             return body
         raise PeerUnavailableError(self._url, f"status {status} with {len(body)} bytes of {media_type or 'no type'}")
@@ -108,7 +117,7 @@ class HttpIssuer:
             PeerUnavailableError: there is no answer, or none that is a key.
         """
         url = f"{self._url}/{token_key_path(task.task_id, time)}"
-        status, _, body = await _exchange(self._session, "GET", url, timeout_s=KEY_TIMEOUT_S)
+        status, _, body, _ = await _exchange(self._session, "GET", url, timeout_s=KEY_TIMEOUT_S)
         if status == HTTPStatus.NOT_FOUND:
             return None
         if status != HTTPStatus.OK:
@@ -121,14 +130,15 @@ class HttpIssuer:
 
 async def send(
     session: aiohttp.ClientSession, method: str, url: str, *, body: bytes, headers: dict[str, str]
-) -> tuple[int, str, bytes]:
-    """Return status, media type and body of the answer to a request.
+) -> Answer:
+    """Return the answer to a request.
 
     Raises:
         DapProblem: it is a problem of DAP.
         PeerUnavailableError: there is none, it is longer than any, or it is an error without a type of DAP.
     """
-    status, media_type, data = await _exchange(session, method, url, body=body, headers=headers)
+    answer = await _exchange(session, method, url, body=body, headers=headers)
+    status, media_type, data, _ = answer
     is_refusal = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
     if is_refusal and media_type.startswith(PROBLEM_TYPE) and len(data) <= MAX_PROBLEM_BYTES:
         problem = DapProblem.from_json(data)
@@ -136,7 +146,7 @@ async def send(
             raise problem
     if status >= HTTPStatus.BAD_REQUEST:
         raise PeerUnavailableError(url, f"status {status}")
-    return status, media_type, data
+    return answer
 
 
 async def _exchange(
@@ -147,8 +157,8 @@ async def _exchange(
     body: bytes = b"",
     headers: dict[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
-) -> tuple[int, str, bytes]:
-    """Return status, media type and body of the answer, whatever it says.
+) -> Answer:
+    """Return the answer, whatever it says.
 
     Raises:
         PeerUnavailableError: there is none, or it is longer than any.
@@ -169,9 +179,10 @@ async def _exchange(
             data = await answer.content.read(MAX_ANSWER_BYTES + 1)
             while len(data) <= MAX_ANSWER_BYTES and not answer.content.at_eof():
                 data += await answer.content.read(MAX_ANSWER_BYTES + 1 - len(data))
-            status, media_type = answer.status, answer.headers.get("Content-Type", "")
+            fields = [answer.headers.get(name, "") for name in ("Content-Type", "Location")]
+            found = Answer(answer.status, fields[0], data, fields[1])
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise PeerUnavailableError(url, f"no answer: {type(error).__name__}") from error
     if len(data) > MAX_ANSWER_BYTES:
         raise PeerUnavailableError(url, f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-    return status, media_type, data
+    return found

@@ -9,14 +9,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from alcove.platform.aggregator import peer
-from alcove.platform.aggregator.peer import send
+from alcove.platform.aggregator.peer import Answer, send
 from alcove.platform.aggregator.problems import MEDIA_TYPE, DapProblem, ProblemType
 from alcove.platform.domain.errors import PeerUnavailableError
 
 PROBLEM = DapProblem(ProblemType.BATCH_OVERLAP, "x" * 5000).to_json().encode()
 
 
-async def _ask(answer: web.Response) -> tuple[int, str, bytes]:
+async def _ask(answer: web.Response) -> Answer:
     """Return what `send` makes of an answer."""
 
     async def respond(request: web.Request) -> web.Response:
@@ -36,7 +36,7 @@ async def test_packed_answer_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, en
     unpacked: list[int] = []
     monkeypatch.setattr(zlib, "decompressobj", lambda *_: unpacked.append(1))
     found = await _ask(web.Response(body=packed, headers={"Content-Encoding": encoding}))
-    assert found == (200, "application/octet-stream", packed)
+    assert found == (200, "application/octet-stream", packed, "")
     assert unpacked == []
 
 
