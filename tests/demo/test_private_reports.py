@@ -99,6 +99,8 @@ async def test_reports_of_both_forms_reach_both_aggregators_once(aggregators: Ag
     leader, helper = await asyncio.to_thread(aggregators.wait_for_reports, make_dap_task(task), time_of_task, 130)
     modulus = make_dap_task(task).circuit.field.modulus
     assert [(one + other) % modulus for one, other in zip(leader.share, helper.share, strict=True)] == [26] * 5
+    with pytest.raises(DemoError, match="expected that 3 reports without a token are refused; saw 0"):
+        await asyncio.to_thread(reporter.forge, 3)  # these aggregators ask for no tokens, and take them
 
 
 def test_forms_that_differ_are_found(aggregators: Aggregators, monkeypatch: pytest.MonkeyPatch) -> None:
