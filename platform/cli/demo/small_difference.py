@@ -116,9 +116,10 @@ def interval_of(estimate: Estimate) -> tuple[float, float] | None:
 def _wait_for_analysis(operator: PlatformClient, experiment_id: str, reports: int) -> ExperimentReport:
     """Return the results once the server has made the analysis that all reports allow; without any there is none."""
     until_s = time.monotonic() + ANSWER_TIMEOUT_S
-    while time.monotonic() < until_s:
+    while True:
         report = operator.results(experiment_id)
         if report.experiment.interim_analyses or not reports:
             return report
+        if time.monotonic() >= until_s:
+            raise DemoError(f"expected an interim analysis; saw {report.results.report_count} reports and none")
         time.sleep(POLL_S)
-    raise DemoError(f"expected an interim analysis; saw {report.results.report_count} reports and none")
