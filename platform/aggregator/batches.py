@@ -9,7 +9,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from alcove.platform.aggregator.store.tables import (
     AggregateShareRow,
@@ -26,6 +26,7 @@ from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
+    "AS_THEY_ARE",
     "CLOSED",
     "FROZEN",
     "Batch",
@@ -42,6 +43,9 @@ __all__ = [
 
 FROZEN: Final = ("frozen", "done")
 """States of a collection job in which no report is added to its windows any more."""
+
+AS_THEY_ARE: Final[dict[str, Any]] = {"dml_strategy": "raw"}
+"""Options of an INSERT of many rows: values go to the database as they are, which takes half the time of an upload."""
 
 CLOSED: Final = ("closing", *FROZEN)
 """States in which its windows take no upload."""
@@ -89,6 +93,7 @@ async def insert_report_ids(session: AsyncSession, task_id: bytes, reports: Iter
     if not rows:
         return set()
     statement = insert(session, ReportIdRow).on_conflict_do_nothing().returning(ReportIdRow.report_id)
+    statement = statement.execution_options(**AS_THEY_ARE)
     return set((await session.scalars(statement, rows)).all())
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.platform.aggregator.batches import find_closed, insert_report_ids, lock_task, spend_tokens
+from alcove.platform.aggregator.batches import AS_THEY_ARE, find_closed, insert_report_ids, lock_task, spend_tokens
 from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.store import AggregatorDatabase
@@ -244,5 +244,5 @@ class Uploads:
             if report_id in new
         ]
         if rows:
-            await session.execute(insert(ReportRow), rows)
+            await session.execute(insert(ReportRow).execution_options(**AS_THEY_ARE), rows)
         return refused
