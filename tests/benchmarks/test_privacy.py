@@ -189,6 +189,7 @@ def test_no_store_log_or_memory_of_the_aggregators_has_a_measurement() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 def test_hundred_thousand_releases_of_each_input_lose_epsilon_and_no_more() -> None:
     """By the helper's own release function: a bound in [0.85, 1] of epsilon, and noise that fits its formula."""
     cores = len(os.sched_getaffinity(0))
@@ -199,6 +200,7 @@ def test_hundred_thousand_releases_of_each_input_lose_epsilon_and_no_more() -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 def test_collected_batches_lose_epsilon_to_either_aggregator_and_less_to_the_collector() -> None:
     """20,000 collection jobs of each input, through both aggregators' releases."""
     cores = len(os.sched_getaffinity(0))
