@@ -192,7 +192,18 @@ def test_small_batch_is_refused_by_the_policy_and_by_the_device() -> None:
     assert caught.value.what == "min_batch_size"
 
 
-@pytest.mark.parametrize("url", ["https://leader.example/", "http://leader.example", "leader.example", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://leader.example/",
+        "http://leader.example",
+        "leader.example",
+        "",
+        "https://Leader.example",
+        "https://leader.example:443",
+        "http://127.0.0.1:80",
+    ],
+)
 def test_pair_whose_address_is_none_is_refused_when_it_is_made(url: str) -> None:
     """The mistake shows at the app's start, not as reports that never come."""
     for urls in ((url, PAIR.helper_url), (PAIR.leader_url, url)):
