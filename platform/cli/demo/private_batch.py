@@ -118,7 +118,8 @@ class PrivateBatches:
         middle = _Middle(len(measured.cells) // 2, self._restart_leader if has_troubles else None, progress)
         reporter.send_all(measured.cells, middle.advance)
         forged = reporter.forge(max(1, len(measured.cells) // FORGED_PART)) if has_troubles else 0
-        self._note("tokens asked for, reports made and uploaded", began_s)
+        self._note("waiting for tokens of the fleet", time.monotonic() - reporter.waited_s)
+        self._note("reports made and uploaded", began_s + reporter.waited_s)
         dap_task, time_of_task = make_dap_task(task), dap_time(task, measured.window)
         reports = self._aggregators.count_acknowledged(dap_task, time_of_task)
         others = reports - reporter.acknowledged

@@ -66,6 +66,7 @@ class PrivateReporter:
         acknowledged: reports that the leader took.
         repeated: uploads that were sent again because nothing acknowledged them.
         compared: reports that Python and the native core made alike.
+        waited_s: seconds for tokens of the fleet.
         report_bytes: of one report.
     """
 
@@ -81,6 +82,7 @@ class PrivateReporter:
         self.acknowledged = 0
         self.repeated = 0
         self.compared = 0
+        self.waited_s = 0.0
         self.report_bytes = 0
 
     def send_all(self, cells: Sequence[int], progress: Callable[[int], None]) -> None:
@@ -121,7 +123,16 @@ class PrivateReporter:
     def _find_tokens(self, count: int) -> Iterator[ReportToken | None]:
         if self._tokens is None:
             return repeat(None)
-        return chain.from_iterable(self._tokens.fetch(self._task, self._window, count))
+        return chain.from_iterable(self._wait(iter(self._tokens.fetch(self._task, self._window, count))))
+
+    def _wait(self, arriving: Iterator[list[ReportToken]]) -> Iterator[list[ReportToken]]:
+        while True:
+            began_s = time.monotonic()
+            tokens = next(arriving, None)
+            self.waited_s += time.monotonic() - began_s
+            if tokens is None:
+                return
+            yield tokens
 
     def _make(self, number: int, cell: int, token: ReportToken | None) -> Report:
         seed = OsEntropy().random_bytes(SEED_BYTES)
