@@ -7,10 +7,11 @@ import pytest
 from alcove.sdk.storage import PARTIAL, Files
 from alcove.sdk.testing import SeededEntropy
 
-from tests.sdk.aggregators import make_aggregation
+from tests.sdk.aggregators import WINDOW_S, enroll, make_aggregation
 from tests.sdk.conftest import FEATURE, Device
 from tests.sdk.test_crash import reported_device
 from tests.sdk.test_sync import Refusing
+from tests.sdk.test_tokens import POLICY, attest, make_token_parties
 
 
 def rows(repository: Path) -> set[str]:
@@ -49,6 +50,9 @@ def state_files(device: Device) -> set[str]:
     client.report()
     device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), aggregation=make_aggregation())
     client.sync()
+    enrolled = enroll(device, make_token_parties(device), policy=POLICY, attestation=attest, files=files)
+    device.clock.time_s += WINDOW_S - device.clock.time_s % WINDOW_S - 1  # by then a token was asked for
+    enrolled.report()
     client.set_reports(False)
     device.world.set_policy("2.0.0")
     device.client(files=files, engine=Refusing()).sync()

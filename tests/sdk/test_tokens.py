@@ -98,13 +98,18 @@ def issuer() -> FakeIssuer:
     return FakeIssuer()
 
 
-@pytest.fixture
-def fake(device: Device, issuer: FakeIssuer) -> FakeAggregators:
-    """Both aggregators, which say of the issuer's key what is so."""
+def make_token_parties(device: Device, issuer: FakeIssuer | None = None) -> FakeAggregators:
+    """Return both aggregators, which say of the issuer's key what is so."""
     made = FakeAggregators(device)
-    made.issuers[URL] = issuer
+    made.issuers[URL] = issuer or FakeIssuer()
     made.token_keys = dict.fromkeys((PAIR.leader_url, PAIR.helper_url), make_issuer().key.encoded)
     return made
+
+
+@pytest.fixture
+def fake(device: Device, issuer: FakeIssuer) -> FakeAggregators:
+    """Both aggregators of the task."""
+    return make_token_parties(device, issuer)
 
 
 def _enroll(device: Device, fake: FakeAggregators, **options: Any) -> Client:
