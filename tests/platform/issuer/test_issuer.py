@@ -182,7 +182,7 @@ async def test_evidence_and_challenge_are_checked(desk: Desk) -> None:
         device.enrollment(challenge, "https://other.example/issuer"),
         replace(good, evidence=b""),
         replace(good, evidence=bytes(20_000)),
-        *(device.enrollment(each) for each in (b"x", bytes(40), challenge[:-1], challenge[:-1] + b"\0")),
+        *(device.enrollment(each) for each in (b"x", bytes(40), challenge[:-1])),
         *(device.enrollment(challenge[:at] + bytes([challenge[at] ^ 1]) + challenge[at + 1 :]) for at in range(40)),
     ]
     for request in wrong:
