@@ -164,15 +164,25 @@ def test_token_of_another_issuer_is_refused() -> None:
         verify_token(forged, CHALLENGE.digest, ISSUER.key)
 
 
+def request_of_both_issuers() -> PendingToken:
+    """Return a token asked for of `ISSUER` whose blinded message is below the modulus of both."""
+    modulus = OTHER_ISSUER.key.public_key.public_numbers().n
+    while True:
+        pending = request_token(CHALLENGE, ISSUER.key, OsEntropy())
+        if int.from_bytes(pending.request.blinded_message, "big") < modulus:
+            return pending
+
+
 def test_answer_of_another_issuer_or_to_another_request_gives_no_token() -> None:
     """The device verifies before it has a token."""
     other = request_token(CHALLENGE, ISSUER.key, OsEntropy())
     with pytest.raises(TokenIssuanceError, match="another key"):
         OTHER_ISSUER.issue(PENDING.request)
-    request = replace(PENDING.request, truncated_token_key_id=OTHER_ISSUER.key.key_id[-1])
+    pending = request_of_both_issuers()
+    request = replace(pending.request, truncated_token_key_id=OTHER_ISSUER.key.key_id[-1])
     for response in (ISSUER.issue(other.request), OTHER_ISSUER.issue(request), TokenResponse(bytes(256))):
         with pytest.raises(TokenIssuanceError, match="no signature"):
-            finish_token(PENDING, response, ISSUER.key)
+            finish_token(pending, response, ISSUER.key)
     with pytest.raises(TokenIssuanceError, match="no signature"):
         finish_token(PENDING, RESPONSE, OTHER_ISSUER.key)
 
