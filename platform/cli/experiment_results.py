@@ -1,5 +1,6 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
+from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
@@ -34,6 +35,7 @@ def show_results(report: ExperimentReport) -> None:
                 f"theta {pair.adjustment.theta:.3g}, variance {-pair.adjustment.variance_reduction_percent:+.1f} %"
             )
     _show_pairs(experiment, found)
+    show_bayesian(experiment, found.bayesian)
     _show_interim_analyses(experiment, found)
     for verdict in found.verdicts:
         say(f"{found.arms[verdict.arm].name}, {verdict.kind}: {verdict.reason}")

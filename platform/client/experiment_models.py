@@ -9,9 +9,12 @@ __all__ = [
     "Adjustment",
     "Arm",
     "ArmDifference",
+    "ArmPosterior",
     "ArmResult",
+    "BayesianView",
     "Correction",
     "Decision",
+    "DifferencePosterior",
     "Estimate",
     "Experiment",
     "ExperimentPlan",
@@ -20,6 +23,7 @@ __all__ = [
     "InterimAnalysis",
     "OutcomeName",
     "PairDifference",
+    "Posterior",
     "Primary",
     "PrimaryDifference",
     "Results",
@@ -191,6 +195,43 @@ class ExperimentVerdict(Value):
     reason: str
 
 
+class Posterior(Value):
+    """A posterior of a share or of milliseconds: mean, standard deviation, the interval that holds 95 %."""
+
+    mean: float
+    standard_deviation: float
+    low: float
+    high: float
+
+
+class ArmPosterior(Value):
+    """The posterior of one arm in the metric that decides; the loss is against the best arm, in the metric's unit."""
+
+    arm: int = 0
+    value: Posterior
+    chance_best: float
+    expected_loss: float
+
+
+class DifferencePosterior(Value):
+    """The posterior of `arm` minus `versus`; the loss is that of choosing `arm` instead, in the metric's unit."""
+
+    arm: int = 0
+    versus: int = 0
+    difference: Posterior
+    chance_better: float
+    expected_loss: float
+
+
+class BayesianView(Value):
+    """Posteriors in the metric that decides; they decide nothing.  Empty with an `obstacle` where there are none."""
+
+    arms: tuple[ArmPosterior, ...] = ()
+    differences: tuple[DifferencePosterior, ...] = ()
+    prior: str = ""
+    obstacle: str = ""
+
+
 class Results(Value):
     """Everything that the reports of an experiment show so far; `promise` says against whom they are private."""
 
@@ -207,6 +248,7 @@ class Results(Value):
     next_analysis_reports: int = 0
     promise: str = ""
     collection: Collection | None = None
+    bayesian: BayesianView = BayesianView()
 
 
 class ExperimentReport(Value):

@@ -21,6 +21,7 @@ from alcove.platform.server.experiment_convert import (
     results_message,
     update_spec,
 )
+from alcove.platform.server.experiment_views import bayesian_message
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
@@ -107,10 +108,10 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         async def read() -> pb.GetResultsResponse:
             async with store.read() as session:
-                record, results = await engine.read(session, experiment_id)
-            return pb.GetResultsResponse(
-                experiment=experiment_message(record), results=results_message(record, results)
-            )
+                record, results, views = await engine.read(session, experiment_id)
+            found = results_message(record, results)
+            found.bayesian.CopyFrom(bayesian_message(views.bayesian))
+            return pb.GetResultsResponse(experiment=experiment_message(record), results=found)
 
         async with self._evaluations.turn(current_principal().name):
             found = await store.version_cache.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)

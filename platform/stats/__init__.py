@@ -8,6 +8,7 @@ functions over numbers: no files, clocks, randomness or sockets.
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
+from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
@@ -41,11 +42,14 @@ __all__ = [
     "AlwaysValid",
     "ArgumentError",
     "ArmEstimate",
+    "ArmPosterior",
+    "BayesianView",
     "Comparison",
     "Correction",
     "Decision",
     "DecisionKind",
     "Difference",
+    "DifferencePosterior",
     "Estimates",
     "GroupSequential",
     "GuardKind",
@@ -71,6 +75,7 @@ __all__ = [
     "aggregate_from_randomized_response",
     "always_valid_p",
     "apply_guardrails",
+    "bayesian_view",
     "bonferroni",
     "cuped_difference",
     "cuped_error_ratio",

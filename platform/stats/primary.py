@@ -167,6 +167,37 @@ def primary_pairs(
     )
 
 
+def metric_weights(
+    aggregate: Aggregate, primary: Primary, bin_values_ms: FloatArray, *, success_outcome: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return each cell's weight in the numerator and in the denominator of a metric that is a ratio of sums.
+
+    Args:
+        aggregate: the counts.
+        primary: any but a quantile.
+        bin_values_ms: as in `Metric`.
+        success_outcome: as in `Metric`.
+
+    Returns:
+        Two arrays, [outcomes, bins].
+
+    Raises:
+        ArgumentError: bins that carry no latency, outcomes that are not counted, or a quantile, which is no such ratio.
+    """
+    if primary.kind is PrimaryKind.LATENCY_QUANTILE:
+        raise ArgumentError("primary", "a ratio of sums", primary.kind)
+    if primary.kind is PrimaryKind.RATIO:
+        return _ratio_weights(aggregate, primary)
+    weights, base = (np.zeros((aggregate.outcomes, aggregate.bins)) for _ in range(2))
+    if primary.kind is PrimaryKind.ACCEPTED:
+        weights[success_outcome] = 1.0
+        return weights, base + 1.0
+    if aggregate.bins < 2:
+        raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
+    base[list(_ANSWERS)] = 1.0
+    return base * bin_values_ms, base
+
+
 def negate(pair: Difference) -> Difference:
     """Return the difference with its sign turned: what the rules read where less is better."""
     interval = pair.interval

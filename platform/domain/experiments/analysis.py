@@ -13,11 +13,13 @@ from alcove.platform.stats import (
     Comparison,
     Decision,
     DecisionKind,
+    Estimates,
     GroupSequential,
     GuardKind,
     GuardVerdict,
     Metric,
     PrePeriod,
+    Primary,
     ReasonCode,
     Rules,
     StatsError,
@@ -38,6 +40,7 @@ __all__ = [
     "compare",
     "evaluate",
     "find_alarm",
+    "read_estimates",
 ]
 
 ALPHA = 0.05  # error of each interval over all analyses together; the guardrails of all arms share another one
@@ -99,22 +102,35 @@ def compare(
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    aggregate, pre_period = _split(record, aggregate)
     total = sum(arm.share_basis_points for arm in record.arms)
-    metric = Metric(
-        bin_values_ms=bin_values_ms(record.latency_edges_ms),
-        edges_ms=record.latency_edges_ms,
-        primary=primary_of(record.plan),
-        reports_per_device=max(1, windows),
-        pre_period=pre_period,
-    )
     rules = Rules(
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
         expected_shares=tuple(arm.share_basis_points / total for arm in record.arms),
         correction=correction_of(record.plan),
     )
-    return decide(estimate(aggregate, metric), test or AlwaysValid(_planned_reports(record)), rules)
+    estimates = read_estimates(record, aggregate, windows)
+    return decide(estimates, test or AlwaysValid(_planned_reports(record)), rules)
+
+
+def read_estimates(
+    record: ExperimentRecord, aggregate: Aggregate, windows: int, primary: Primary | None = None
+) -> Estimates:
+    """Return what the counts say by a metric, by that which decides if none is given.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
+    aggregate, pre_period = _split(record, aggregate)
+    decides = primary_of(record.plan)
+    metric = Metric(
+        bin_values_ms=bin_values_ms(record.latency_edges_ms),
+        edges_ms=record.latency_edges_ms,
+        primary=primary or decides,
+        reports_per_device=max(1, windows),
+        pre_period=pre_period if primary in (None, decides) else None,
+    )
+    return estimate(aggregate, metric)
 
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:

@@ -15,6 +15,7 @@ from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
 from alcove.platform.domain.mechanism import mechanism_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
@@ -173,8 +174,10 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
-async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRecord, ExperimentResults]:
-    """Return an experiment and what its reports say.
+async def read(
+    session: AsyncSession, experiment_id: str
+) -> tuple[ExperimentRecord, ExperimentResults, ExperimentViews]:
+    """Return an experiment, what its reports say, and what is shown beside it.
 
     Raises:
         ResourceNotFoundError: there is no such experiment.
@@ -185,7 +188,7 @@ async def read(session: AsyncSession, experiment_id: str) -> tuple[ExperimentRec
     validate_action(record, Action.READ_RESULTS)
     reports = await read_reports(session, task_of(record))
     try:
-        return record, evaluate(record, reports)
+        return record, evaluate(record, reports), make_views(record, reports)
     except UNREADABLE_ERRORS as error:
         raise ResultsRefusedError(experiment_id, str(error)) from error
 

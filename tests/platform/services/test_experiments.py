@@ -121,6 +121,7 @@ def test_no_report_at_all_means_hold(
     assert (found.report_count, found.window_count, sum(found.cell_counts)) == (0, 0, 0)
     assert (found.decision.kind, found.decision.winner) == ("inconclusive", None)
     assert [arm.accuracy.value for arm in found.arms] == [None, None]
+    assert (found.bayesian.arms, found.bayesian.obstacle) == ((), "arm 0 has no report that the metric reads")
     stopped = operator.stop_experiment(running.experiment_id)
     assert stopped.decision == found.decision
     policy = world.tree.policy(app)
@@ -149,6 +150,11 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
         assert arm.devices == pytest.approx(3000, abs=600)
     assert found.differences[0].accuracy.low is not None
     assert found.differences[0].accuracy.low > 0
+    assert found.bayesian.arms[1].chance_best > 0.999
+    (posterior,) = found.bayesian.differences
+    assert found.differences[0].accuracy.value is not None
+    assert posterior.difference.mean == pytest.approx(found.differences[0].accuracy.value, abs=0.01)
+    assert found.differences[0].accuracy.low < posterior.difference.low < posterior.difference.high
     stopped = operator.stop_experiment(running.experiment_id)
     assert stopped.decision == found.decision
     loser = operator.create_rollout(app, feature, "1.0.0")

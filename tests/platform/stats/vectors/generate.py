@@ -49,11 +49,20 @@ def sums(table: list[list[int]]) -> dict[str, float]:
 
 
 def from_gbstats() -> dict[str, Any]:
-    """CUPED, ratios, sequential intervals and p-values, sample ratios."""
+    """CUPED, ratios, sequential intervals and p-values, Bayesian results of a flat prior, sample ratios."""
     tests, models = import_module("gbstats.frequentist.tests"), import_module("gbstats.models.statistics")
+    bayesian = import_module("gbstats.bayesian.tests")
     check_srm = import_module("gbstats.utils").check_srm
 
-    out: dict[str, Any] = {"pre": PRE, "post": POST, "cuped": [], "ratio": [], "sequential": [], "srm": []}
+    out: dict[str, Any] = {
+        "pre": PRE,
+        "post": POST,
+        "cuped": [],
+        "ratio": [],
+        "sequential": [],
+        "bayesian": [],
+        "srm": [],
+    }
     config = tests.SequentialConfig(difference_type="absolute", sequential_tuning_parameter=5000.0)
     for seed in range(4):
         tables = histograms(seed, (len(PRE), len(POST)), 20_000)
@@ -95,6 +104,27 @@ def from_gbstats() -> dict[str, Any]:
         low, high = test.confidence_interval
         out["sequential"].append(
             {"a": a, "b": b, "value": test.point_estimate, "low": low, "high": high, "p": test.p_value}
+        )
+    settings = bayesian.EffectBayesianConfig(difference_type="absolute", prior_type="absolute")
+    for a, b in (
+        ((100_000, 50_000), (100_000, 50_300)),
+        ((200_000, 4_000), (190_000, 3_900)),
+        ((60_000, 600), (60_000, 500)),
+    ):
+        found = bayesian.EffectBayesianABTest(
+            models.ProportionStatistic(n=a[0], sum=a[1]), models.ProportionStatistic(n=b[0], sum=b[1]), settings
+        ).compute_result()
+        (low, high), (control, treatment) = found.ci, found.risk
+        out["bayesian"].append(
+            {
+                "a": a,
+                "b": b,
+                "chance_to_win": float(found.chance_to_win),
+                "low": low,
+                "high": high,
+                "risk_of_control": control,
+                "risk_of_treatment": treatment,
+            }
         )
     for users, weights in (([5_000, 5_000], [0.5, 0.5]), ([5_300, 4_700], [0.5, 0.5]), ([30_000, 71_500], [0.3, 0.7])):
         out["srm"].append({"users": users, "weights": weights, "p": check_srm(users, weights)})

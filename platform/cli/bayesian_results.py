@@ -1,0 +1,48 @@
+"""Prints the Bayesian view of an experiment: what the reports make likely, beside the decision."""
+
+from collections.abc import Callable
+
+from alcove.platform.cli.output import print_table, say
+from alcove.platform.client import BayesianView, Experiment, Posterior
+
+__all__ = ["show_bayesian"]
+
+_IN_MS = ("latency_mean", "latency_quantile")
+
+
+def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
+    """Print posteriors, chances and losses of each arm, and of its difference to the control."""
+    if view.obstacle:
+        say(f"no Bayesian view: {view.obstacle}")
+        return
+    if not view.arms:  # a server that does not send it
+        return
+    in_unit = _milliseconds if experiment.primary.kind in _IN_MS else _percent
+    names = [arm.name for arm in experiment.arms]
+    rows = [
+        [names[each.arm], _text(each.value, in_unit), f"{each.chance_best:.1%}", in_unit(each.expected_loss)]
+        for each in view.arms
+    ]
+    rows += [
+        [
+            f"{names[each.arm]} - {names[each.versus]}",
+            _text(each.difference, in_unit),
+            f"{each.chance_better:.1%}",
+            in_unit(each.expected_loss),
+        ]
+        for each in view.differences
+    ]
+    say(f"Bayesian view, which decides nothing; prior: {view.prior}:")
+    print_table(["arm", "posterior, 95 %", "chance to be best", "expected loss"], rows)
+
+
+def _text(posterior: Posterior, in_unit: Callable[[float], str]) -> str:
+    return f"{in_unit(posterior.mean)} [{in_unit(posterior.low)}, {in_unit(posterior.high)}]"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f} %"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.3g} ms"
