@@ -26,6 +26,7 @@ from alcove.platform.stats.guardrail import (
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
+from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
@@ -33,6 +34,7 @@ from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
+from alcove.platform.stats.strata import Stratum, effective_reports
 
 __all__ = [
     "AdjustedDifference",
@@ -40,6 +42,7 @@ __all__ = [
     "Aggregate",
     "AggregateError",
     "AlwaysValid",
+    "AlwaysValidBound",
     "ArgumentError",
     "ArmEstimate",
     "ArmPosterior",
@@ -54,14 +57,18 @@ __all__ = [
     "GroupSequential",
     "GuardKind",
     "GuardMetric",
+    "GuardTests",
     "GuardVerdict",
     "Guardrail",
     "IdleReports",
     "Interval",
+    "Look",
     "Mechanism",
     "Metric",
     "MetricDifference",
     "MetricModel",
+    "OneSidedBound",
+    "PlannedBound",
     "PowerModel",
     "PrePeriod",
     "Primary",
@@ -71,6 +78,7 @@ __all__ = [
     "SampleRatio",
     "SequentialTest",
     "StatsError",
+    "Stratum",
     "aggregate_from_noised_histogram",
     "aggregate_from_randomized_response",
     "always_valid_p",
@@ -80,6 +88,7 @@ __all__ = [
     "cuped_difference",
     "cuped_error_ratio",
     "decide",
+    "effective_reports",
     "estimate",
     "evaluate_guardrail",
     "evaluate_guardrails",

@@ -11,6 +11,11 @@ with r the reports that one device may have given and p = (events + 1) / (base +
 the variance alone (Agresti and Coull 1998); it errs towards wider intervals. Sources: Cochran, Sampling Techniques,
 3rd ed., sections 2.11 and 6.3 (ratio estimates), as in `_ratio.py`; arms are disjoint, so that the multinomial
 covariance of two arms' ratios is zero.
+
+A test that a difference is below a margin d asks what would vary if it were d: where few events were seen by chance,
+the variance from what was seen is too small. `sampling_at_margin` has the shares p_T = p_C + d with the same events in
+both arms together (Dunnett and Gent, "Significance testing to establish equivalence between treatments", Biometrics
+1977; Farrington and Manning, Statistics in Medicine 1990).
 """
 
 from dataclasses import dataclass
@@ -46,11 +51,15 @@ class ShareDifference:
         standard_error: sampling and noise.
         size_variation: standard error of the smaller-known base from noise alone, relative to it; infinite for a
             base below one report.
+        sampling: variance by which devices reported.
+        noise: variance by privacy noise.
     """
 
     value: FloatArray
     standard_error: FloatArray
     size_variation: FloatArray
+    sampling: FloatArray
+    noise: FloatArray
 
 
 def share_sums(
@@ -77,4 +86,20 @@ def share_difference(shares: ShareSums, *, reports_per_device: int = 1) -> Share
     noise = np.einsum("...i,...ij,...j->...", gradient, np.broadcast_to(shares.noise, (*gradient.shape, 4)), gradient)
     deviations = np.sqrt(np.maximum(np.diagonal(shares.noise, axis1=-2, axis2=-1)[..., 1::2], 0.0))
     variation = np.where(bases < 1.0, np.inf, deviations / safe).max(axis=-1)
-    return ShareDifference(rates[..., 0] - rates[..., 1], np.sqrt(sampling + np.maximum(noise, 0.0)), variation)
+    noise = np.maximum(noise, 0.0)
+    return ShareDifference(rates[..., 0] - rates[..., 1], np.sqrt(sampling + noise), variation, sampling, noise)
+
+
+def sampling_at_margin(shares: ShareSums, margin: float, *, reports_per_device: int = 1) -> FloatArray:
+    """Return the variance by which devices reported if the difference of the shares were `margin`, in [0, 1).
+
+    Never below that of `share_difference`.
+    """
+    events, bases = shares.sums[..., 0::2], shares.sums[..., 1::2]
+    safe = np.maximum(bases, 1.0)
+    total, size = np.clip(events, 0.0, safe).sum(axis=-1), safe.sum(axis=-1)
+    control = np.clip((total - safe[..., 0] * margin) / size, 0.0, 1.0 - margin)
+    rates = np.stack([control + margin, control], axis=-1)
+    at_margin = (reports_per_device * rates * (1.0 - rates) / safe).sum(axis=-1)
+    widest: FloatArray = np.maximum(at_margin, share_difference(shares, reports_per_device=reports_per_device).sampling)
+    return widest

@@ -38,7 +38,7 @@ def rho_squared(*, alpha: float, planned_reports: int) -> float:
     return (exponent + math.log1p(exponent)) / planned_reports
 
 
-def critical_value(*, reports: int, alpha: float, planned_reports: int) -> float:
+def critical_value(*, reports: float, alpha: float, planned_reports: int) -> float:
     """Return how many standard errors the always-valid interval reaches to each side.
 
     Args:
@@ -57,7 +57,7 @@ def critical_value(*, reports: int, alpha: float, planned_reports: int) -> float
     return math.sqrt((1.0 + 1.0 / m) * (math.log1p(m) - 2.0 * math.log(alpha)))
 
 
-def one_sided_critical_value(*, reports: int, alpha: float, planned_reports: int) -> float:
+def one_sided_critical_value(*, reports: float, alpha: float, planned_reports: int) -> float:
     """Return how many standard errors an always-valid bound lies from the estimate, on one side only.
 
         critical_value = sqrt( 2 (1 + 1/m) log(1 + sqrt(1 + m) / (2 alpha)) ),   m = reports * rho^2

@@ -14,14 +14,22 @@ Sources: universal inference with a mixture in the numerator, Wasserman, Ramdas 
 inference", PNAS 2020 (arXiv 1912.11436), sections 3 and 8; mixtures for counts over time: Robbins 1970 and
 Lindon and Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022 (arXiv 2011.03567).
 
+Several stages: the product of their e-processes, each on the reports that came after those before, is one against "in
+no stage is the difference above d"; its bounds are a difference that some stage surely has.
+
 A device that reports in r pooled windows counts for one: all log-likelihoods are divided by r (counts enter as k / r).
 At one analysis that is the geometric mean of r e-values, which is below their arithmetic mean and so itself an e-value.
 """
 
 import math
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
+
+ExactSums: TypeAlias = tuple[float, float, float, float]
+"""Events and size of the treatment, then of the control."""
 
 _STEPS = 48
 """Bisections of the nuisance rate: an interval of 1 shrinks below 1e-14."""
@@ -67,18 +75,30 @@ def log_evidence(
     return evidence
 
 
-def difference_bounds(
-    treatment: tuple[float, float], control: tuple[float, float], *, alpha: float
-) -> tuple[float, float]:
-    """Return the lower and the upper bound of the difference of two shares, each always valid at `alpha`.
+def lower_bound(strata: Sequence[ExactSums], *, alpha: float) -> float:
+    """Return the always-valid lower bound at `alpha` of the difference of two shares; -1 where nothing is known.
 
     Args:
-        treatment: events and size.
-        control: events and size.
-        alpha: error of each bound over all analyses, in (0, 1).
+        strata: of each stage: events and size of the treatment, then of the control; at least one.
+        alpha: error of the bound over all analyses, in (0, 1).
     """
-    (kt, nt), (kc, nc) = treatment, control
-    return _lower(kt, nt, kc, nc, alpha), -_lower(kc, nc, kt, nt, alpha)
+    kt, nt, kc, nc = np.array(strata, dtype=np.float64).T[..., None]
+    low, high = -1.0, float((_share(kt, nt) - _share(kc, nc)).max())
+    if high <= low:
+        return low
+    for _ in range(_ROUNDS):
+        grid = np.linspace(low, high, _POINTS)
+        refused = log_evidence(kt, nt, kc, nc, grid[None, :]).sum(axis=0) >= -math.log(alpha)
+        last = int(np.argmin(refused)) if not refused.all() else _POINTS - 1  # the evidence falls along the grid
+        if last == 0:
+            return low
+        low, high = float(grid[last - 1]), float(grid[last])
+    return low
+
+
+def upper_bound(strata: Sequence[ExactSums], *, alpha: float) -> float:
+    """Return the always-valid upper bound at `alpha`; as `lower_bound`."""
+    return -lower_bound([(kc, nc, kt, nt) for kt, nt, kc, nc in strata], alpha=alpha)
 
 
 def exceeds(events: FloatArray, sizes: FloatArray, share: float, *, alpha: float) -> FloatArray:
@@ -86,22 +106,6 @@ def exceeds(events: FloatArray, sizes: FloatArray, share: float, *, alpha: float
     kept = np.minimum(_share(events, sizes), share)
     evidence = _log_mixture(events, sizes) - _log_likelihood(events, sizes, kept)
     return (evidence >= -math.log(alpha)).astype(np.float64)
-
-
-def _lower(kt: float, nt: float, kc: float, nc: float, alpha: float) -> float:
-    """Return the largest difference that is refused as an upper limit, by refined grids; -1 if none is."""
-    events_t, size_t, events_c, size_c = (np.asarray(part, dtype=np.float64) for part in (kt, nt, kc, nc))
-    low, high = -1.0, float(_share(events_t, size_t) - _share(events_c, size_c))
-    if high <= low:
-        return low
-    for _ in range(_ROUNDS):
-        grid = np.linspace(low, high, _POINTS)
-        refused = log_evidence(events_t, size_t, events_c, size_c, grid) >= -math.log(alpha)
-        last = int(np.argmin(refused)) if not refused.all() else _POINTS - 1  # the evidence falls along the grid
-        if last == 0:
-            return low
-        low, high = float(grid[last - 1]), float(grid[last])
-    return low
 
 
 def _share(events: FloatArray, sizes: FloatArray) -> FloatArray:

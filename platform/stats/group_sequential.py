@@ -31,10 +31,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Self, cast
 
-import numpy as np
-from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats._crossing import FARTHEST, Uncalled
 from alcove.platform.stats.errors import ArgumentError
 
 P_HIGHEST = 0.2
@@ -47,10 +45,6 @@ LEAST_INCREMENT = 1e-4
 """Of the horizon between two analyses; nearer ones are one analysis, and integrals would need ever finer grids."""
 
 _NOTHING = 1e-14  # spending below rounding: no boundary, and the next analysis has it
-_FARTHEST = 8.0  # standard deviations; beyond lies less than 1e-15
-_POINTS_PER_DEVIATION = 6  # Simpson's rule is then good to 1e-6 (tests)
-_BOUND_PRECISION = 1e-12  # standard deviations
-_LEAST_MASS = 1e-300  # stands for none, which has no logarithm
 _P_PRECISION = 1e-4  # of the logarithm
 
 
@@ -84,7 +78,7 @@ def boundaries(information: tuple[float, ...], alpha: float) -> tuple[float, ...
 @lru_cache(maxsize=4096)
 def spending_boundaries(information: tuple[float, ...], spending: tuple[float, ...]) -> tuple[float, ...]:
     """Return the boundaries that have spent `spending`, in (0, 1) never falling, by each analysis; as `boundaries`."""
-    state, used, found = _Uncalled.start(), 0.0, list[float]()
+    state, used, found = Uncalled.start(), 0.0, list[float]()
     for place, reached in enumerate(information):
         share = spending[place] - used
         if share < _NOTHING:
@@ -140,7 +134,7 @@ def drift(analyses: int, *, alpha: float, power: float) -> float:
         raise ArgumentError("power", "in [0.5, 1)", power)
     information = tuple((analysis + 1) / analyses for analysis in range(analyses))
     bounds = boundaries(information, alpha)
-    low, high = 0.0, bounds[-1] + _FARTHEST
+    low, high = 0.0, bounds[-1] + FARTHEST
     while high - low > 1e-6:
         middle = (low + high) / 2.0
         low, high = (middle, high) if _power(middle, information, bounds) < power else (low, middle)
@@ -205,58 +199,8 @@ class GroupSequential:
             raise ArgumentError("reports", f"{self.reports[-1]}, those of the analysis", reports)
 
 
-@dataclass(frozen=True, eq=False)
-class _Uncalled:
-    """The distribution of S among runs that no analysis has called: masses, with Simpson's weights, at points."""
-
-    information: float
-    points: FloatArray
-    masses: FloatArray
-
-    @classmethod
-    def start(cls) -> Self:
-        return cls(0.0, np.zeros(1), np.ones(1))
-
-    def beyond(self, information: float, bound: float, *, drift_rate: float = 0.0) -> float:
-        """Return the mass whose score at a later time exceeds `bound` standard deviations."""
-        from scipy.special import erfc  # noqa: PLC0415 - a quarter of a second, and only analyses need it
-
-        step = information - self.information
-        edges = bound * math.sqrt(information) - self.points - drift_rate * step
-        return 0.5 * float(self.masses @ erfc(edges / math.sqrt(2.0 * step)))
-
-    def boundary(self, information: float, mass: float) -> float:
-        """Return the bound that `mass` exceeds, where S is symmetric; 0 where less than that is left.
-
-        Searched on the logarithm, which is nearly a parabola, below the bound of a run that nothing stopped.
-        """
-        from scipy.optimize import brentq  # noqa: PLC0415 - a third of a second, and only planned analyses need it
-
-        def excess(bound: float) -> float:
-            return math.log(max(self.beyond(information, bound), _LEAST_MASS) / mass)
-
-        if excess(0.0) <= 0.0:
-            return 0.0
-        highest = 1.0 - NormalDist().inv_cdf(mass)
-        return cast("float", brentq(excess, 0.0, highest, xtol=_BOUND_PRECISION))  # without `full_output` it is one
-
-    def after(self, information: float, bound: float, *, following: float, drift_rate: float = 0.0) -> "_Uncalled":
-        """Return what is left after an analysis, on a grid fine enough for the step to the one `following`."""
-        step = information - self.information
-        limit = min(bound, _FARTHEST) * math.sqrt(information)
-        spacing = math.sqrt(min(step, following - information)) / _POINTS_PER_DEVIATION
-        centre = drift_rate * information if math.isinf(bound) else 0.0  # only what is not cut off may be moved
-        half = max(math.ceil(limit / spacing), 4)
-        points = centre + np.linspace(-limit, limit, 2 * half + 1)
-        weights = np.full(2 * half + 1, 2.0)
-        weights[1::2], weights[0], weights[-1] = 4.0, 1.0, 1.0
-        gaps = (points[:, None] - self.points[None, :] - drift_rate * step) ** 2 / (2.0 * step)
-        density = np.exp(-gaps) @ self.masses / math.sqrt(2.0 * math.pi * step)
-        return _Uncalled(information, points, density * weights * (limit / half / 3.0))
-
-
 def _power(drift_rate: float, information: tuple[float, ...], bounds: tuple[float, ...]) -> float:
-    state, total = _Uncalled.start(), 0.0
+    state, total = Uncalled.start(), 0.0
     for place, (reached, bound) in enumerate(zip(information, bounds, strict=True)):
         if math.isfinite(bound):
             total += state.beyond(reached, bound, drift_rate=drift_rate)

@@ -1,19 +1,26 @@
 """Tests whether a treatment is harmful to the devices that run it, safe, or neither so far.
 
 A guardrail names a metric and the largest tolerated difference, treatment minus control, the *margin*. Two one-sided
-tests look at the same difference, each always valid at `alpha`, so that a person or a rollout may look every minute:
+tests look at the same difference, each with a bound of its own (`one_sided.py`):
 
     HARMFUL       the lower bound of the difference is above the margin
     SAFE          the upper bound is below the margin
     INCONCLUSIVE  neither, or the data don't carry a test; it means hold, never advance
 
-Shares: with privacy noise the bounds are those of a one-sided asymptotic confidence sequence, the noise's covariance in
-the standard error (`_shares.py`, `confidence_sequence.py`); without noise they come from the exact e-process of
-`exact_e_process.py`, which needs no burn-in. The choice depends on the mechanism alone, never on the counts, so it
-costs no error.
+**Error.** A version with several guardrails is called harmful where one of them says so: they share alpha
+(`evaluate_guardrails`). It is safe only where all say so: a version that is at one margin would have to be called safe
+by that very guardrail, so that each tests at full alpha (intersection-union test: Berger, "Multiparameter hypothesis
+testing and acceptance sampling", Technometrics 1982).
+
+**Stages.** Differences of the stages of a rollout are combined, each stage against its own control (`strata.py`).
+
+Shares: with privacy noise, and for planned looks, bounds are the estimate and so many standard errors, the noise's
+covariance in them (`_shares.py`); for SAFE the errors are those that a difference at the margin would have.
+Always-valid bounds of exact counts come from the exact e-process of `exact_e_process.py`, which needs no burn-in. The
+choice depends on the mechanism and the plan alone, never on the counts, so it costs no error.
 
 Latency quantiles: bounds of each arm at alpha / 2 (`quantiles.py`). Without an upper end of its last bin a histogram
-can't show that a quantile there is safe.
+can't show that a quantile there is safe. Of several stages those are read whose groups are split as now.
 
 Assumed: windows of like size, or growing ones; with the noise drawn once for each window (`Aggregate`).
 """
@@ -24,13 +31,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from alcove.platform.stats._shares import ShareSums, share_difference, share_sums
-from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.confidence_sequence import one_sided_critical_value
+from alcove.platform.stats._shares import ShareSums, sampling_at_margin, share_difference, share_sums
+from alcove.platform.stats.aggregate import Aggregate, FloatArray, pool
 from alcove.platform.stats.errors import ArgumentError
-from alcove.platform.stats.exact_e_process import difference_bounds
+from alcove.platform.stats.exact_e_process import lower_bound, upper_bound
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
+from alcove.platform.stats.one_sided import GuardTests
 from alcove.platform.stats.quantiles import QuantileBounds, validate_edges
+from alcove.platform.stats.strata import Stratum, StratumDifference, combine
 from alcove.registry.policy.outcome import Outcome
 
 
@@ -97,8 +105,8 @@ class GuardVerdict:
     Attributes:
         kind: harmful, safe or inconclusive.
         difference: estimate of treatment minus control, a share or ms; None where the data don't carry one.
-        low: lower bound, always valid at alpha; None where unbounded.
-        high: upper bound, always valid at alpha; None where unbounded.
+        low: lower bound, by the test of harm; None where unbounded.
+        high: upper bound, by the test of safety; None where unbounded, or where there is no look at it now.
         reason: one sentence for people, with the bound and the values seen.
     """
 
@@ -110,85 +118,66 @@ class GuardVerdict:
 
 
 def evaluate_guardrail(
-    aggregate: Aggregate,
+    strata: Sequence[Stratum],
     guardrail: Guardrail,
     *,
     control: int,
     treatment: int,
-    alpha: float,
-    planned_reports: int,
+    tests: GuardTests,
     edges_ms: Sequence[float] = (),
-    reports_per_device: int = 1,
 ) -> GuardVerdict:
-    """Return what one guardrail says; it may be asked at every analysis.
+    """Return what one guardrail says.
 
     Args:
-        aggregate: the windows so far, pooled.
+        strata: the reports of each stage, the present one last; at least one.
         guardrail: the limit.
         control: index of the arm without the change.
         treatment: index of the arm with it.
-        alpha: chance over all analyses that a treatment exactly at the margin is called harmful, and the chance that it
-            is called safe; each in (0, 0.5).
-        planned_reports: reports of both arms at which the bounds are tightest, >= 1; fixed at the start.
+        tests: the bounds of the difference.
         edges_ms: inner edges of the latency bins, rising, one fewer than bins; needed for LATENCY only.
-        reports_per_device: how many of the reports may come from one device, >= 1: the windows pooled. The sampling
-            part grows by it, the worst case.
 
     Raises:
-        ArgumentError: an argument is out of its bounds, or the aggregate has no such arm, outcome or edge.
+        ArgumentError: an argument is out of its bounds, or the aggregates have no such arm, outcome or edge.
     """
-    if not (0 <= control < aggregate.arms and 0 <= treatment < aggregate.arms and control != treatment):
-        raise ArgumentError("control, treatment", f"two arms in [0, {aggregate.arms})", (control, treatment))
-    if reports_per_device < 1:
-        raise ArgumentError("reports_per_device", "at least 1", reports_per_device)
-    critical_value = one_sided_critical_value(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
-    if guardrail.quantile is not None:
-        edges = validate_edges(edges_ms, aggregate.bins)
-        half = one_sided_critical_value(reports=aggregate.reports, alpha=alpha / 2.0, planned_reports=planned_reports)
-        arms = [
-            QuantileBounds(
-                aggregate,
-                arm,
-                edges=edges,
-                quantile=guardrail.quantile,
-                critical_value=half,
-                alpha=alpha / 2.0,
-                reports_per_device=reports_per_device,
-            )
-            for arm in (treatment, control)
-        ]
-        return _quantile_verdict(guardrail, *arms)
-    events, base = _weights(aggregate, guardrail, edges_ms)
-    shares = share_sums(aggregate, events, base, treatment=treatment, control=control)
-    return _share_verdict(guardrail, shares, critical_value, alpha, reports_per_device)
+    if not strata:
+        raise ArgumentError("strata", "at least one", 0)
+    arms = strata[-1].aggregate.arms
+    if not (0 <= control < arms and 0 <= treatment < arms and control != treatment):
+        raise ArgumentError("control, treatment", f"two arms in [0, {arms})", (control, treatment))
+    read = _share_verdict if guardrail.quantile is None else _quantile_verdict
+    return read(strata, guardrail, (treatment, control), tests, edges_ms)
 
 
 def evaluate_guardrails(
-    aggregate: Aggregate,
+    strata: Sequence[Stratum],
     guardrails: Sequence[Guardrail],
     *,
     control: int,
     treatment: int,
-    alpha: float,
-    planned_reports: int,
+    tests: GuardTests,
     edges_ms: Sequence[float] = (),
-    reports_per_device: int = 1,
 ) -> tuple[GuardVerdict, ...]:
-    """Return what each guardrail says, in their order; together they err with `alpha` (Bonferroni).
+    """Return what each guardrail says, in their order.
+
+    Args:
+        strata: as `evaluate_guardrail`.
+        guardrails: the limits.
+        control: as `evaluate_guardrail`.
+        treatment: as `evaluate_guardrail`.
+        tests: of all of them together: they share the error of harm, and each is safe at full alpha.
+        edges_ms: as `evaluate_guardrail`.
 
     Raises:
         ArgumentError: as `evaluate_guardrail`.
     """
     return tuple(
         evaluate_guardrail(
-            aggregate,
+            strata,
             guardrail,
             control=control,
             treatment=treatment,
-            alpha=alpha / len(guardrails),
-            planned_reports=planned_reports,
+            tests=tests.share(len(guardrails)),
             edges_ms=edges_ms,
-            reports_per_device=reports_per_device,
         )
         for guardrail in guardrails
     )
@@ -217,20 +206,66 @@ def _weights(aggregate: Aggregate, guardrail: Guardrail, edges_ms: Sequence[floa
 
 
 def _share_verdict(
-    guardrail: Guardrail, shares: ShareSums, critical_value: float, alpha: float, reports_per_device: int
+    strata: Sequence[Stratum],
+    guardrail: Guardrail,
+    arms: tuple[int, int],
+    tests: GuardTests,
+    edges_ms: Sequence[float],
 ) -> GuardVerdict:
-    found = share_difference(shares, reports_per_device=reports_per_device)
-    variation = float(found.size_variation)
-    if not variation <= MAX_SIZE_VARIATION:
-        return _unknown(variation)
-    value = float(found.value)
-    if shares.is_exact:
-        sums = [max(float(part), 0.0) / reports_per_device for part in shares.sums]
-        low, high = difference_bounds((sums[0], sums[1]), (sums[2], sums[3]), alpha=alpha)
+    events, base = _weights(strata[-1].aggregate, guardrail, edges_ms)
+    (treatment, control), harm, safe = arms, tests.harm, tests.safe
+    measured = [
+        _Measured(stratum, share_sums(stratum.aggregate, events, base, treatment=treatment, control=control))
+        for stratum in strata
+    ]
+    known = [each for each in measured if each.variation <= MAX_SIZE_VARIATION]
+    if not known:
+        return _unknown(measured[-1].variation)
+    seen = combine([each.difference(None) for each in known])
+    value = float(seen.value)
+    sums = tuple(each.exact_sums for each in known)
+    is_exact = all(each.shares.is_exact for each in known)
+    if is_exact:
+        low = lower_bound(sums, alpha=harm.alpha)
     else:
-        half_width = critical_value * float(found.standard_error)
-        low, high = max(value - half_width, -1.0), min(value + half_width, 1.0)
+        low = max(value - harm.critical_value() * float(seen.standard_error), -1.0)
+    high = math.inf
+    if safe is not None and is_exact and safe.is_always_valid:
+        high = upper_bound(sums, alpha=safe.alpha)
+    elif safe is not None:
+        at_margin = combine([each.difference(guardrail.margin) for each in known])
+        high = min(value + safe.critical_value() * float(at_margin.standard_error), 1.0)
     return _verdict(guardrail, value, low, high, "")
+
+
+class _Measured:
+    """One stratum's difference of shares."""
+
+    def __init__(self, stratum: Stratum, shares: ShareSums) -> None:
+        self._stratum = stratum
+        self.shares = shares
+        self._found = share_difference(shares, reports_per_device=stratum.reports_per_device)
+        self.variation = float(self._found.size_variation)
+
+    @property
+    def exact_sums(self) -> tuple[float, float, float, float]:
+        """Events and size of the treatment, then of the control, in devices."""
+        kt, nt, kc, nc = (max(float(part), 0.0) / self._stratum.reports_per_device for part in self.shares.sums)
+        return kt, nt, kc, nc
+
+    def difference(self, margin: float | None) -> StratumDifference:
+        """Return it with the variance that was seen, or with the one that a difference of `margin` has."""
+        per_device = self._stratum.reports_per_device
+        found = self._found
+        return StratumDifference(
+            value=found.value,
+            sampling=found.sampling
+            if margin is None
+            else sampling_at_margin(self.shares, margin, reports_per_device=per_device),
+            noise=found.noise,
+            weight=self._stratum.effective_reports,
+            devices=self._stratum.effective_reports / per_device,
+        )
 
 
 def _unknown(variation: float) -> GuardVerdict:
@@ -239,17 +274,40 @@ def _unknown(variation: float) -> GuardVerdict:
     return GuardVerdict(GuardKind.INCONCLUSIVE, None, None, None, reason)
 
 
-def _quantile_verdict(guardrail: Guardrail, treatment: QuantileBounds, control: QuantileBounds) -> GuardVerdict:
+def _quantile_verdict(
+    strata: Sequence[Stratum],
+    guardrail: Guardrail,
+    arms: tuple[int, int],
+    tests: GuardTests,
+    edges_ms: Sequence[float],
+) -> GuardVerdict:
+    alike = [stratum for stratum in strata if stratum.treatment_share == strata[-1].treatment_share]
+    aggregate = pool([stratum.aggregate for stratum in alike])
+    edges = validate_edges(edges_ms, aggregate.bins)
+    found = []
+    for bound in (tests.harm, tests.safe):
+        if bound is None:
+            continue
+        found.append(
+            [
+                QuantileBounds(
+                    aggregate,
+                    arm,
+                    edges=edges,
+                    quantile=guardrail.quantile or 0.0,
+                    critical_value=bound.critical_value(part=0.5),
+                    alpha=bound.alpha / 2.0,
+                    reports_per_device=sum(stratum.reports_per_device for stratum in alike),
+                )
+                for arm in arms
+            ]
+        )
+    treatment, control = found[0]
     variation = max(treatment.size_variation, control.size_variation)
     if not variation <= MAX_SIZE_VARIATION:
         return _unknown(variation)
-    return _verdict(
-        guardrail,
-        treatment.value - control.value,
-        treatment.low - control.high,
-        treatment.high - control.low,
-        " ms",
-    )
+    high = math.inf if tests.safe is None else found[-1][0].high - found[-1][1].low
+    return _verdict(guardrail, treatment.value - control.value, treatment.low - control.high, high, " ms")
 
 
 def _verdict(guardrail: Guardrail, value: float, low: float, high: float, unit: str) -> GuardVerdict:
@@ -257,6 +315,8 @@ def _verdict(guardrail: Guardrail, value: float, low: float, high: float, unit: 
         kind, seen = GuardKind.HARMFUL, f"at least {low:.5g}{unit}, above"
     elif high < guardrail.margin:
         kind, seen = GuardKind.SAFE, f"at most {high:.5g}{unit}, below"
+    elif math.isinf(high):
+        kind, seen = GuardKind.INCONCLUSIVE, f"at least {low:.5g}{unit}, around"
     else:
         kind, seen = GuardKind.INCONCLUSIVE, f"between {low:.5g} and {high:.5g}{unit}, around"
     name = guardrail.metric if guardrail.quantile is None else f"{guardrail.metric} quantile {guardrail.quantile:g}"

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.platform.stats import GroupSequential, GuardKind, GuardMetric, Guardrail, Mechanism, evaluate_guardrail
+from alcove.platform.stats import (
+    GroupSequential,
+    GuardKind,
+    GuardMetric,
+    Guardrail,
+    GuardTests,
+    Mechanism,
+    Stratum,
+    evaluate_guardrail,
+)
 from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
@@ -63,9 +72,8 @@ def test_simulated_calls_are_those_of_the_guardrail_itself() -> None:
             events_t, base_t, events_c, base_c = analyses.sums[run, analysis]
             counts = np.array([[[events_c], [base_c - events_c]], [[events_t], [base_t - events_t]]])
             aggregate = Aggregate(counts, np.eye(4) * analyses.noise[analysis, 0, 0], analyses.reports[analysis])
-            verdict = evaluate_guardrail(
-                aggregate, REFUSED, control=0, treatment=1, alpha=0.05, planned_reports=DEFAULT_PLANNED_REPORTS
-            )
+            tests = GuardTests.at_will(0.05, reports=aggregate.reports, planned_reports=DEFAULT_PLANNED_REPORTS)
+            verdict = evaluate_guardrail([Stratum(aggregate)], REFUSED, control=0, treatment=1, tests=tests)
             assert (verdict.kind is GuardKind.HARMFUL) is bool(called[run, analysis])
         assert called.any()
         assert not called.all()

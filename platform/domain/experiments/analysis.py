@@ -16,6 +16,7 @@ from alcove.platform.stats import (
     Estimates,
     GroupSequential,
     GuardKind,
+    GuardTests,
     GuardVerdict,
     Metric,
     PrePeriod,
@@ -23,6 +24,7 @@ from alcove.platform.stats import (
     ReasonCode,
     Rules,
     StatsError,
+    Stratum,
     apply_guardrails,
     decide,
     estimate,
@@ -172,21 +174,20 @@ def _planned_reports(record: ExperimentRecord) -> int:
 def _evaluate_guardrails(
     record: ExperimentRecord, aggregate: Aggregate, windows: int
 ) -> tuple[tuple[GuardVerdict, ...], ...]:
-    """Return what the guardrails say of each arm but the control, their errors adding up to `ALPHA`."""
+    """Return what the guardrails say of each arm but the control; of one arm they share `ALPHA` for harm."""
     guardrails = guardrails_of(record.plan)
     if not guardrails:
         return tuple(() for _ in range(1, aggregate.arms))
     aggregate, _ = _split(record, aggregate)
+    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=_planned_reports(record))
     return tuple(
         evaluate_guardrails(
-            aggregate,
+            [Stratum(aggregate, reports_per_device=max(1, windows))],
             guardrails,
             control=0,
             treatment=arm,
-            alpha=ALPHA / (aggregate.arms - 1),
-            planned_reports=_planned_reports(record),
+            tests=tests,
             edges_ms=record.latency_edges_ms,
-            reports_per_device=max(1, windows),
         )
         for arm in range(1, aggregate.arms)
     )

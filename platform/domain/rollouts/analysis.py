@@ -3,8 +3,8 @@
 Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomized response
 over plain HTTP never says so.
 
-The error of a halt without cause is `ALPHA` for a whole rollout, however often and at how many stages it is looked at:
-each watched stage gets an equal part of it, and within a stage each guardrail (`stats.evaluate_guardrails`).
+The error of a halt without cause is `ALPHA` for a stage, however often it is looked at: the guardrails share it.  That
+a version at a margin is called safe has `ALPHA` for each guardrail, for all must say so.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,16 @@ from alcove.platform.stats import (
     Comparison,
     GuardMetric,
     Guardrail,
+    GuardTests,
     GuardVerdict,
     Metric,
     Rules,
+    Stratum,
     decide,
     estimate,
     evaluate_guardrails,
     find_impossible,
 )
-from alcove.registry.limits import POLICY_BUCKETS
 
 __all__ = ["ALPHA", "AnalysisResult", "analyze"]
 
@@ -77,16 +78,13 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Analy
         expected_shares=tuple(share / sum(groups) for share in groups),
     )
     compared = decide(estimate(aggregate, metric), AlwaysValid(planned_reports), rules)
-    watched = sum(1 for each in plan.stages if each.share_basis_points < POLICY_BUCKETS)
     verdicts = evaluate_guardrails(
-        aggregate,
+        [Stratum(aggregate, groups[TREATMENT] / sum(groups), max(1, windows))],
         [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
         control=CONTROL,
         treatment=TREATMENT,
-        alpha=ALPHA / watched,
-        planned_reports=planned_reports,
+        tests=GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports),
         edges_ms=plan.latency_edges_ms,
-        reports_per_device=max(1, windows),
     )
     return AnalysisResult(
         reports=aggregate.reports,

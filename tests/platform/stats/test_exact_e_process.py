@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from alcove.platform.stats.exact_e_process import difference_bounds, exceeds, log_evidence
+from alcove.platform.stats.exact_e_process import exceeds, log_evidence, lower_bound, upper_bound
 
 
 def test_mean_evidence_is_at_most_one_under_each_null_hypothesis() -> None:
@@ -53,6 +53,14 @@ def test_null_likelihood_is_the_supremum_over_its_border() -> None:
         )
         sums = (np.asarray(kt), np.asarray(nt), np.asarray(kc), np.asarray(nc))
         assert float(log_evidence(*sums, difference)) == pytest.approx(mixture - total.max(), abs=1e-6)
+
+
+def difference_bounds(
+    treatment: tuple[float, float], control: tuple[float, float], *, alpha: float
+) -> tuple[float, float]:
+    """Return both bounds of one stage."""
+    stage = [(*treatment, *control)]
+    return lower_bound(stage, alpha=alpha), upper_bound(stage, alpha=alpha)
 
 
 def test_bounds_are_where_the_evidence_reaches_the_error() -> None:

@@ -11,7 +11,9 @@ from alcove.platform.stats import (
     GuardKind,
     GuardMetric,
     Guardrail,
+    GuardTests,
     GuardVerdict,
+    Stratum,
     evaluate_guardrail,
     evaluate_guardrails,
 )
@@ -50,15 +52,18 @@ def aggregate_of(*arms: Shares, devices: float, deviation: float = 0.0) -> Aggre
 def look(aggregate: Aggregate, guardrail: Guardrail, alpha: float = 0.05, reports_per_device: int = 1) -> GuardVerdict:
     """Examine arm 1 against arm 0."""
     return evaluate_guardrail(
-        aggregate,
+        [Stratum(aggregate, reports_per_device=reports_per_device)],
         guardrail,
         control=0,
         treatment=1,
-        alpha=alpha,
-        planned_reports=20_000,
+        tests=at_will(aggregate, alpha),
         edges_ms=EDGES_MS,
-        reports_per_device=reports_per_device,
     )
+
+
+def at_will(aggregate: Aggregate, alpha: float = 0.05) -> GuardTests:
+    """Return bounds that hold at any time."""
+    return GuardTests.at_will(alpha, reports=aggregate.reports, planned_reports=20_000)
 
 
 @pytest.mark.parametrize("deviation", [0.0, 7.5, 30.0])
@@ -74,7 +79,7 @@ def test_harm_is_harmful_to_its_own_guardrail_and_equal_arms_are_safe(guardrail:
     assert verdict.low > guardrail.margin
     assert f"above the margin of {guardrail.margin:g}" in verdict.reason
     assert evaluate_guardrail(
-        harmed, guardrail, control=1, treatment=0, alpha=0.05, planned_reports=20_000, edges_ms=EDGES_MS
+        [Stratum(harmed)], guardrail, control=1, treatment=0, tests=at_will(harmed), edges_ms=EDGES_MS
     ).kind is (GuardKind.SAFE)
 
 
@@ -108,9 +113,11 @@ def test_noise_windows_and_more_guardrails_only_widen_the_bounds() -> None:
                 assert width(wide) > 1.2 * width(narrow)
     aggregate = aggregate_of(HARMLESS, HARMLESS, devices=20_000, deviation=5.0)
     together = evaluate_guardrails(
-        aggregate, ALL, control=0, treatment=1, alpha=0.05, planned_reports=20_000, edges_ms=EDGES_MS
+        [Stratum(aggregate)], ALL, control=0, treatment=1, tests=at_will(aggregate), edges_ms=EDGES_MS
     )
-    assert together == tuple(look(aggregate, guardrail, alpha=0.05 / len(ALL)) for guardrail in ALL)
+    for verdict, guardrail in zip(together, ALL, strict=True):
+        shared, alone = look(aggregate, guardrail, alpha=0.05 / len(ALL)), look(aggregate, guardrail)
+        assert (verdict.low, verdict.high) == (shared.low, alone.high)  # harm shares its error, safety does not
 
 
 def width(verdict: GuardVerdict) -> float:
@@ -155,11 +162,12 @@ def test_wrong_use_names_the_argument() -> None:
         "alpha": lambda: look(equal, ERRORS, alpha=0.5),
         "reports_per_device": lambda: look(equal, ERRORS, reports_per_device=0),
         "control, treatment": lambda: evaluate_guardrail(
-            equal, ERRORS, control=1, treatment=1, alpha=0.05, planned_reports=9, edges_ms=EDGES_MS
+            [Stratum(equal)], ERRORS, control=1, treatment=1, tests=at_will(equal), edges_ms=EDGES_MS
         ),
-        "edges_ms": lambda: evaluate_guardrail(equal, MEDIAN, control=0, treatment=1, alpha=0.05, planned_reports=9),
+        "strata": lambda: evaluate_guardrail([], ERRORS, control=0, treatment=1, tests=at_will(equal)),
+        "edges_ms": lambda: evaluate_guardrail([Stratum(equal)], MEDIAN, control=0, treatment=1, tests=at_will(equal)),
         "edges_ms ": lambda: evaluate_guardrail(
-            equal, SLOW, control=0, treatment=1, alpha=0.05, planned_reports=9, edges_ms=(2.0, 1.0, 3.0)
+            [Stratum(equal)], SLOW, control=0, treatment=1, tests=at_will(equal), edges_ms=(2.0, 1.0, 3.0)
         ),
         "aggregate": lambda: look(Aggregate(np.ones((2, 2, 4)), np.zeros((16, 16)), 16), ERRORS),
     }

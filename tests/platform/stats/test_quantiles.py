@@ -10,6 +10,8 @@ from alcove.platform.stats import (
     GuardKind,
     GuardMetric,
     Guardrail,
+    GuardTests,
+    Stratum,
     evaluate_guardrail,
     quantile_difference,
 )
@@ -55,7 +57,12 @@ def test_equal_latencies_are_rarely_harmful_at_any_of_30_analyses_and_slower_one
         return sum(
             any(
                 evaluate_guardrail(
-                    analysis, guardrail, control=0, treatment=1, alpha=0.05, planned_reports=5_000, edges_ms=EDGES_MS
+                    [Stratum(analysis)],
+                    guardrail,
+                    control=0,
+                    treatment=1,
+                    tests=GuardTests.at_will(0.05, reports=analysis.reports, planned_reports=5_000),
+                    edges_ms=EDGES_MS,
                 ).kind
                 is GuardKind.HARMFUL
                 for analysis in windows(rng, medians_ms, reports=1_000, analyses=30, is_noised=is_noised)
