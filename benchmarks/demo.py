@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from alcove.features.language_id.contract import LanguageId, program_path
@@ -42,10 +43,10 @@ def measure() -> list[Figure]:
     for mechanism, loss in EPSILONS.items():
         model = PowerModel(share_model(small, bins=bins), (0.5, 0.5), mechanism, Fraction(loss), power=SURE)
         name = f"difference that the demo finds, {mechanism}, ε = {loss}"
-        figures.append(Figure(name, 100 * model.detectable(fleet), "points", how))
+        figures.append(Figure(name, 100 * (model.detectable(fleet) or math.nan), "points", how))
     planned = f"{fleet:,} devices, power {POWER:.0%}, one window, {ANALYSES} interim analyses"
     for way, points in detectable(fleet, bins).items():
-        figures.append(Figure(f"small difference that it finds, {way}", 100 * points, "points", planned))
+        figures.append(Figure(f"small difference that it finds, {way}", 100 * (points or math.nan), "points", planned))
     return figures
 
 

@@ -18,6 +18,7 @@ from benchmarks.statistics.cuped import RATE as CUPED_RATE
 from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
 from benchmarks.statistics.fleets import two_cell_sums
+from benchmarks.statistics.found import found_lines
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
 from benchmarks.statistics.plans import MECHANISMS, name_of, need_lines, plan_lines
@@ -257,9 +258,10 @@ def main() -> None:
     argument.add_argument("--runs", type=int, default=1000, help="simulated fleets for each line")
     argument.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
     argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
-    argument.add_argument("--plans", action="store_true", help="compute the plans only, which simulates nothing")
+    argument.add_argument("--plans", action="store_true", help="the plans only, and what they find, in a minute")
     arguments = argument.parse_args()
-    plan_text = "\n".join([*plan_lines(), *need_lines()])
+    found_text, found_plans = found_lines(4 * arguments.runs, SEED + 6)
+    plan_text = "\n".join([*plan_lines(), *need_lines(), *found_text])
     if arguments.write:
         PLANS.write(arguments.write, plan_text, {})
     if arguments.plans:
@@ -276,6 +278,10 @@ def main() -> None:
     if arguments.write:
         SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
     found = {
+        "plans": [
+            vars(one.plan) | {"epsilon": float(one.plan.epsilon), "devices": one.devices, "wins": one.wins}
+            for one in found_plans
+        ],
         "false_calls": [vars(row) for row in rows],
         "coverage": covered_figures,
         "planned": [vars(one) for one in plans],

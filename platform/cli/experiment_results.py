@@ -110,7 +110,8 @@ def plan_sentence(experiment: Experiment) -> str:
     if plan.expected_devices and plan.days_needed:
         parts.append(f"; {plan.expected_devices:,} devices find it in {plan.days_needed} days")
     elif plan.expected_devices:
-        parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days, only {plan.detectable:.3g}{unit}")
+        only = f", only {plan.detectable:.3g}{unit}" if plan.detectable else ", nor any larger one"
+        parts.append(f"; {plan.expected_devices:,} devices don't find it in 30 days{only}")
     if plan.interim_analyses:
         parts.append(f"; {plan.interim_analyses} interim analyses, the last at {plan.planned_reports:,} reports")
     return "".join(parts)

@@ -21,7 +21,8 @@ class ExperimentPlan:
         expected_devices: devices that will take part, in all arms together.
         devices_needed: devices, in all arms together, that find `mde` in one window; 0: none do, or no `mde`.
         days_needed: days in which `expected_devices` find it; 0: they don't within what they may spend in 30 days.
-        detectable: smallest difference that `expected_devices` find within what they may spend in 30 days.
+        detectable: smallest difference that `expected_devices` find within what they may spend in 30 days; 0: none,
+            whatever its size.
         planned_reports: reports at which the intervals are tightest, or the last interim analysis is due; 0: the
             server's default.
         numerator: names of the outcomes that a ratio counts; empty for other metrics.

@@ -1,147 +1,84 @@
-"""Computes how many devices and windows a comparison needs, and which effects it finds, under a privacy mechanism.
+"""Computes how many devices and windows a comparison needs, and which effects it finds, by the test that will run.
 
-With N reports in all arms, a metric R = sum w n / sum b n per arm (`metrics.py`) has residuals rho_c = N r_c that don't
-depend on N, so that the variance of the difference of two arms falls apart into three numbers:
+An arm w wins where it beats *every* other arm at one analysis. In the case that is planned its ratio is better than
+each other one by `effect`, the others are equal, and w is the treatment with the smallest share. With Cov the
+covariance of the arms' ratios at the last analysis (`arm_covariance.py`; w at its own rate, base rate and effect
+together), the difference of w and j has the standard error
 
-    Var = S / devices  +  A / (devices * windows)  +  L / (devices^2 * windows)
+    e_j^2 = Cov_ww + Cov_jj - 2 Cov_wj
 
-    S   sampling: the sum over both arms of Var(w - R b) / (share of the arm); not divided by the windows, the worst
-        case in which a device answers the same in each
-    A   randomized response: each report brings its own noise; sum_j pi_j (sum_c P_jc rho_c^2 - (sum_c P_jc rho_c)^2)
-        / (p - q)^2 with P_jc = q + (p - q) [j = c] (`randomized_response.py`, per report)
-    L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2; where devices also
-        randomize, A comes to it and L is divided by (p - q)^2
+and is called at some analysis with probability P_j: the chance that a Brownian motion with the expected score
+effect / e_j at the last analysis crosses the test's bounds (`crossing.py`). The differences share the estimate of w;
+given its deviation z, in standard errors, they are independent up to the small covariance of privacy noise, so that
 
-An effect `mde` is found with probability `power` at the analysis where all reports are in, when
+    power = integral phi(z) prod_j Phi( (Phi^-1(P_j) + l_j z) / sqrt(1 - l_j^2) ) dz,
+    l_j = (Cov_ww - Cov_wj) / (e_j sqrt(Cov_ww))
 
-    mde >= (critical_value + z_power) sqrt(Var)
+by Gauss and Hermite's rule: Dunnett's integral with unequal variances. With two arms it is P_1 itself.
 
-with the critical value of the confidence sequence tuned to that analysis and alpha shared by all pairs of arms
-(Bonferroni).  With interim analyses `critical_value + z_power` is the drift at which they call with that probability
-(`group_sequential.py`).
-Sources: sample sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions,
-3rd ed., chapter 4 (without continuity correction); the critical value as in `confidence_sequence.py`; variances as
-cited.
+The bounds are those of the confidence sequence, tuned to the last analysis and read at the end of each window, or of
+interim analyses at even parts of the reports (`group_sequential.py`). No arm wins before noise leaves the size of each
+arm certain up to `MAX_SIZE_VARIATION` (`decision.py`), nor does a plan say so.
+
+Sources: Dunnett, "A multiple comparison procedure for comparing several treatments with a control", JASA 1955; sample
+sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions, 3rd ed., chapter 4
+(without continuity correction, each arm with the variance of its own rate).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.aggregator_noise import cell_variance
-from alcove.platform.stats.confidence_sequence import critical_value, normal_quantile
+from alcove.platform.stats.arm_covariance import ArmCovariance, ReportModel, ratio_covariance, size_covariance
+from alcove.platform.stats.confidence_sequence import critical_value
+from alcove.platform.stats.crossing import crossing_of
 from alcove.platform.stats.errors import ArgumentError
-from alcove.platform.stats.group_sequential import drift
-from alcove.platform.stats.limits import MAX_REPORTS
+from alcove.platform.stats.group_sequential import boundaries
+from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.mechanism import Mechanism
-from alcove.privacy.errors import ParameterError
-from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.platform.stats.metric_model import MetricModel, mean_model, ratio_model, share_model
+
+__all__ = ["MAX_DEVICES", "MetricModel", "PowerModel", "mean_model", "ratio_model", "share_model"]
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""
 
+_NODES = 61  # of the quadrature: good to 1e-9 for what is integrated here
+_SMALLEST = 1e-12  # probabilities nearer to 0 or 1 have no use
+_ROUNDS = 50  # bisections of an effect: below 1e-14 of the largest
 
-@dataclass(frozen=True, eq=False)
-class MetricModel:
-    """An arm's expected distribution, and the ratio of it that is compared.
+
+class Analyses(NamedTuple):
+    """The analyses of a plan.
 
     Attributes:
-        weights: of each cell in the numerator, [outcomes, bins].
-        base: of each cell in the denominator, [outcomes, bins].
-        probabilities: of the cells in an arm, [outcomes, bins], summing to 1.
+        parts: of all reports at each, rising to 1.
+        bounds: standard errors that a difference must reach at each.
     """
 
-    weights: FloatArray
-    base: FloatArray
-    probabilities: FloatArray
-
-
-def share_model(rate: float, *, outcome: int = 1, outcomes: int = 2, bins: int = 1) -> MetricModel:
-    """Return the model of an outcome's share: `rate`, the rest evenly among the other outcomes, all bins alike.
-
-    Raises:
-        ArgumentError: rate not in (0, 1), or no such outcome.
-    """
-    if not 0.0 < rate < 1.0:
-        raise ArgumentError("base_rate", "in (0, 1)", rate)
-    if not 0 <= outcome < outcomes:
-        raise ArgumentError("outcome", f"in [0, {outcomes})", outcome)
-    probabilities = np.full((outcomes, bins), (1.0 - rate) / (outcomes - 1) / bins)
-    probabilities[outcome] = rate / bins
-    weights = np.zeros((outcomes, bins))
-    weights[outcome] = 1.0
-    return MetricModel(weights, np.ones((outcomes, bins)), probabilities)
-
-
-def mean_model(bin_values: Sequence[float], *, outcomes: int = 2) -> MetricModel:
-    """Return the model of the mean of a binned value, all cells equally likely: what is known before any report."""
-    bins = len(bin_values)
-    return MetricModel(
-        np.tile(np.asarray(bin_values, dtype=np.float64), (outcomes, 1)),
-        np.ones((outcomes, bins)),
-        np.full((outcomes, bins), 1.0 / (outcomes * bins)),
-    )
-
-
-def ratio_model(
-    rate: float,
-    *,
-    numerator: Sequence[int],
-    denominator: Sequence[int],
-    outcomes: int,
-    bins: int,
-    denominator_share: float = 1.0,
-) -> MetricModel:
-    """Return the model of a ratio of outcomes: of `denominator_share` of the devices `rate` are in the numerator.
-
-    Inside each group (numerator, rest of the denominator, rest of all) cells are alike, which the variances don't see:
-    they read the groups' sums only.
-
-    Args:
-        rate: expected ratio, in (0, 1).
-        numerator: outcomes, part of the denominator's.
-        denominator: outcomes.
-        outcomes: counted ones.
-        bins: of each outcome.
-        denominator_share: part of all devices with an outcome of the denominator, in (0, 1]; 1 where it has them all.
-
-    Raises:
-        ArgumentError: a share out of its bounds.
-    """
-    if not 0.0 < rate < 1.0:
-        raise ArgumentError("base_rate", "in (0, 1)", rate)
-    is_all = len(denominator) == outcomes
-    if not 0.0 < denominator_share <= 1.0 or (is_all and denominator_share < 1.0):
-        bound = "1, for the denominator has every outcome that is counted" if is_all else "in (0, 1]"
-        raise ArgumentError("denominator_share", bound, denominator_share)
-    inside = [outcome for outcome in denominator if outcome not in numerator]
-    outside = [outcome for outcome in range(outcomes) if outcome not in denominator]
-    probabilities, weights, base = (np.zeros((outcomes, bins)) for _ in range(3))
-    probabilities[list(numerator)] = denominator_share * rate / (len(numerator) * bins)
-    probabilities[inside] = denominator_share * (1.0 - rate) / (len(inside) * bins)
-    if outside:
-        probabilities[outside] = (1.0 - denominator_share) / (len(outside) * bins)
-    weights[list(numerator)] = 1.0
-    base[list(denominator)] = 1.0
-    return MetricModel(weights, base, probabilities)
+    parts: tuple[float, ...]
+    bounds: tuple[float, ...]
 
 
 class PowerModel:
-    """Standard errors, needs and detectable effects of one planned comparison.
+    """Power, standard errors, needs and detectable effects of one planned comparison.
 
     Args:
-        model: the metric.
-        shares: part of the reports in each arm, > 0, summing to 1; the weakest pair with arm 0 is planned for.
+        model: the metric, in an arm that is not better than the others.
+        shares: part of the reports in each arm, > 0, summing to 1; the treatment with the smallest one is the better.
         mechanism: how reports are made private.
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
         local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
             None: they do not.
         alpha: error of the comparison over all analyses, in (0, 1); shared by all pairs of arms.
         power: chance to find the effect, in [0.5, 1).
-        analyses: how many are planned, equally spaced; 0: any number, always valid.
+        analyses: how many are planned, equally spaced; 0: any number, always valid, made at the end of each window.
+        is_less_better: whether the better arm is the one with the lower ratio.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -158,6 +95,7 @@ class PowerModel:
         power: float = 0.8,
         analyses: int = 0,
         local_epsilon: Fraction | None = None,
+        is_less_better: bool = False,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
             raise ArgumentError("shares", "two or more, positive, of sum 1", tuple(shares))
@@ -165,47 +103,43 @@ class PowerModel:
             raise ArgumentError("alpha", "in (0, 1)", alpha)
         if not 0.5 <= power < 1.0:
             raise ArgumentError("power", "in [0.5, 1)", power)
-        pairs = len(shares) * (len(shares) - 1) // 2
-        self._critical_score = (
-            drift(analyses, alpha=alpha / pairs, power=power)
-            if analyses
-            else critical_value(reports=1, alpha=alpha / pairs, planned_reports=1) + normal_quantile(power)
-        )
-        weakest = min(range(1, len(shares)), key=lambda arm: shares[arm])
-        per_cell = model.probabilities
-        rate = float((per_cell * model.weights).sum() / (per_cell * model.base).sum())
-        spread = (model.weights - rate * model.base) / float((per_cell * model.base).sum())
-        rho = np.zeros((len(shares), *per_cell.shape))
-        rho[weakest], rho[0] = spread / shares[weakest], -spread / shares[0]
-        own = float((per_cell * spread**2).sum())
-        self._sampling = own / shares[weakest] + own / shares[0]
-        self._per_report = self._per_window = 0.0
-        cells = np.asarray(shares)[:, None, None] * per_cell
-        if mechanism is Mechanism.RANDOMIZED_RESPONSE:
-            self._per_report, _ = _response_noise(cells, rho, epsilon)
-        elif mechanism is Mechanism.PRIO3:
-            gap = 1.0
-            if local_epsilon is not None:
-                self._per_report, gap = _response_noise(cells, rho, local_epsilon)
-            self._per_window = cell_variance(epsilon) * float((rho**2).sum()) / gap**2
+        self._model, self._shares = model, tuple(shares)
+        self._reports = ReportModel(mechanism, epsilon, local_epsilon)
+        self._alpha = alpha / (len(shares) * (len(shares) - 1) // 2)
+        self._target, self._analyses, self._sign = power, analyses, -1.0 if is_less_better else 1.0
+        self._better = min(range(1, len(shares)), key=lambda arm: shares[arm])
+        self._others = [arm for arm in range(len(shares)) if arm != self._better]
+        self._without_effect = self._covariance(0.0)
+        self._sizes = size_covariance([model] * len(shares), self._shares, self._reports)
 
-    def standard_error(self, devices: float, windows: int = 1) -> float:
-        """Return the standard error of the difference with `devices` devices in all arms together."""
-        return math.sqrt(
-            self._sampling / devices
-            + self._per_report / (devices * windows)
-            + self._per_window / (devices * devices * windows)
-        )
+    def standard_error(self, devices: float, windows: int = 1, *, effect: float = 0.0) -> float:
+        """Return the standard error of the better arm less the control, with `devices` devices in all arms together."""
+        return math.sqrt(_variance(self._covariance(effect).total(devices, windows), self._better, 0))
 
-    def detectable(self, devices: int, windows: int = 1) -> float:
-        """Return the smallest effect that is found with the stated power.
+    def power(self, effect: float, devices: float, windows: int = 1) -> float:
+        """Return the chance that the arm that is better than each other by `effect` wins.
+
+        Raises:
+            ArgumentError: effect is not positive, no devices or windows, or more reports than an aggregate holds.
+        """
+        if not effect > 0.0:
+            raise ArgumentError("effect", "positive", effect)
+        return self._power(self._covariance(effect), effect, devices, windows)
+
+    def detectable(self, devices: int, windows: int = 1) -> float | None:
+        """Return the smallest effect that is found with the stated power; None where none is, whatever its size.
 
         Raises:
             ArgumentError: no devices or windows, or more reports than an aggregate holds.
         """
-        if devices < 1 or windows < 1 or devices * windows > MAX_REPORTS:
-            raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
-        return self._critical_score * self.standard_error(devices, windows)
+        low, high = 0.0, self._largest_effect(devices, windows)
+        if self._power(self._covariance(high), high, devices, windows) < self._target:
+            return None
+        for _ in range(_ROUNDS):
+            middle = (low + high) / 2.0
+            is_found = self._power(self._covariance(middle), middle, devices, windows) >= self._target
+            low, high = (low, middle) if is_found else (middle, high)
+        return high
 
     def devices_needed(self, mde: float, windows: int = 1) -> int | None:
         """Return the fewest devices in all arms together that find an effect `mde`; None where no plan does.
@@ -215,14 +149,16 @@ class PowerModel:
         """
         if not mde > 0.0:
             raise ArgumentError("mde", "positive", mde)
+        covariance = self._covariance(mde)
         low, high = 0, 1
-        while self.detectable(high, windows) > mde:
+        while self._power(covariance, mde, high, windows) < self._target:
             low, high = high, high * 2
             if high > MAX_DEVICES or high * windows > MAX_REPORTS:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.detectable(middle, windows) > mde else (low, middle)
+            is_found = self._power(covariance, mde, middle, windows) >= self._target
+            low, high = (low, middle) if is_found else (middle, high)
         return high
 
     def windows_needed(self, mde: float, devices: int, *, most: int) -> int | None:
@@ -233,17 +169,85 @@ class PowerModel:
         """
         if not mde > 0.0:
             raise ArgumentError("mde", "positive", mde)
-        return next((windows for windows in range(1, most + 1) if self.detectable(devices, windows) <= mde), None)
+        covariance = self._covariance(mde)
+        found = (
+            windows for windows in range(1, most + 1) if self._power(covariance, mde, devices, windows) >= self._target
+        )
+        return next(found, None)
+
+    def _covariance(self, effect: float) -> ArmCovariance:
+        """Return the covariance of the arms' ratios where one arm is better by `effect`."""
+        if effect == 0.0 and hasattr(self, "_without_effect"):
+            return self._without_effect
+        models = [self._model] * len(self._shares)
+        models[self._better] = self._model.shift(self._sign * effect)
+        return ratio_covariance(models, self._shares, self._reports)
+
+    def _power(self, covariance: ArmCovariance, effect: float, devices: float, windows: int) -> float:
+        if not devices > 0 or windows < 1 or devices * windows > MAX_REPORTS:
+            raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
+        if float(np.diag(self._sizes.noise(devices, windows)).max()) > MAX_SIZE_VARIATION**2:
+            return 0.0
+        tables = analyses_of(self._analyses, windows, self._alpha)
+        totals = [total_at(covariance, part, devices, windows) for part in tables.parts]
+        chances = []
+        for other in self._others:
+            variances = [_variance(total, self._better, other) for total in totals]
+            found = crossing_of(tuple(1.0 / variance for variance in variances), tables.bounds)
+            chances.append(found.probability(effect / math.sqrt(variances[-1])))
+        return _chance_of_all(chances, totals[-1], self._better, self._others)
+
+    def _largest_effect(self, devices: float, windows: int) -> float:
+        """Return an effect that is found if any is: of a share the largest possible, of a mean many standard errors.
+
+        The other arms may be worse by what is too much for one arm to be better.
+        """
+        if self._model.is_share:
+            return max(self._model.rate, 1.0 - self._model.rate)
+        return 1e3 * self.standard_error(devices, windows)
 
 
-def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> tuple[float, float]:
-    """Return A of the module's docstring, and p - q."""
-    try:
-        mechanism = RandomizedResponse(cells.size, epsilon)
-    except ParameterError as error:
-        raise ArgumentError(error.name, error.bound, error.value) from error
-    other = float(mechanism.other_probability)
-    gap = float(mechanism.keep_probability) - other
-    squares = other * float((rho**2).sum()) + gap * rho**2
-    means = other * float(rho.sum()) + gap * rho
-    return float((cells * (squares - means**2)).sum()) / gap**2, gap
+@lru_cache(maxsize=1024)
+def analyses_of(analyses: int, windows: int, alpha: float) -> Analyses:
+    """Return the analyses of two arms' difference, two-sided at `alpha`: planned ones, or one at each window's end."""
+    if analyses:
+        parts = tuple((analysis + 1) / analyses for analysis in range(analyses))
+        return Analyses(parts, boundaries(parts, alpha))
+    return Analyses(
+        tuple((window + 1) / windows for window in range(windows)),
+        tuple(critical_value(reports=window + 1, alpha=alpha, planned_reports=windows) for window in range(windows)),
+    )
+
+
+def total_at(covariance: ArmCovariance, part: float, devices: float, windows: int) -> FloatArray:
+    """Return the covariance when `part` of the reports of `windows` windows of `devices` devices are in."""
+    reached = part * windows
+    return covariance.total(devices * min(reached, 1.0), max(reached, 1.0))
+
+
+def _variance(total: FloatArray, arm: int, other: int) -> float:
+    return float(total[arm, arm] + total[other, other] - 2.0 * total[arm, other])
+
+
+def _chance_of_all(chances: Sequence[float], total: FloatArray, better: int, others: Sequence[int]) -> float:
+    """Return the chance that all differences are called, by the integral of the module's docstring."""
+    if len(chances) == 1:
+        return chances[0]
+    normal = NormalDist()
+    points, weights = _hermite()
+    product: FloatArray = weights.copy()
+    for chance, other in zip(chances, others, strict=True):
+        score = normal.inv_cdf(min(max(chance, _SMALLEST), 1.0 - _SMALLEST))
+        common = float(total[better, better] - total[better, other])
+        loading = common / math.sqrt(_variance(total, better, other) * float(total[better, better]))
+        loading = min(loading, 1.0 - 1e-6)
+        edges = (score + loading * points) / math.sqrt(1.0 - loading * loading)
+        product *= np.array([normal.cdf(edge) for edge in edges.tolist()])
+    return float(product.sum())
+
+
+@lru_cache(maxsize=1)
+def _hermite() -> tuple[FloatArray, FloatArray]:
+    """Return points of a standard normal variable and their weights."""
+    points, weights = np.polynomial.hermite.hermgauss(_NODES)
+    return points * math.sqrt(2.0), weights / math.sqrt(math.pi)

@@ -183,7 +183,7 @@ def _small_table(found: SmallDifference) -> Table:
     plan = f"{found.power:.0%} power, 5 % false findings, {found.analyses} interim analyses"
     table.add_row("planned before any report", plan)
     for way, points in found.detectable.items():
-        table.add_row(f"found then by {way}", f"{100 * points:.1f} points")
+        table.add_row(f"found then by {way}", "none" if points is None else f"{100 * points:.1f} points")
     measured = "–" if found.difference is None else f"{100 * found.difference:+.1f} points"
     if found.interval is not None:
         measured += f" ({100 * found.interval[0]:+.1f} … {100 * found.interval[1]:+.1f})"

@@ -114,7 +114,8 @@ class SmallDifference:
         devices: that reported.
         power: the planned chance to find `detectable`.
         analyses: planned interim analyses.
-        detectable: difference that as many devices as were planned find, 0..1, by mechanism and epsilon.
+        detectable: difference that as many devices as were planned find, 0..1, by mechanism and epsilon;
+            None: none.
         decision: "winner" or "inconclusive".
         winner: its version; None: none was found.
         reason: the decision's sentence.
@@ -127,7 +128,7 @@ class SmallDifference:
     devices: int
     power: float
     analyses: int
-    detectable: dict[str, float]
+    detectable: dict[str, float | None]
     decision: str
     winner: str | None
     reason: str

@@ -33,8 +33,8 @@ EPSILON = "1"
 POLL_S = 0.2
 
 
-def detectable(devices: int, bins: int) -> dict[str, float]:
-    """Return the difference that so many devices find in one window with the planned power, by mechanism.
+def detectable(devices: int, bins: int) -> dict[str, float | None]:
+    """Return the difference that so many devices find in one window with the planned power, by mechanism; None: none.
 
     Args:
         devices: that report.

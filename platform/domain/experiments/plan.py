@@ -146,11 +146,12 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
         task.epsilon_fraction,
         analyses=plan.interim_analyses,
         local_epsilon=_local_epsilon(plan),
+        is_less_better=primary.is_less_better,
     )
     in_ms = _share_per_ms(record, primary)
     most = _windows_of_a_period(record, task)
     if plan.expected_devices:
-        bare = replace(bare, detectable=model.detectable(plan.expected_devices, most) / in_ms)
+        bare = replace(bare, detectable=(model.detectable(plan.expected_devices, most) or 0.0) / in_ms)
     if not plan.mde:
         return bare
     devices = model.devices_needed(plan.mde * in_ms) or 0

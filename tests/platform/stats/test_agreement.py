@@ -127,21 +127,27 @@ def test_corrections_are_statsmodels() -> None:
         assert bonferroni(case["p"]) == pytest.approx(case["bonferroni"])
 
 
-def test_devices_needed_are_spotify_confidences_but_for_the_price_of_every_analysis() -> None:
-    """Exact counts: theirs times the squared ratio of the reaches, which is what looking at will costs."""
+def test_devices_needed_are_spotify_confidences_at_the_effects_own_variance() -> None:
+    """Exact counts: theirs, which take the base rate for both arms, times what is read at will and what the rates are.
+
+    For three arms theirs find one pair; an arm that beats both others needs more.
+    """
     for case in vectors("confidence")["binomial"]:
-        arms = case["arms"]
-        model = PowerModel(
-            share_model(case["base"]), (1.0 / arms,) * arms, Mechanism.EXACT, Fraction(1), power=case["power"]
-        )
-        needed = model.devices_needed(case["mde"])
+        arms, base, mde = case["arms"], case["base"], case["mde"]
+        model = PowerModel(share_model(base), (1.0 / arms,) * arms, Mechanism.EXACT, Fraction(1), power=case["power"])
+        needed = model.devices_needed(mde)
         assert needed is not None
         pairs = arms * (arms - 1) // 2
         z_power = {0.8: 0.8416212335729143, 0.9: 1.2815515655446004}[case["power"]]
         z_alpha = {1: 1.959963984540054, 3: 2.3939797998185104}[pairs]
         always = critical_value(reports=1, alpha=0.05 / pairs, planned_reports=1)
         price = ((always + z_power) / (z_alpha + z_power)) ** 2
-        assert needed == pytest.approx(price * case["devices"], rel=1e-3)
+        better = base + mde
+        own = (base * (1.0 - base) + better * (1.0 - better)) / (2.0 * base * (1.0 - base))
+        if arms == 2:
+            assert needed == pytest.approx(price * own * case["devices"], rel=1e-3)
+        else:
+            assert 1.1 * price * own * case["devices"] < needed < 1.5 * price * own * case["devices"]
         assert 1.5 < price < 2.5
 
 

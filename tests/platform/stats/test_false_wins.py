@@ -137,7 +137,7 @@ def test_planned_effect_is_found_as_often_as_planned(fleet: "type[Fleet]") -> No
         effect = 0.0
         for _ in range(3):  # a model has one rate for both arms: that halfway between them
             model = share_model(0.8 + effect / 2, bins=bins)
-            effect = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon).detectable(devices)
+            effect = PowerModel(model, (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, epsilon).detectable(devices) or 1.0
         world = fleet((0.8, 0.8 + effect), latencies=(1.0 / bins,) * bins, epsilon=epsilon)
         winners = [
             compare(world.aggregate(counts), bin_values_ms=world.bin_values_ms, planned_reports=devices).decision.winner

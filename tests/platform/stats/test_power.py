@@ -96,7 +96,7 @@ def test_more_noise_more_arms_and_smaller_effects_need_more_devices() -> None:
     assert (private.devices_needed(0.02) or 0) < (three.devices_needed(0.02) or 0)
     needed = private.windows_needed(0.02, 150_000, most=60)
     assert needed is not None
-    assert private.detectable(150_000, needed) <= 0.02 < private.detectable(150_000, needed - 1)
+    assert (private.detectable(150_000, needed) or 1.0) <= 0.02 < (private.detectable(150_000, needed - 1) or 1.0)
     assert private.windows_needed(0.02, 1_000, most=30) is None
     assert private.devices_needed(1e-12) is None
 

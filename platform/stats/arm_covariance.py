@@ -1,0 +1,135 @@
+"""Models how uncertain the arms' ratios will be, from what devices are expected to report and how it is made private.
+
+With N devices in all arms, a metric R = sum w n / sum b n per arm (`metric_model.py`) has residuals rho_c = N r_c that
+don't depend on N, so that the covariance of the arms' ratios falls apart into three matrices, [arms, arms]:
+
+    Cov = S / devices  +  A / (devices * windows)  +  L / (devices^2 * windows)
+
+    S   sampling: Var(w - R b) / (share of the arm), in the diagonal; not divided by the windows, the worst case in
+        which a device answers the same in each
+    A   randomized response: each report brings its own noise; for residuals a and b of two arms
+        sum_j pi_j (sum_c P_jc a_c b_c - (sum_c P_jc a_c) (sum_c P_jc b_c)) / (p - q)^2 with P_jc = q + (p - q) [j = c]
+        (`randomized_response.py`, per report); arms share a report's cell, so that their noise is correlated a little
+    L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2, in the diagonal;
+        where devices also randomize, A comes to it and L is divided by (p - q)^2
+
+Sources: the delta method as in `_ratio.py`; variances as cited.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.aggregator_noise import cell_variance
+from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.mechanism import Mechanism
+from alcove.platform.stats.metric_model import MetricModel
+from alcove.privacy.errors import ParameterError
+from alcove.privacy.randomized_response import RandomizedResponse
+
+
+@dataclass(frozen=True)
+class ReportModel:
+    """How reports become sums.
+
+    Attributes:
+        mechanism: how they are made private.
+        epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
+        local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
+            None: they do not.
+    """
+
+    mechanism: Mechanism
+    epsilon: Fraction
+    local_epsilon: Fraction | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCovariance:
+    """The three parts of the covariance of something that each arm has; see the module's docstring.
+
+    Attributes:
+        sampling: float64 [arms, arms], S.
+        per_report: float64 [arms, arms], A.
+        per_window: float64 [arms, arms], L.
+    """
+
+    sampling: FloatArray
+    per_report: FloatArray
+    per_window: FloatArray
+
+    def noise(self, devices: float, windows: float) -> FloatArray:
+        """Return the part of privacy noise, [arms, arms], with `devices` devices in all arms together."""
+        return self.per_report / (devices * windows) + self.per_window / (devices * devices * windows)
+
+    def total(self, devices: float, windows: float) -> FloatArray:
+        """Return the covariance, [arms, arms], with `devices` devices in all arms together."""
+        return self.sampling / devices + self.noise(devices, windows)
+
+
+def ratio_covariance(models: Sequence[MetricModel], shares: Sequence[float], reports: ReportModel) -> ArmCovariance:
+    """Return the covariance of the arms' ratios.
+
+    Args:
+        models: of each arm, of the same cells.
+        shares: part of the reports in each arm, > 0, summing to 1.
+        reports: how they are made private.
+
+    Raises:
+        ArgumentError: epsilon is out of its bounds for so many cells.
+    """
+    spreads = [
+        (model.weights - model.rate * model.base) / float((model.probabilities * model.base).sum()) for model in models
+    ]
+    own = [float((model.probabilities * spread**2).sum()) for model, spread in zip(models, spreads, strict=True)]
+    noise = _noise(models, shares, spreads, reports)
+    return ArmCovariance(np.diag(np.asarray(own) / np.asarray(shares)), *noise)
+
+
+def size_covariance(models: Sequence[MetricModel], shares: Sequence[float], reports: ReportModel) -> ArmCovariance:
+    """Return the covariance of the sizes of the ratios' denominators, each relative to itself; without sampling.
+
+    Raises:
+        ArgumentError: as `ratio_covariance`.
+    """
+    sizes = [model.base / float((model.probabilities * model.base).sum()) for model in models]
+    arms = len(models)
+    return ArmCovariance(np.zeros((arms, arms)), *_noise(models, shares, sizes, reports))
+
+
+def _noise(
+    models: Sequence[MetricModel], shares: Sequence[float], residuals: Sequence[FloatArray], reports: ReportModel
+) -> tuple[FloatArray, FloatArray]:
+    """Return A and L of the module's docstring for residuals of each arm, which are divided by its share here."""
+    arms, cells = len(models), models[0].probabilities.size
+    rho = np.zeros((arms, arms, cells))
+    for arm, (residual, share) in enumerate(zip(residuals, shares, strict=True)):
+        rho[arm, arm] = residual.ravel() / share
+    flat = rho.reshape(arms, -1)
+    probabilities = np.concatenate(
+        [share * model.probabilities.ravel() for share, model in zip(shares, models, strict=True)]
+    )
+    per_report = per_window = np.zeros((arms, arms))
+    if reports.mechanism is Mechanism.RANDOMIZED_RESPONSE:
+        per_report, _ = _response_noise(probabilities, flat, reports.epsilon)
+    elif reports.mechanism is Mechanism.PRIO3:
+        gap = 1.0
+        if reports.local_epsilon is not None:
+            per_report, gap = _response_noise(probabilities, flat, reports.local_epsilon)
+        per_window = np.diag(cell_variance(reports.epsilon) * (flat**2).sum(axis=1) / gap**2)
+    return per_report, per_window
+
+
+def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> tuple[FloatArray, float]:
+    """Return A of the module's docstring for rho, [arms, cells], and p - q."""
+    try:
+        mechanism = RandomizedResponse(cells.size, epsilon)
+    except ParameterError as error:
+        raise ArgumentError(error.name, error.bound, error.value) from error
+    other = float(mechanism.other_probability)
+    gap = float(mechanism.keep_probability) - other
+    squares = other * (rho @ rho.T) + gap * ((rho * cells) @ rho.T)
+    means = other * rho.sum(axis=1, keepdims=True) + gap * rho
+    return (squares - (means * cells) @ means.T) / gap**2, gap

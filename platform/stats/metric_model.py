@@ -1,0 +1,125 @@
+"""Models what devices of an arm are expected to report, and the ratio that is read from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.errors import ArgumentError
+
+_NEAREST = 1e-9  # of a share to 0 and 1, where nothing would vary
+
+
+@dataclass(frozen=True, eq=False)
+class MetricModel:
+    """An arm's expected distribution, and the ratio of it that is compared.
+
+    Attributes:
+        weights: of each cell in the numerator, [outcomes, bins].
+        base: of each cell in the denominator, [outcomes, bins].
+        probabilities: of the cells in an arm, [outcomes, bins], summing to 1.
+    """
+
+    weights: FloatArray
+    base: FloatArray
+    probabilities: FloatArray
+
+    @property
+    def rate(self) -> float:
+        """The ratio that is expected."""
+        return float((self.probabilities * self.weights).sum() / (self.probabilities * self.base).sum())
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a part of the denominator, in [0, 1]; else it is a mean."""
+        is_part = (self.weights == 0.0) | ((self.weights == 1.0) & (self.base == 1.0))
+        return bool(is_part.all() and np.isin(self.base, (0.0, 1.0)).all())
+
+    def shift(self, effect: float) -> "MetricModel":
+        """Return the model of an arm whose ratio is larger by `effect`; smaller where that is negative.
+
+        A share takes devices from the rest of its denominator, cell by cell in proportion, and ends just short of 0 and
+        1; a mean keeps its distribution, as where every value moves.
+        """
+        rate = self.rate
+        target = min(max(rate + effect, _NEAREST), 1.0 - _NEAREST)
+        if not self.is_share or target == rate:
+            return self
+        inside = self.weights == 1.0
+        rest = (self.base == 1.0) & ~inside
+        size = float((self.probabilities * self.base).sum())
+        probabilities = self.probabilities.copy()
+        for cells, before, after in ((inside, rate, target), (rest, 1.0 - rate, 1.0 - target)):
+            even = size * after / int(cells.sum())  # where no device was expected
+            probabilities[cells] = even if before <= 0.0 else probabilities[cells] * (after / before)
+        return replace(self, probabilities=probabilities)
+
+
+def share_model(rate: float, *, outcome: int = 1, outcomes: int = 2, bins: int = 1) -> MetricModel:
+    """Return the model of an outcome's share: `rate`, the rest evenly among the other outcomes, all bins alike.
+
+    Raises:
+        ArgumentError: rate not in (0, 1), or no such outcome.
+    """
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError("base_rate", "in (0, 1)", rate)
+    if not 0 <= outcome < outcomes:
+        raise ArgumentError("outcome", f"in [0, {outcomes})", outcome)
+    probabilities = np.full((outcomes, bins), (1.0 - rate) / (outcomes - 1) / bins)
+    probabilities[outcome] = rate / bins
+    weights = np.zeros((outcomes, bins))
+    weights[outcome] = 1.0
+    return MetricModel(weights, np.ones((outcomes, bins)), probabilities)
+
+
+def mean_model(bin_values: Sequence[float], *, outcomes: int = 2) -> MetricModel:
+    """Return the model of the mean of a binned value, all cells equally likely: what is known before any report."""
+    bins = len(bin_values)
+    return MetricModel(
+        np.tile(np.asarray(bin_values, dtype=np.float64), (outcomes, 1)),
+        np.ones((outcomes, bins)),
+        np.full((outcomes, bins), 1.0 / (outcomes * bins)),
+    )
+
+
+def ratio_model(
+    rate: float,
+    *,
+    numerator: Sequence[int],
+    denominator: Sequence[int],
+    outcomes: int,
+    bins: int,
+    denominator_share: float = 1.0,
+) -> MetricModel:
+    """Return the model of a ratio of outcomes: of `denominator_share` of the devices `rate` are in the numerator.
+
+    Inside each group (numerator, rest of the denominator, rest of all) cells are alike, which the variances don't see:
+    they read the groups' sums only.
+
+    Args:
+        rate: expected ratio, in (0, 1).
+        numerator: outcomes, part of the denominator's.
+        denominator: outcomes.
+        outcomes: counted ones.
+        bins: of each outcome.
+        denominator_share: part of all devices with an outcome of the denominator, in (0, 1]; 1 where it has them all.
+
+    Raises:
+        ArgumentError: a share out of its bounds.
+    """
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError("base_rate", "in (0, 1)", rate)
+    is_all = len(denominator) == outcomes
+    if not 0.0 < denominator_share <= 1.0 or (is_all and denominator_share < 1.0):
+        bound = "1, for the denominator has every outcome that is counted" if is_all else "in (0, 1]"
+        raise ArgumentError("denominator_share", bound, denominator_share)
+    inside = [outcome for outcome in denominator if outcome not in numerator]
+    outside = [outcome for outcome in range(outcomes) if outcome not in denominator]
+    probabilities, weights, base = (np.zeros((outcomes, bins)) for _ in range(3))
+    probabilities[list(numerator)] = denominator_share * rate / (len(numerator) * bins)
+    probabilities[inside] = denominator_share * (1.0 - rate) / (len(inside) * bins)
+    if outside:
+        probabilities[outside] = (1.0 - denominator_share) / (len(outside) * bins)
+    weights[list(numerator)] = 1.0
+    base[list(denominator)] = 1.0
+    return MetricModel(weights, base, probabilities)
