@@ -27,6 +27,7 @@ VERBS: Final = MappingProxyType(
         "model": ("model", "app"),
         "rollout": ("rollout", "app"),
         "experiment": ("experiment", "app"),
+        "metric": ("metric", "app"),
         "layer": ("policy", "layers"),
         "holdout": ("policy", "holdouts"),
         "registry": ("registry", "app"),

@@ -39,6 +39,7 @@ from alcove.platform.client.experiment_models import (
     Results,
     Segment,
 )
+from alcove.platform.client.metrics import Metric, MetricKindName
 from alcove.platform.client.models import (
     Aliases,
     AliasMove,
@@ -104,6 +105,8 @@ __all__ = [
     "Layer",
     "Lineage",
     "Mechanism",
+    "Metric",
+    "MetricKindName",
     "NotFoundError",
     "OutcomeName",
     "PairDifference",

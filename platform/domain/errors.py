@@ -30,6 +30,7 @@
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
     │   │   └── OverlappingClaimError  a device could be in both experiments
     │   ├── LayerExistsError       layers have different names
+    │   ├── MetricDeprecatedError  the metric is to be used no more
     │   ├── HoldoutRaisedError     an experiment runs: a larger holdout would take devices out of it
     │   ├── BelowMinVersionError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
@@ -89,6 +90,7 @@ __all__ = [
     "KeyWithinReachError",
     "LateRequestError",
     "LayerExistsError",
+    "MetricDeprecatedError",
     "NoDefaultVersionError",
     "NotReleasedError",
     "OffsetError",
@@ -390,6 +392,15 @@ class LayerExistsError(StateError):
     def __init__(self, app: str, layer: str) -> None:
         self.app, self.layer = app, layer
         super().__init__(f"app {app!r} has a layer {layer!r} already")
+
+
+class MetricDeprecatedError(StateError):
+    """The metric is deprecated: what runs with it goes on, nothing new may name it."""
+
+    def __init__(self, feature: str, name: str, successor: str, reason: str) -> None:
+        self.feature, self.name, self.successor, self.reason = feature, name, successor, reason
+        instead = f"; use {successor!r}" if successor else ""
+        super().__init__(f"metric {feature}/{name} is deprecated{instead}: {reason}")
 
 
 class HoldoutRaisedError(StateError):

@@ -18,6 +18,7 @@ WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named
 MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller cohorts useless
 STAGES_MAX = 32  # of one rollout; people plan five or six
+METRICS_MAX = 128  # of one feature, deprecated ones too; more are not kept apart by their names
 GUARDRAILS_MAX = 8  # of one rollout; each shares the error of the test with the others
 INTERIM_ANALYSES = (2, 20)  # of one experiment; with more, looking at will costs little more
 STAGE_MAX_S = 90 * 86_400  # seconds; a stage that takes a quarter of a year is not watched by anyone

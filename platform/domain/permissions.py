@@ -39,10 +39,16 @@ def _stop(action: str) -> Permission:
     return Permission(action, frozenset({"operator", "team"}))
 
 
+def _share(action: str) -> Permission:
+    """Calls about what teams and operators both plan with; each team for its own features (`require_owner`)."""
+    return Permission(action, frozenset({"operator", "team"}))
+
+
 _REGISTRY = "/alcove.api.registry.v1.RegistryService/"
 _ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
 _POLICY = "/alcove.api.policy.v1.PolicyService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
+_METRIC = "/alcove.api.metric.v1.MetricService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
     {
@@ -90,6 +96,10 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _EXPERIMENT + "WatchExperiment": _read("experiments"),
         _EXPERIMENT + "GetResults": _read("results"),
         _EXPERIMENT + "ListExperiments": _read("experiments"),
+        _METRIC + "CreateMetric": _share("create metrics"),
+        _METRIC + "DeprecateMetric": _share("deprecate metrics"),
+        _METRIC + "GetMetric": _read("metrics"),
+        _METRIC + "ListMetrics": _read("metrics"),
     }
 )
 

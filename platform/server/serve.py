@@ -20,6 +20,7 @@ import grpc.aio
 import structlog
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceServicer_to_server
+from alcove.api.metric.v1.metric_pb2_grpc import add_MetricServiceServicer_to_server
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.policy.v1.policy_pb2_grpc import add_PolicyServiceServicer_to_server
 from alcove.api.registry.v1 import registry_pb2
@@ -39,6 +40,7 @@ from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
+from alcove.platform.server.metric_service import MetricService
 from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.policy_service import PolicyService
 from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certificates
@@ -243,6 +245,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_RolloutServiceServicer_to_server(RolloutService(mutations, aggregators), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
+    add_MetricServiceServicer_to_server(MetricService(mutations), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)

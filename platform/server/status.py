@@ -56,6 +56,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.WindowCollectedError: _S.FAILED_PRECONDITION,
         _p.OverlappingClaimError: _S.FAILED_PRECONDITION,
         _p.LayerExistsError: _S.ALREADY_EXISTS,
+        _p.MetricDeprecatedError: _S.FAILED_PRECONDITION,
         _p.HoldoutRaisedError: _S.FAILED_PRECONDITION,
         _p.BelowMinVersionError: _S.FAILED_PRECONDITION,
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,

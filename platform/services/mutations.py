@@ -103,12 +103,12 @@ class Mutations:
         now_s = self.clock.now_s()
         if getattr(request, "validate_only", False):
             async with self.store.rehearse() as session:
-                await validate_scope(session, current_principal(), request, self._team_of)
+                await validate_scope(session, current_principal(), request, self.team_of)
                 stored = await find_response(session, **key)
                 uow = UnitOfWork(session, current_principal().name, now_s, *rules)
                 return await work(uow) if stored is None else kind.FromString(stored)
         async with self.store.write() as session:
-            await validate_scope(session, current_principal(), request, self._team_of)
+            await validate_scope(session, current_principal(), request, self.team_of)
             uow = UnitOfWork(session, current_principal().name, now_s, *rules)
             stored = await find_response(session, **key)
             if stored is None:
@@ -136,8 +136,12 @@ class Mutations:
             await self.publisher.flush()
         return done
 
-    def _team_of(self, feature: str) -> str | None:
-        """Return the team whose role may speak about a feature, None where nobody may."""
+    def team_of(self, feature: str) -> str | None:
+        """Return the team whose role may speak about a feature, None where nobody may.
+
+        Raises:
+            RegistryError: the tree is damaged.
+        """
         role = self.tree.state().role_for(manifest_path(feature, "0.0.0"))
         return role.removeprefix(TEAM_PREFIX) if role is not None and is_team(role) else None
 

@@ -142,6 +142,7 @@ def shown_to(server_world: ServerWorld, attacked: Served, tmp_path_factory: pyte
         arms = [Arm(name=name, version=f"{at}.0.0", share_basis_points=5000) for at, name in enumerate(("a", "b"), 1)]
         experiment = operator.create_experiment("shown", "text_07", arms)
         operator.create_layer("shown", "main")
+        operator.create_metric("text_07", "m", "count", owner="[/b]x", description="[/b]x", more_is_better=True)
         operator.set_holdout("shown", 100)
         operator.start_experiment(experiment.experiment_id)
     ids = {"rollout": rollout.rollout_id, "experiment": experiment.experiment_id}
@@ -157,6 +158,8 @@ COMMANDS = (
     "experiment list",
     "experiment results {experiment}",
     "layer list --app shown",
+    "metric list",
+    "metric show m --feature text_07",
     "holdout show --app shown",
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from alcove.api.experiment.v1 import experiment_pb2
+from alcove.api.metric.v1 import metric_pb2
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
@@ -15,7 +16,7 @@ from alcove.platform.services.auth.local import create_local_token, revoke_local
 from alcove.platform.testing import Served, ServerWorld
 from google.protobuf.message_factory import GetMessageClass
 
-MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2)
+MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2)
 METHODS = [
     method
     for module in MESSAGES
@@ -24,10 +25,13 @@ METHODS = [
 ]
 KINDS = {(False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream"}
 # A revocation is urgent, and an approval takes a second person: both roles may.  Operators say what an app can bear.
+# Metrics are what teams and operators both plan with.
 OTHERWISE = {
     "RevokeVersion": {"operator", "team"},
     "ApproveAlias": {"operator", "team"},
     "SetFeatureRules": {"operator"},
+    "CreateMetric": {"operator", "team"},
+    "DeprecateMetric": {"operator", "team"},
 }
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 Call = Callable[[Any, "list[tuple[str, str]]"], grpc.StatusCode]

@@ -33,6 +33,7 @@ ID = ("", "a b", "../a", "ä", "a\n", "-a", "'; DROP TABLE rollouts; --", "x" * 
 REQUEST_ID = ("", "short", "x" * 65, "with space", "ümlaut-ümlaut", "new-line\n", "sl/ash-sl/ash", "semi;colon")
 REASON = ("", "   ", "x" * 501, "a\x00b", "two\nlines", "bell\x07")
 ETAG = ("0", "01", "-1", "x", '"1"', "1" * 19)
+METRIC = ("", "Upper", "1st", "a b", "a:b", "a\n", "x" * 65, LONG)
 ALIAS = ("", "Upper", "1.0.0", "a b", "a\n", "x" * 33, "-a", "@production", "é")
 KEY = ("", "Upper", "1k", "a b", "k=v", "é", "x" * 65)
 SHA256 = ("", "0" * 63, "0" * 65, "A" * 64, "g" * 64)
@@ -228,6 +229,27 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "WatchExperiment": {"experiment_id": ID},
     "GetResults": {"experiment_id": ID},
     "ListExperiments": FILTERED,
+    "CreateMetric": {
+        "request_id": REQUEST_ID,
+        "feature": FEATURE,
+        "name": METRIC,
+        "kind": (0, 4, 99),
+        "edges": (-1.0, 1.0, 2.5, 1e6, *NOT_NUMBERS),
+        "cap": (-1.0, 2.5, 1e6, *NOT_NUMBERS),
+        "more_is_better": (NO_BOUND,),
+        "owner": REASON,
+        "description": REASON,
+        "validate_only": (NO_BOUND,),
+    },
+    "DeprecateMetric": {
+        "request_id": REQUEST_ID,
+        "feature": FEATURE,
+        "name": METRIC,
+        "reason": REASON,
+        "successor": (*optional(METRIC), "metric"),
+    },
+    "GetMetric": {"feature": FEATURE, "name": METRIC},
+    "ListMetrics": {"feature": optional(FEATURE), **PAGED},
     "CreateLayer": {
         "request_id": REQUEST_ID,
         "app": APP,
@@ -343,6 +365,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
+    metric = {"name": "metric", "kind": 1, "edges": [3.0], "owner": "people", "description": "words"}
     bases: dict[str, Any] = {
         "request_id": "field-by-field",
         "app": "app-fields",
@@ -366,6 +389,8 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "UploadBlob": {"header": {"sha256": DIGEST, "sizeBytes": "5"}},
         "SetFeatureRules": {"rules": {}},
         "AdvanceRollout": {"shareBasisPoints": 100, "overrideReason": "first"},
+        "CreateMetric": metric,
+        "DeprecateMetric": {"name": "metric", "reason": "because"},
         "CreateLayer": {"name": "layer"},
         "SetHoldout": {"app": "app-held", "shareBasisPoints": 100},
         "CreateRollout": {"plan": plan},

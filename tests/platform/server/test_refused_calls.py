@@ -70,6 +70,10 @@ ROWS: Final = {
     "WatchExperiment": Row(EXPERIMENT),
     "GetResults": Row(EXPERIMENT, False, ("running", "stopped"), "read results"),
     "ListExperiments": Row(),
+    "CreateMetric": Row(),
+    "DeprecateMetric": Row(),  # what it names is not there in test_metric_definitions.py
+    "GetMetric": Row(),
+    "ListMetrics": Row(),
     "CreateLayer": Row(),
     "ListLayers": Row(),
     "SetHoldout": Row((), True),

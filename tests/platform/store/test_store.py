@@ -23,6 +23,7 @@ from alcove.platform.store import (
     Store,
     catalog_tables,  # noqa: F401 - its tables join those of `Base`
     dialects,
+    metric_tables,  # noqa: F401 - likewise
 )
 from alcove.platform.store.audit import list_audit, write_audit
 from alcove.platform.store.database import MIGRATIONS

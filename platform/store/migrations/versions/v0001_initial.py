@@ -17,6 +17,8 @@ IMMUTABLE = (
     "alias_proposals",
     "validations",
     "feature_rules",
+    "metric_definitions",
+    "metric_deprecations",
 )
 RUNNING = sa.text("state = 'running'")
 
@@ -30,6 +32,7 @@ def upgrade() -> None:
     _create_states()
     _create_aliases()
     _create_issuer()
+    _create_metrics()
     for table in IMMUTABLE:
         make_immutable(table)
 
@@ -358,9 +361,41 @@ def _create_aliases() -> None:
     op.create_index("ix_alias_proposals_feature", "alias_proposals", ["feature"])
 
 
+def _create_metrics() -> None:
+    op.create_table(
+        "metric_definitions",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("version", BIG, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("edges", sa.Text, nullable=False),
+        sa.Column("cap", sa.Double, nullable=False),
+        sa.Column("more_is_better", sa.Boolean, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("description", sa.Text, nullable=False),
+        sa.Column("created_by", sa.Text, nullable=False),
+        sa.Column("created_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_metric_definitions"),
+        sa.UniqueConstraint("feature", "name", "version", name="uq_metric_definitions_feature_name_version"),
+    )
+    op.create_table(
+        "metric_deprecations",
+        sa.Column("feature", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("successor", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("deprecated_by", sa.Text, nullable=False),
+        sa.Column("deprecated_at_s", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("feature", "name", name="pk_metric_deprecations"),
+    )
+
+
 def downgrade() -> None:
     """Drop everything; there is nothing before the first schema."""
     for table in (
+        "metric_deprecations",
+        "metric_definitions",
         "alias_proposals",
         "alias_moves",
         "aliases",
