@@ -11,9 +11,10 @@ from alcove.platform.stats import (
     aggregate_from_randomized_response,
 )
 from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.schedule import debit_times_s
 from alcove.registry.policy import TaskPolicy
 
-__all__ = ["Reports", "aggregate_of", "estimate_reports"]
+__all__ = ["Reports", "aggregate_of", "estimate_reports", "reports_per_device"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Reports:
         windows: how many windows have any; with aggregators, how many were collected.
         idle: with aggregators, noised sum of the devices that had nothing to tell.
         released: with aggregators, how many reports were added up, those of such devices among them.
+        span: how many windows lie between the first and the last that have any, both included; 0: they follow each
+            other, so that it is `windows`.
     """
 
     task: TaskPolicy
@@ -36,11 +39,30 @@ class Reports:
     windows: int
     idle: int = 0
     released: int = 0
+    span: int = 0
 
     @classmethod
-    def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int) -> "Reports":
+    def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int, span: int = 0) -> "Reports":
         """Return the reports of a task by randomized response, each of which named one cell."""
-        return cls(task, tuple(counts), sum(counts), windows)
+        return cls(task, tuple(counts), sum(counts), windows, span=span)
+
+    @property
+    def per_device(self) -> int:
+        """How many of the reports one device can have sent, >= 1."""
+        return reports_per_device(self.task, self.windows, self.span)
+
+
+def reports_per_device(task: TaskPolicy, windows: int, span: int = 0) -> int:
+    """Return how many reports of a task one device can have sent, >= 1: one a window, as far as its ledger pays.
+
+    Args:
+        task: that the reports belong to.
+        windows: how many windows have reports.
+        span: as in `Reports`.
+
+    Source: privacy/schedule.py, for a device whose ledger keeps what is promised.
+    """
+    return max(1, min(windows, len(debit_times_s(task.epsilon_fraction, task.window_s, max(windows, span)))))
 
 
 def aggregate_of(reports: Reports) -> Aggregate:

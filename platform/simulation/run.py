@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
+from alcove.platform.domain.reports import reports_per_device
 from alcove.platform.domain.rollout_records import StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, action_of, decide
@@ -116,7 +117,7 @@ def _run(
         aggregation.add(fleet.report(rollout, rollout.task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s
-        result = analyze(record, aggregation.aggregate(), windows)
+        result = analyze(record, aggregation.aggregate(), reports_per_device(rollout.task, windows))
         decision = decide(record, result, now_s=now_s)
         analyses.append(_window_analysis(window, record, result, decision))
         action = action_of(record, decision.kind, is_attested=result.is_attested)

@@ -24,8 +24,8 @@ class Metric:
         edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
         primary: what decides.
         success_outcome: index of the outcome that counts as success.
-        reports_per_device: how many reports of the aggregate may come from one device, >= 1: the number of windows
-            that were pooled.
+        reports_per_device: how many reports of the aggregate may come from one device, >= 1: windows that were
+            pooled, as far as a device's ledger pays for them.
         pre_period: what the same reports say of the time before; the accepted share is corrected by it (CUPED), and
             no other primary metric can be.
 

@@ -33,6 +33,7 @@ class CollectedSums:
         reports: estimate of those that told something: window by window all but the idle ones, at least 0.
         released: all reports that were added up, exactly.
         windows: that were collected; each has noise of its own.
+        span: how many lie from the first of them to the last.
     """
 
     counts: tuple[int, ...]
@@ -40,6 +41,7 @@ class CollectedSums:
     reports: int
     released: int
     windows: int
+    span: int
 
 
 async def add_collected_window(
@@ -87,13 +89,17 @@ async def collected_windows(session: AsyncSession, task_id: str) -> frozenset[in
 
 async def collected_sums(session: AsyncSession, task: TaskPolicy) -> CollectedSums:
     """Return the sums of all windows that were collected of a task."""
-    query = select(CollectedWindowRow.reports, CollectedWindowRow.counts)
+    query = select(CollectedWindowRow.window, CollectedWindowRow.reports, CollectedWindowRow.counts)
     rows = (await session.execute(query.where(CollectedWindowRow.task_id == task.task_id))).all()
     sums = np.zeros(task.cell_count + 1, np.int64)
     reports = 0
-    for released, packed in rows:
+    for _, released, packed in rows:
         counts = np.frombuffer(packed, _COUNT)
         sums += counts
         reports += estimate_reports(task, released, int(counts[-1]))
     *of_layout, idle = sums.tolist()
-    return CollectedSums(tuple(of_layout), idle, reports, sum(released for released, _ in rows), len(rows))
+    windows = [window for window, _, _ in rows]
+    span = max(windows) - min(windows) + 1 if windows else 0
+    return CollectedSums(
+        tuple(of_layout), idle, reports, sum(released for _, released, _ in rows), windows=len(rows), span=span
+    )

@@ -7,7 +7,7 @@ from alcove.platform.store.tables import ReportCountRow
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["add_counts", "cell_counts", "window_count"]
+__all__ = ["add_counts", "cell_counts", "reported_windows"]
 
 
 async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int], int]) -> None:
@@ -34,7 +34,9 @@ async def cell_counts(session: AsyncSession, task_id: str, cell_count: int) -> l
     return [sums.get(cell, 0) for cell in range(cell_count)]
 
 
-async def window_count(session: AsyncSession, task_id: str) -> int:
-    """Return how many windows of a task have a report."""
-    query = select(func.count(func.distinct(ReportCountRow.window))).where(ReportCountRow.task_id == task_id)
-    return int((await session.scalar(query)) or 0)
+async def reported_windows(session: AsyncSession, task_id: str) -> tuple[int, int]:
+    """Return how many windows of a task have a report, and how many lie from the first of them to the last."""
+    window = ReportCountRow.window
+    query = select(func.count(func.distinct(window)), func.max(window) - func.min(window) + 1)
+    windows, span = (await session.execute(query.where(ReportCountRow.task_id == task_id))).one()
+    return int(windows), int(span or 0)

@@ -82,8 +82,8 @@ def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     aggregate = aggregate_of(reports)
-    comparison = compare(record, aggregate, reports.windows)
-    verdicts = _evaluate_guardrails(record, aggregate, reports.windows)
+    comparison = compare(record, aggregate, reports.per_device)
+    verdicts = _evaluate_guardrails(record, aggregate, reports.per_device)
     harms = {
         arm: verdict.reason
         for arm, of_arm in enumerate(verdicts, start=1)
@@ -97,7 +97,7 @@ def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
 
 
 def compare(
-    record: ExperimentRecord, aggregate: Aggregate, windows: int, test: GroupSequential | None = None
+    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int, test: GroupSequential | None = None
 ) -> Comparison:
     """Return what the counts say before the guardrails are asked: at any time, or at a planned analysis with its test.
 
@@ -111,12 +111,12 @@ def compare(
         expected_shares=tuple(arm.share_basis_points / total for arm in record.arms),
         correction=correction_of(record.plan),
     )
-    estimates = read_estimates(record, aggregate, windows)
+    estimates = read_estimates(record, aggregate, reports_per_device)
     return decide(estimates, test or AlwaysValid(_planned_reports(record)), rules)
 
 
 def read_estimates(
-    record: ExperimentRecord, aggregate: Aggregate, windows: int, primary: Primary | None = None
+    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int, primary: Primary | None = None
 ) -> Estimates:
     """Return what the counts say by a metric, by that which decides if none is given.
 
@@ -129,7 +129,7 @@ def read_estimates(
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         edges_ms=record.latency_edges_ms,
         primary=primary or decides,
-        reports_per_device=max(1, windows),
+        reports_per_device=reports_per_device,
         pre_period=pre_period if primary in (None, decides) else None,
     )
     return estimate(aggregate, metric)
@@ -172,7 +172,7 @@ def _planned_reports(record: ExperimentRecord) -> int:
 
 
 def _evaluate_guardrails(
-    record: ExperimentRecord, aggregate: Aggregate, windows: int
+    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int
 ) -> tuple[tuple[GuardVerdict, ...], ...]:
     """Return what the guardrails say of each arm but the control; of one arm they share `ALPHA` for harm."""
     guardrails = guardrails_of(record.plan)
@@ -182,7 +182,7 @@ def _evaluate_guardrails(
     tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=_planned_reports(record))
     return tuple(
         evaluate_guardrails(
-            [Stratum(aggregate, reports_per_device=max(1, windows))],
+            [Stratum(aggregate, reports_per_device=reports_per_device)],
             guardrails,
             control=0,
             treatment=arm,

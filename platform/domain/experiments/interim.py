@@ -41,7 +41,7 @@ def analyze_interim(record: ExperimentRecord, collected: Reports, *, now_s: int)
         (*(before.reports for before in record.interim_analyses), reports), record.plan.planned_reports
     )
     aggregate = aggregate_of(collected)
-    found = compare(record, aggregate, collected.windows, test)
+    found = compare(record, aggregate, collected.per_device, test)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)

@@ -27,4 +27,4 @@ def make_views(record: ExperimentRecord, reports: Reports) -> ExperimentViews:
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    return ExperimentViews(bayesian_view(read_estimates(record, aggregate_of(reports), reports.windows)))
+    return ExperimentViews(bayesian_view(read_estimates(record, aggregate_of(reports), reports.per_device)))

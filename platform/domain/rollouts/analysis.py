@@ -55,13 +55,13 @@ class AnalysisResult:
     is_attested: bool = False
 
 
-def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> AnalysisResult:
+def analyze(rollout: RolloutRecord, aggregate: Aggregate, reports_per_device: int) -> AnalysisResult:
     """Return what the counts of the present stage say.
 
     Args:
         rollout: with a control group.
         aggregate: of its task.
-        windows: of reports that are pooled in it.
+        reports_per_device: how many of its reports one device can have sent (`Reports.per_device`).
 
     Raises:
         StatsError: statistics refuse the counts.
@@ -70,7 +70,8 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Analy
     stage = plan.stages[rollout.stage - 1]
     planned_reports = ARMS * stage.minimum_cohort
     groups = (rollout.control_basis_points, rollout.share_basis_points)
-    metric = Metric(bin_values_ms=tuple(range(aggregate.bins)), reports_per_device=max(1, windows))  # bins are not read
+    bins = tuple(range(aggregate.bins))  # not read
+    metric = Metric(bin_values_ms=bins, reports_per_device=reports_per_device)
     rules = Rules(
         alpha=ALPHA,
         minimum_cohort=stage.minimum_cohort,
@@ -79,7 +80,7 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, windows: int) -> Analy
     )
     compared = decide(estimate(aggregate, metric), AlwaysValid(planned_reports), rules)
     verdicts = evaluate_guardrails(
-        [Stratum(aggregate, groups[TREATMENT] / sum(groups), max(1, windows))],
+        [Stratum(aggregate, groups[TREATMENT] / sum(groups), reports_per_device)],
         [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
         control=CONTROL,
         treatment=TREATMENT,

@@ -15,7 +15,7 @@ class ReportSource(Protocol):
     """Source of a stage's counts."""
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
-        """Return the counts of a task over all windows, and how many windows have any."""
+        """Return the counts of a task over all windows, and how many of them one device can have sent."""
         ...
 
 
@@ -23,10 +23,10 @@ class StoredReports:
     """What the database has: randomized cells that the ingress added up, or sums that were collected."""
 
     async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
-        """Return the counts of a task over all windows, and how many windows have any.
+        """Return the counts of a task over all windows, and how many of them one device can have sent.
 
         Raises:
             StatsError: the counts are more than statistics accept.
         """
         reports = await read_reports(session, task)
-        return aggregate_of(reports), reports.windows
+        return aggregate_of(reports), reports.per_device

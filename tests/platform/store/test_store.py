@@ -28,7 +28,7 @@ from alcove.platform.store import (
 from alcove.platform.store.audit import list_audit, write_audit
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD
-from alcove.platform.store.reports import add_counts, cell_counts, window_count
+from alcove.platform.store.reports import add_counts, cell_counts, reported_windows
 from alcove.platform.store.requests import find_response, keep_response
 from alcove.platform.store.tables import Base
 from alcove.platform.store.versions import add_version, find_version
@@ -136,12 +136,13 @@ async def test_writers_queue_and_lose_no_count(store: Store) -> None:
 
     async def add() -> None:
         async with store.write() as session:
-            await add_counts(session, {("t", 0, 1): 2, ("t", 1, 0): 1})
+            await add_counts(session, {("t", 3, 1): 2, ("t", 7, 0): 1})
 
     await asyncio.gather(*(add() for _ in range(20)))
     async with store.read() as session:
         assert await cell_counts(session, "t", 3) == [20, 40, 0]
-        assert await window_count(session, "t") == 2
+        assert await reported_windows(session, "t") == (2, 5)
+        assert await reported_windows(session, "another") == (0, 0)
 
 
 async def test_reports_leave_sums_and_no_rows_of_their_own(store: Store) -> None:
