@@ -2,6 +2,12 @@
 
 `decide` is symmetric in the arms, and as valid over repeated analyses as its test is.  The rules' order is in
 `decision.py`, the estimates in `estimates.py`.
+
+An arm wins where it beats each other arm, each pair tested at alpha without a correction for their number.  To win
+without being best, an arm must beat one that is at least as good: each arm's claim is an intersection-union test
+(Berger, Technometrics 1982; as Hsu's comparisons with the best, Annals of Statistics 1984), and at most one arm can win.
+Ties of any number of arms win by chance at most as often as a tie of two (`benchmarks/statistics/boundaries.py`).
+Intervals that are shown are simultaneous: all pairs together err with alpha (Bonferroni).
 """
 
 import itertools
@@ -12,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from alcove.platform.stats._ratio import Covariance, Interval, Moments, Ratio
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.decision import ArmSize, Decision, Difference, HolmDecision, SampleRatio, apply_rules
+from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, apply_rules
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.estimates import Estimates
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, SAMPLE_RATIO_ALPHA
-from alcove.platform.stats.multiplicity import Correction, adjust_p_values
 from alcove.platform.stats.pre_period import Adjustment, corrected_pairs
 from alcove.platform.stats.primary import Primary, PrimaryKind, negate, primary_pairs
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
@@ -69,14 +74,14 @@ class Comparison:
         primary: what decides.
         primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; for the accepted share
             `pairs` themselves, or what they are after the correction by the pre-period.
-        adjusted_p: p-values of the primary pairs, in their order, by the correction asked for; valid at every analysis,
-            or at the planned ones. None where no standard error or no interval is known.
+        p_values: of each of the primary pairs alone, in their order; valid at every analysis, or at the planned ones. An
+            arm wins where all of its own are below alpha in its favor. None where no standard error or no interval is
+            known.
         adjustments: what that correction did to each of `primary_pairs`, None where it could not be made; empty
             without a pre-period.
         sample_ratio: the check of the arms' sizes against their shares.
         decision: winner or hold.
-        alpha: error of each interval over all analyses; the differences share it among all pairs (Bonferroni), whatever
-            the correction.
+        alpha: error of each interval over all analyses; those of differences share it among all pairs (Bonferroni).
         reports: reports read.
     """
 
@@ -86,7 +91,7 @@ class Comparison:
     pairs: tuple[Difference, ...]
     primary: Primary
     primary_pairs: tuple[Difference, ...]
-    adjusted_p: tuple[float | None, ...]
+    p_values: tuple[float | None, ...]
     sample_ratio: SampleRatio
     decision: Decision
     alpha: float
@@ -103,7 +108,6 @@ class Rules:
         minimum_cohort: estimated devices each arm must have before anything is decided, >= 0.
         control: index of the arm that the others are shown against; it does not influence the decision.
         expected_shares: part of the reports that each arm should have, > 0, summing to 1; equal parts if None.
-        correction: how pairs share alpha where the decision is taken; a quantile has no p-values for HOLM.
 
     Raises:
         ArgumentError: minimum_cohort is negative.
@@ -113,7 +117,6 @@ class Rules:
     minimum_cohort: int = DEFAULT_MINIMUM_COHORT
     control: int = 0
     expected_shares: tuple[float, ...] | None = None
-    correction: Correction = Correction.BONFERRONI
 
     def __post_init__(self) -> None:
         if self.minimum_cohort < 0:
@@ -135,8 +138,6 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
     shares = _checked_shares(rules.expected_shares, estimates.arms)
     if rules.control not in arms:
         raise ArgumentError("control", f"an arm in [0, {estimates.arms})", rules.control)
-    if rules.correction is Correction.HOLM and primary.quantile is not None:
-        raise ArgumentError("correction", f"bonferroni for {primary.kind}, which has no p-values", rules.correction)
     others = [arm for arm in arms if arm != rules.control]
     ordered = [(arm, rules.control) for arm in others]
     ordered += [(other, one) for one, other in itertools.combinations(others, 2)]
@@ -149,7 +150,7 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
     critical_value = test.critical_value(reports=reports, alpha=shared_alpha)
     pairs = tuple(_difference(estimates, arm, versus, critical_value) for arm, versus in ordered)
     compared, adjustments = _primary_differences(estimates, test, pairs, critical_value, shared_alpha)
-    adjusted_p = adjust_p_values([_p_value(pair, test, reports, shared_alpha) for pair in compared], rules.correction)
+    deciding = _deciding_pairs(estimates, test, rules, ordered) if len(ordered) > 1 else compared
     sample_ratio = _sample_ratio(estimates.moments, reports, shares, every_share)
     sizes = [_arm_size(estimates, arm, paired) for arm in arms]
     return Comparison(
@@ -159,15 +160,14 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
         pairs=pairs,
         primary=primary,
         primary_pairs=compared,
-        adjusted_p=adjusted_p,
+        p_values=tuple(_p_value(pair, test, reports, rules.alpha) for pair in deciding),
         sample_ratio=sample_ratio,
         decision=apply_rules(
             reports=reports,
             sizes=sizes,
             sample_ratio=sample_ratio,
-            pairs=compared if primary.is_more_better else tuple(map(negate, compared)),
+            pairs=deciding if primary.is_more_better else tuple(map(negate, deciding)),
             minimum_cohort=rules.minimum_cohort,
-            holm=HolmDecision(adjusted_p, rules.alpha) if rules.correction is Correction.HOLM else None,
             better=primary.better,
             unit=primary.unit,
         ),
@@ -175,6 +175,15 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
         reports=reports,
         adjustments=adjustments,
     )
+
+
+def _deciding_pairs(
+    estimates: Estimates, test: SequentialTest, rules: Rules, ordered: Sequence[tuple[int, int]]
+) -> tuple[Difference, ...]:
+    """Return the differences in the primary metric with an interval at alpha for each of them alone."""
+    alone = test.critical_value(reports=estimates.reports, alpha=rules.alpha)
+    pairs = tuple(_difference(estimates, arm, versus, alone) for arm, versus in ordered)
+    return _primary_differences(estimates, test, pairs, alone, rules.alpha)[0]
 
 
 def _primary_differences(

@@ -10,8 +10,7 @@ The rules, in order; the first that applies decides. All but the last mean *hold
    zero; the intervals are asymptotic.
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
-5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero; with
-   `HolmDecision`, by an adjusted p-value below alpha (`NOT_SIGNIFICANT` then).
+5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `apply_guardrails` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
@@ -47,7 +46,6 @@ class ReasonCode(StrEnum):
     BELOW_MINIMUM_COHORT = "below_minimum_cohort"
     PRIVACY_NOISE = "privacy_noise"
     INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
-    NOT_SIGNIFICANT = "not_significant"
     GUARDRAIL = "guardrail"
     BETTER = "better"
 
@@ -125,14 +123,6 @@ class ArmSize:
     is_distinct_from_zero: bool
 
 
-@dataclass(frozen=True)
-class HolmDecision:
-    """Replacement of the intervals in the decision: adjusted p-values, in the order of the pairs, below alpha."""
-
-    adjusted_p: tuple[float | None, ...]
-    alpha: float
-
-
 def apply_rules(
     *,
     reports: int,
@@ -142,7 +132,6 @@ def apply_rules(
     minimum_cohort: int,
     better: str = "more accurate",
     unit: str = "",
-    holm: HolmDecision | None = None,
 ) -> Decision:
     """Return the decision by the rules of the module's docstring.
 
@@ -154,13 +143,10 @@ def apply_rules(
         minimum_cohort: estimated devices that each arm must have.
         better: how people say that an arm is better.
         unit: of the differences, with a space before it.
-        holm: p-values that decide; None: the intervals do.
     """
     held = _first_obstacle(reports=reports, sizes=sizes, sample_ratio=sample_ratio, minimum_cohort=minimum_cohort)
     if held is not None:
         return held
-    if holm is not None:
-        return _by_p_values(len(sizes), pairs, holm, better)
     for arm in range(len(sizes)):
         margins = [_margin(arm, pair) for pair in pairs if arm in (pair.arm, pair.versus)]
         if all(margin is not None and margin > 0.0 for margin in margins):
@@ -185,35 +171,6 @@ def apply_guardrails(decision: Decision, harms: Mapping[int, str]) -> Decision:
     if decision.winner is None or decision.winner not in harms:
         return decision
     return _hold(ReasonCode.GUARDRAIL, f"{decision.reason}, but it harms: {harms[decision.winner]}")
-
-
-def _by_p_values(arms: int, pairs: Sequence[Difference], holm: HolmDecision, better: str) -> Decision:
-    tested = list(zip(pairs, holm.adjusted_p, strict=True))
-    how = f"by Holm's correction for {len(pairs)} pairs" if len(pairs) > 1 else "of the one pair"
-    for arm in range(arms):
-        own = [(_favors(arm, pair), p) for pair, p in tested if arm in (pair.arm, pair.versus)]
-        if all(favors and p is not None and p < holm.alpha for favors, p in own):
-            others = "the other arm" if arms == 2 else "each other arm"
-            highest = max(p for _, p in own if p is not None)
-            return Decision(
-                DecisionKind.WINNER,
-                arm,
-                ReasonCode.BETTER,
-                f"arm {arm} is {better} than {others}: its p-values, {how}, are at most {highest:.2g}, "
-                f"below {holm.alpha:g}",
-            )
-    pair, p = max(tested, key=lambda one: math.inf if one[1] is None else one[1])
-    p_text = "unknown" if p is None else f"{p:.2g}"
-    return _hold(
-        ReasonCode.NOT_SIGNIFICANT,
-        f"arm {pair.arm} minus arm {pair.versus} has a p-value, {how}, of {p_text}: no arm has all of its own "
-        f"below {holm.alpha:g}",
-    )
-
-
-def _favors(arm: int, pair: Difference) -> bool:
-    """Return whether the estimate says that `arm` is the better one of the pair."""
-    return pair.value is not None and (pair.value > 0.0 if pair.arm == arm else pair.value < 0.0)
 
 
 def _first_obstacle(
