@@ -11,7 +11,7 @@ from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.shares import segment_of, share_basis_points
-from alcove.platform.client import Arm, Correction, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
+from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
 from pydantic import TypeAdapter, ValidationError
 
 __all__ = ["app"]
@@ -56,14 +56,11 @@ class DesignOptions:
     less_is_better: Annotated[bool, typer.Option("--less-is-better", help="Let the arm with the lower ratio win.")] = (
         False
     )
-    correction: Annotated[
-        Correction | None,
-        typer.Option(help="How pairs of arms share the error: bonferroni (the default), or holm, which finds more."),
-    ] = None
     interim_analyses: Annotated[
         int | None,
         typer.Option(
-            help="Number of interim analyses that decide, 2 to 20; else any number of them, which costs more devices."
+            help="Number of analyses that decide, 1 (a single one, at the horizon) to 20; else any number, which costs "
+            "more devices."
         ),
     ] = None
     horizon: Annotated[
@@ -104,7 +101,6 @@ class DesignOptions:
         """Return the values by the fields of an experiment; those that are None were not given."""
         return {
             "primary": self.primary,
-            "correction": self.correction,
             "guardrails": self.guard,
             "plan.mde": self.mde,
             "plan.expected_devices": self.devices,
@@ -130,7 +126,6 @@ class DesignOptions:
                 self.primary, self.quantile, self.numerator, self.denominator, less_is_better=self.less_is_better
             ),
             "plan": ExperimentPlan.model_validate({name: value for name, value in plan.items() if value is not None}),
-            "correction": self.correction or "bonferroni",
             "guardrails": [guardrail_of(text) for text in self.guard or ()],
             "pre_edges": _edges(self.cuped or ""),
             "mechanism": mechanism_of(self.mechanism),

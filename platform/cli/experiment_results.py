@@ -51,10 +51,10 @@ def _unit(experiment: Experiment) -> str:
 
 
 def _show_pairs(experiment: Experiment, found: Results) -> None:
-    if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].adjusted_p is None:
+    if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].p_value is None:
         return
     rows = [[_names(found, pair), _difference(experiment, pair.difference), _p_value(pair)] for pair in found.pairs]
-    say(f"by {experiment.primary.kind}; p-values corrected by {experiment.correction}:")
+    say(f"by {experiment.primary.kind}; intervals hold for all pairs together, each p-value for its own:")
     print_table(["pair", "difference", "p"], rows)
 
 
@@ -95,7 +95,7 @@ def _difference(experiment: Experiment, estimate: Estimate) -> str:
 
 
 def _p_value(pair: PairDifference) -> str:
-    return "-" if pair.adjusted_p is None else f"{pair.adjusted_p:.2g}"
+    return "-" if pair.p_value is None else f"{pair.p_value:.2g}"
 
 
 def plan_sentence(experiment: Experiment) -> str:

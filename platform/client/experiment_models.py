@@ -12,7 +12,6 @@ __all__ = [
     "ArmPosterior",
     "ArmResult",
     "BayesianView",
-    "Correction",
     "Decision",
     "DifferencePosterior",
     "Estimate",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 
-Correction = Literal["bonferroni", "holm"]
 OutcomeName = Literal["refused", "accepted", "error", "fallback"]
 
 
@@ -103,7 +101,7 @@ class PairDifference(Value):
     arm: int = 0
     versus: int = 0
     difference: Estimate
-    adjusted_p: float | None = None
+    p_value: float | None = None
 
 
 class InterimAnalysis(Value):
@@ -144,7 +142,6 @@ class Experiment(Value):
     etag: str = ""
     audience: str = ""
     segment: Segment | None = None
-    correction: Annotated[Correction, without_prefix("CORRECTION_")] = "bonferroni"
     interim_analyses: tuple[InterimAnalysis, ...] = ()
     pre_edges: tuple[float, ...] = ()
     mechanism: Mechanism = "randomized_response"

@@ -29,7 +29,6 @@ class ExperimentPlan:
         denominator: names of the outcomes that it is a part of.
         less_is_better: whether the lower ratio wins.
         denominator_share: expected part of the reports with an outcome of the denominator, in (0, 1].
-        correction: how pairs of arms share the error, as `platform.stats.Correction` spells it.
         interim_analyses: how many interim analyses decide; 0: any number.
         horizon_reports: `planned_reports` as asked for; 0: as many as `mde` needs.
         pre_edges: edges of the accepted share of a device's earlier answers, by which the primary metric is corrected
@@ -52,7 +51,6 @@ class ExperimentPlan:
     denominator: tuple[str, ...] = ()
     less_is_better: bool = False
     denominator_share: float = 0.0
-    correction: str = "bonferroni"
     interim_analyses: int = 0
     horizon_reports: int = 0
     pre_edges: tuple[float, ...] = ()
@@ -79,7 +77,7 @@ class PairRecord:
     value: float | None
     low: float | None
     high: float | None
-    adjusted_p: float | None
+    p_value: float | None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
     Adjustment,
     ArmEstimate,
-    Correction,
     DecisionKind,
     Difference,
     GuardKind,
@@ -38,7 +37,6 @@ _STATES = {state: pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.name}") for
 _KINDS = {kind: pb.DecisionKind.Value(f"DECISION_KIND_{kind.name}") for kind in DecisionKind}
 _PRIMARIES = {kind: pb.PrimaryKind.Value(f"PRIMARY_KIND_{kind.name}") for kind in PrimaryKind}
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
-_CORRECTIONS = {correction: pb.Correction.Value(f"CORRECTION_{correction.name}") for correction in Correction}
 _MECHANISMS = {
     Mechanism.RANDOMIZED_RESPONSE: pb.MECHANISM_RANDOMIZED_RESPONSE,
     Mechanism.PRIO3: pb.MECHANISM_PRIO3,
@@ -99,7 +97,7 @@ def update_spec(
         AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "correction", "guardrails", "pre_edges", "mechanism", "plan"]
+    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -146,7 +144,6 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         ],
         plan=to_message(pb.Plan, plan),
         segment=None if record.segment is None else pb.Segment(**vars(record.segment)),
-        correction=_CORRECTIONS[Correction(plan.correction)],
         interim_analyses=map(_interim_analysis, record.interim_analyses),
         pre_edges=plan.pre_edges,
         mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
@@ -192,9 +189,9 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         ],
         pairs=[
             pb.PairDifference(
-                arm=pair.arm, versus=pair.versus, difference=_estimate(pair.value, pair.interval), adjusted_p=p
+                arm=pair.arm, versus=pair.versus, difference=_estimate(pair.value, pair.interval), p_value=p
             )
-            for pair, p in zip(comparison.primary_pairs, comparison.adjusted_p, strict=True)
+            for pair, p in zip(comparison.primary_pairs, comparison.p_values, strict=True)
         ],
         next_analysis_reports=results.next_analysis_reports or 0,
         promise=promise_of(record.epsilon, record.plan.aggregation),
@@ -220,11 +217,6 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         raise InvalidFieldError(
             "primary.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), request.primary.kind
         )
-    corrections = {number: correction for correction, number in _CORRECTIONS.items()}
-    corrections[pb.CORRECTION_UNSPECIFIED] = Correction.BONFERRONI
-    if request.correction not in corrections:
-        names = " | ".join(f"CORRECTION_{known.name}" for known in Correction)
-        raise InvalidFieldError("correction", names, request.correction)
     mechanisms: dict[int, Mechanism | None] = {int(number): known for known, number in _MECHANISMS.items()}
     mechanisms[pb.MECHANISM_UNSPECIFIED] = None
     if request.mechanism not in mechanisms:
@@ -236,7 +228,6 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         numerator=_outcomes_from("numerator", request.primary.numerator),
         denominator=_outcomes_from("denominator", request.primary.denominator),
         less_is_better=request.primary.less_is_better,
-        correction=corrections[request.correction],
         guardrails=tuple(map(_guardrail_from, request.guardrails)),
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,

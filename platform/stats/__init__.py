@@ -8,6 +8,7 @@ functions over numbers: no files, clocks, randomness or sockets.
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
+from alcove.platform.stats.always_valid_p import always_valid_p
 from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
@@ -25,7 +26,6 @@ from alcove.platform.stats.guardrail import (
 )
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
-from alcove.platform.stats.multiplicity import Correction, always_valid_p, bonferroni, holm
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model
@@ -48,7 +48,6 @@ __all__ = [
     "ArmPosterior",
     "BayesianView",
     "Comparison",
-    "Correction",
     "Decision",
     "DecisionKind",
     "Difference",
@@ -84,7 +83,6 @@ __all__ = [
     "always_valid_p",
     "apply_guardrails",
     "bayesian_view",
-    "bonferroni",
     "cuped_difference",
     "cuped_error_ratio",
     "decide",
@@ -93,7 +91,6 @@ __all__ = [
     "evaluate_guardrail",
     "evaluate_guardrails",
     "find_impossible",
-    "holm",
     "mean_model",
     "pool",
     "quantile_difference",

@@ -5,7 +5,7 @@
 
 An arm wins where it beats each other arm, each pair tested at alpha without a correction for their number.  To win
 without being best, an arm must beat one that is at least as good: each arm's claim is an intersection-union test
-(Berger, Technometrics 1982; as Hsu's comparisons with the best, Annals of Statistics 1984), and at most one arm can win.
+(Berger, Technometrics 1982; as Hsu's comparisons with the best, Annals of Statistics 1984), and only one arm can win.
 Ties of any number of arms win by chance at most as often as a tie of two (`benchmarks/statistics/boundaries.py`).
 Intervals that are shown are simultaneous: all pairs together err with alpha (Bonferroni).
 """
@@ -74,9 +74,9 @@ class Comparison:
         primary: what decides.
         primary_pairs: differences in the primary metric, in the order of `pairs`, in its unit; for the accepted share
             `pairs` themselves, or what they are after the correction by the pre-period.
-        p_values: of each of the primary pairs alone, in their order; valid at every analysis, or at the planned ones. An
-            arm wins where all of its own are below alpha in its favor. None where no standard error or no interval is
-            known.
+        p_values: of each of the primary pairs alone, in their order; valid at every analysis, or at the planned ones.
+            An arm wins where all of its own are below alpha in its favor. None where no standard error or no interval
+            is known.
         adjustments: what that correction did to each of `primary_pairs`, None where it could not be made; empty
             without a pre-period.
         sample_ratio: the check of the arms' sizes against their shares.

@@ -20,7 +20,6 @@ That the noise makes up most of a standard error is no reason to hold: its varia
 remains a win; under randomized response it nearly always does. It is shown beside each estimate instead.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

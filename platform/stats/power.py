@@ -75,7 +75,7 @@ class PowerModel:
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
         local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
             None: they do not.
-        alpha: error of the comparison over all analyses, in (0, 1); shared by all pairs of arms.
+        alpha: error of the comparison over all analyses, in (0, 1); each pair of arms has all of it.
         power: chance to find the effect, in [0.5, 1).
         analyses: how many are planned, equally spaced; 0: any number, always valid, made at the end of each window.
         is_less_better: whether the better arm is the one with the lower ratio.
@@ -105,7 +105,7 @@ class PowerModel:
             raise ArgumentError("power", "in [0.5, 1)", power)
         self._model, self._shares = model, tuple(shares)
         self._reports = ReportModel(mechanism, epsilon, local_epsilon)
-        self._alpha = alpha / (len(shares) * (len(shares) - 1) // 2)
+        self._alpha = alpha
         self._target, self._analyses, self._sign = power, analyses, -1.0 if is_less_better else 1.0
         self._better = min(range(1, len(shares)), key=lambda arm: shares[arm])
         self._others = [arm for arm in range(len(shares)) if arm != self._better]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from alcove.platform.stats import confidence_sequence
+from alcove.platform.stats.always_valid_p import always_valid_p
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
-from alcove.platform.stats.multiplicity import always_valid_p
 
 
 class SequentialTest(Protocol):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alcove.platform.domain.experiments.plan import correction_of, guardrails_of, primary_of
+from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
@@ -109,7 +109,6 @@ def compare(
         alpha=ALPHA,
         minimum_cohort=record.minimum_cohort,
         expected_shares=tuple(arm.share_basis_points / total for arm in record.arms),
-        correction=correction_of(record.plan),
     )
     estimates = read_estimates(record, aggregate, reports_per_device)
     return decide(estimates, test or AlwaysValid(_planned_reports(record)), rules)

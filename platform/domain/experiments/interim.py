@@ -45,17 +45,17 @@ def analyze_interim(record: ExperimentRecord, collected: Reports, *, now_s: int)
     decision = found.decision
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
-    boundary = test.critical_value(reports=reports, alpha=ALPHA / len(found.pairs))
+    boundary = test.critical_value(reports=reports, alpha=ALPHA)
     return InterimAnalysis(
         reports=reports,
         fraction=test.fraction,
         boundary=boundary if math.isfinite(boundary) else None,
         analyzed_at_s=now_s,
         decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
-        pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.adjusted_p, strict=True)),
+        pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.p_values, strict=True)),
     )
 
 
-def _pair(pair: Difference, adjusted_p: float | None) -> PairRecord:
+def _pair(pair: Difference, p_value: float | None) -> PairRecord:
     low, high = pair.interval or (None, None)
-    return PairRecord(pair.arm, pair.versus, pair.value, low, high, adjusted_p)
+    return PairRecord(pair.arm, pair.versus, pair.value, low, high, p_value)

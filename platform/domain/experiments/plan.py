@@ -20,7 +20,6 @@ from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.stats import (
     ArgumentError,
-    Correction,
     GuardMetric,
     Guardrail,
     MetricModel,
@@ -36,7 +35,7 @@ from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
 from alcove.registry.policy import Outcome, TaskPolicy
 
-__all__ = ["correction_of", "guardrails_of", "make_plan", "primary_of"]
+__all__ = ["guardrails_of", "make_plan", "primary_of"]
 
 _WORST_RATE = 0.5
 _PERIOD_DAYS = 30
@@ -62,20 +61,6 @@ def primary_of(plan: ExperimentPlan) -> Primary:
         raise InvalidFieldError(f"primary.{error.name}", error.bound, error.value) from None
 
 
-def correction_of(plan: ExperimentPlan) -> Correction:
-    """Return how pairs of arms share the error.
-
-    Raises:
-        InvalidFieldError: the correction is unknown, or the metric has no p-values for it.
-    """
-    if plan.correction not in tuple(Correction):
-        raise InvalidFieldError("correction", " | ".join(Correction), plan.correction)
-    correction = Correction(plan.correction)
-    if correction is Correction.HOLM and plan.primary == PrimaryKind.LATENCY_QUANTILE:
-        raise InvalidFieldError("correction", f"bonferroni for {plan.primary}, which has no p-values", correction)
-    return correction
-
-
 def guardrails_of(plan: ExperimentPlan) -> tuple[Guardrail, ...]:
     """Return the guardrails as statistics read them.
 
@@ -99,7 +84,6 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     if plan.pre_edges and primary.kind is not PrimaryKind.ACCEPTED:
         raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
     is_latency = primary.is_latency
-    correction_of(plan)
     _validate_interim_analyses(plan)
     needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
     if needs_bins and not record.latency_edges_ms:
@@ -151,7 +135,11 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     in_ms = _share_per_ms(record, primary)
     most = _windows_of_a_period(record, task)
     if plan.expected_devices:
-        bare = replace(bare, detectable=(model.detectable(plan.expected_devices, most) or 0.0) / in_ms)
+        bare = replace(
+            bare,
+            detectable=(model.detectable(plan.expected_devices, most) or 0.0) / in_ms,
+            planned_reports=plan.horizon_reports or min(plan.expected_devices * most, MAX_REPORTS),
+        )
     if not plan.mde:
         return bare
     devices = model.devices_needed(plan.mde * in_ms) or 0

@@ -66,8 +66,6 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     assert shop.operator("experiment", "watch", name, "--json").json["state"] == "stopped"
     looked_at = ("--primary", "ratio", "--numerator", "accepted", "--denominator", "accepted,refused")
     planned = (
-        "--correction",
-        "holm",
         "--interim-analyses",
         "5",
         "--horizon",
@@ -79,17 +77,13 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     )
     (ratio,) = shop.operator("experiment", "create", *about, *looked_at, *planned).json
     assert (ratio["primary"]["numerator"], ratio["primary"]["denominator"]) == (["accepted"], ["accepted", "refused"])
-    assert (ratio["correction"], ratio["plan"]["interim_analyses"], ratio["plan"]["planned_reports"]) == (
-        "holm",
-        5,
-        50_000,
-    )
+    assert (ratio["plan"]["interim_analyses"], ratio["plan"]["planned_reports"]) == (5, 50_000)
     shown = shop.operator("experiment", "results", ratio["experiment_id"])
     assert "0 of 5 interim analyses made; the next is due at 10,000 reports" in shown.out
-    assert "corrected by holm" in shown.out
+    assert "intervals hold for all pairs together, each p-value for its own" in shown.out
     assert "none of 5 interim analyses was made" in shown.out
     output = shop.operator("experiment", "results", ratio["experiment_id"], "--json").json["results"]
-    assert (output["next_analysis_reports"], output["pairs"][0]["adjusted_p"]) == (10_000, None)
+    assert (output["next_analysis_reports"], output["pairs"][0]["p_value"]) == (10_000, None)
     for wrong in (("--numerator", "accepted"), ("--primary", "ratio", "--numerator", "kept")):
         refused = shop.operator("experiment", "create", *about, *wrong)
         assert refused.code == 2

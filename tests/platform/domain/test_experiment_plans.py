@@ -182,8 +182,6 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
         ({"primary": ERRORS_OF_ANSWERED, "plan": ExperimentPlan(mde=0.05)}, "denominator_share"),
         ({"primary": ERRORS_OF_ANSWERED, "plan": ExperimentPlan(expected_devices=5000)}, "denominator_share"),
         ({"plan": ExperimentPlan(denominator_share=0.5)}, "denominator_share"),
-        ({"correction": "holm", "primary": MEDIAN, "latency_edges_ms": EDGES_MS}, "correction"),
-        ({"plan": ExperimentPlan(interim_analyses=1, horizon_reports=1000)}, "interim_analyses"),
         ({"plan": ExperimentPlan(interim_analyses=21, horizon_reports=1000)}, "interim_analyses"),
         ({"plan": ExperimentPlan(interim_analyses=5)}, "horizon_reports"),
         ({"plan": ExperimentPlan(interim_analyses=5, mde=0.00001)}, "horizon_reports"),
@@ -305,32 +303,26 @@ def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
         make_plan(record(core.ExperimentPlan("mood")), task)
 
 
-def test_ratio_correction_and_analyses_are_kept_planned_and_changed(
+def test_ratio_and_analyses_are_kept_planned_and_changed(
     operator: PlatformClient, app: str, shared_feature: str
 ) -> None:
-    """All three at once: what was asked is repeated; fewer analyses than any number need fewer devices."""
+    """Both at once: what was asked is repeated; fewer analyses than any number need fewer devices."""
     asked: dict[str, Any] = {
         "primary": PER_ANSWER,
-        "correction": "holm",
         "plan": ExperimentPlan(mde=0.02, base_rate=0.8, expected_devices=5_000_000, interim_analyses=5),
     }
     draft = operator.create_experiment(app, shared_feature, ARMS, **asked)
-    assert (draft.primary, draft.correction, draft.plan.interim_analyses, draft.interim_analyses) == (
-        PER_ANSWER,
-        "holm",
-        5,
-        (),
-    )
+    assert (draft.primary, draft.plan.interim_analyses, draft.interim_analyses) == (PER_ANSWER, 5, ())
     assert draft.plan.planned_reports == 5_000_000 * draft.plan.days_needed
     at_will = operator.update_experiment(draft.experiment_id, fields=("plan.interim_analyses",))
     assert at_will.plan.interim_analyses == 0
     assert at_will.plan.devices_needed > 1.5 * draft.plan.devices_needed > 0
     given = operator.update_experiment(
         draft.experiment_id,
-        fields=("plan", "correction"),
+        fields=("plan",),
         plan=ExperimentPlan(interim_analyses=20, horizon_reports=70_000),
     )
-    assert (given.plan.planned_reports, given.plan.interim_analyses, given.correction) == (70_000, 20, "bonferroni")
+    assert (given.plan.planned_reports, given.plan.interim_analyses) == (70_000, 20)
     assert given.primary == PER_ANSWER
     partial = operator.update_experiment(
         draft.experiment_id,
@@ -347,9 +339,7 @@ def test_ratio_correction_and_analyses_are_kept_planned_and_changed(
 def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     """The better arm has fewer errors per answered question, though as many are accepted."""
     rng = np.random.default_rng(20_270_303)
-    plan = core.ExperimentPlan(
-        "ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True, correction="holm"
-    )
+    plan = core.ExperimentPlan("ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True)
     running = replace(record(plan, ()), started_at_s=1)
     task = task_of(running)
     assert task.outcome_count == len(Outcome)

@@ -90,7 +90,6 @@ COMPARISON = {
     "primary.numerator": (0, 2, 5, 99),  # 2: what decides in these requests is no ratio
     "primary.denominator": (0, 2, 5, 99),
     "primary.less_is_better": (True,),
-    "correction": (3, 99),
     "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
@@ -360,8 +359,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
     everything = (
-        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,correction,guardrails,plan,audience,segment,preEdges,"
-        "mechanism"
+        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,guardrails,plan,audience,segment,preEdges,mechanism"
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}

@@ -6,7 +6,6 @@ from alcove.platform.stats import (
     Aggregate,
     AlwaysValid,
     Comparison,
-    Correction,
     Metric,
     PrePeriod,
     Primary,
@@ -31,7 +30,6 @@ def compare(
     reports_per_device: int = 1,
     primary: Primary | None = None,
     edges_ms: Sequence[float] = (),
-    correction: Correction = Correction.BONFERRONI,
     test: SequentialTest | None = None,
     pre_period: PrePeriod | None = None,
 ) -> Comparison:
@@ -45,5 +43,5 @@ def compare(
         pre_period=pre_period,
     )
     shares = None if expected_shares is None else tuple(expected_shares)
-    rules = Rules(alpha, minimum_cohort, control, shares, correction)
+    rules = Rules(alpha, minimum_cohort, control, shares)
     return decide(estimate(aggregate, metric), test or AlwaysValid(planned_reports), rules)

@@ -1,4 +1,4 @@
-"""A ratio of outcomes as what decides, and Holm's correction: who wins, what is said of it, and what is refused."""
+"""A ratio of outcomes as what decides, and several arms: who wins, what is said of it, and what is refused."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -9,7 +9,6 @@ import pytest
 from alcove.platform.stats import (
     Aggregate,
     ArgumentError,
-    Correction,
     Mechanism,
     MetricModel,
     PowerModel,
@@ -20,7 +19,6 @@ from alcove.platform.stats import (
     ratio_model,
     share_model,
 )
-from alcove.platform.stats.multiplicity import adjust_p_values
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import HistogramLayout, Outcome
 from numpy.typing import NDArray
@@ -153,56 +151,42 @@ def test_outcomes_that_are_not_counted_cannot_decide(exact: Exact) -> None:
         compare(exact(np.full((2, 2, 1), 100)), bin_values_ms=(1.0,), primary=ERRORS)
 
 
-def test_holm_finds_a_winner_that_bonferroni_does_not_and_never_fewer(exact: Exact) -> None:
-    """Three arms: the surest pair needs all of the correction, the next one less; the reason says what decided."""
+def test_an_arm_wins_by_its_own_pairs_and_needs_no_correction_for_their_number(exact: Exact) -> None:
+    """Three arms: each of the best one's pairs is sure alone, not all three together; what is shown holds together."""
     counts = exact(np.array([[[1500], [1500]], [[1000], [2000]], [[1120], [1880]]]))
-    found = {kind: compare(counts, bin_values_ms=(1.0,), correction=kind) for kind in Correction}
-    for_all, holm = found[Correction.BONFERRONI], found[Correction.HOLM]
-    assert (for_all.decision.winner, for_all.decision.code) == (None, ReasonCode.INTERVAL_INCLUDES_ZERO)
-    assert (holm.decision.winner, holm.decision.code) == (1, ReasonCode.BETTER)
-    assert "Holm" in holm.decision.reason
-    assert for_all.pairs == holm.pairs  # what is shown holds together either way
-    for one, other in zip(holm.adjusted_p, for_all.adjusted_p, strict=True):
-        assert one is not None
-        assert other is not None
-        assert one <= other
+    found = compare(counts, bin_values_ms=(1.0,))
+    assert (found.decision.winner, found.decision.code) == (1, ReasonCode.BETTER)
+    (closest,) = [pair for pair in found.pairs if {pair.arm, pair.versus} == {1, 2}]
+    assert closest.interval is not None
+    assert closest.interval.low <= 0.0 <= closest.interval.high
+    assert all(p is not None and p < found.alpha for p in found.p_values)
+    two = compare(exact(np.array([[[1500], [1500]], [[1000], [2000]]])), bin_values_ms=(1.0,))
+    assert two.pairs == two.primary_pairs
 
 
-def test_bonferronis_p_values_are_below_alpha_where_the_intervals_exclude_zero(fleet: "type[Fleet]") -> None:
-    """One is the other's inverse, at private counts of three arms; Holm's winners include Bonferroni's."""
+def test_an_arm_wins_exactly_where_its_p_values_are_below_alpha_in_its_favor(fleet: "type[Fleet]") -> None:
+    """One is the other's inverse, at private counts of three arms; a correction for the pairs would find fewer."""
     rng = np.random.default_rng(20_270_503)
     world = fleet((0.5, 0.6, 0.75), latencies=(1.0,), epsilon=Fraction(2))
-    decided = dict.fromkeys(Correction, 0)
+    won = corrected = 0
     for counts in world.randomize(rng, 8_000, 60):
-        found = {
-            kind: compare(world.aggregate(counts), bin_values_ms=(1.0,), correction=kind, minimum_cohort=0)
-            for kind in Correction
-        }
-        for kind, each in found.items():
-            decided[kind] += each.decision.winner is not None
-        each = found[Correction.BONFERRONI]
-        for pair, p in zip(each.pairs, each.adjusted_p, strict=True):
-            assert pair.interval is not None
-            assert p is not None
-            assert (p < each.alpha) is not (pair.interval.low <= 0.0 <= pair.interval.high)
-        if each.decision.winner is not None:
-            assert found[Correction.HOLM].decision.winner == each.decision.winner
-    assert 0 < decided[Correction.BONFERRONI] < decided[Correction.HOLM]
-
-
-def test_holm_holds_and_says_why_where_a_pair_is_unknown_or_unsure(exact: Exact) -> None:
-    """A p-value that is not known counts as 1."""
-    alike = compare(exact(np.full((2, 2, 1), 2000)), bin_values_ms=(1.0,), correction=Correction.HOLM)
-    assert alike.decision.code is ReasonCode.NOT_SIGNIFICANT
-    assert "p-value" in alike.decision.reason
-    assert adjust_p_values((0.01, None, 0.02), Correction.HOLM) == pytest.approx((0.03, None, 0.04))
-    assert adjust_p_values((0.01, None, 0.02), Correction.BONFERRONI) == pytest.approx((0.03, None, 0.06))
-    quantile = Primary(PrimaryKind.LATENCY_QUANTILE, 0.5)
-    with pytest.raises(ArgumentError, match="correction"):
-        compare(
-            exact(np.full((2, 2, 2), 100)),
-            bin_values_ms=(1, 2),
-            edges_ms=(1.5,),
-            primary=quantile,
-            correction=Correction.HOLM,
+        each = compare(world.aggregate(counts), bin_values_ms=(1.0,), minimum_cohort=0)
+        best = [
+            all(
+                p is not None and p < each.alpha and pair.value is not None and (pair.value > 0.0) is (pair.arm == arm)
+                for pair, p in zip(each.pairs, each.p_values, strict=True)
+                if arm in (pair.arm, pair.versus)
+            )
+            for arm in range(3)
+        ]
+        assert each.decision.winner == (best.index(True) if any(best) else None)
+        won += any(best)
+        corrected += any(
+            all(
+                pair.interval is not None and (pair.interval.low if pair.arm == arm else -pair.interval.high) > 0.0
+                for pair in each.pairs
+                if arm in (pair.arm, pair.versus)
+            )
+            for arm in range(3)
         )
+    assert 0 < corrected < won
