@@ -1,31 +1,69 @@
 """Computes how likely a guardrail finds harm, or finds a sound version safe, by the tests that will run.
 
 Treatment and control have a rate of the metric each, which differ by `difference`; with e the standard error of their
-difference at the last analysis (`arm_covariance.py`, the treatment at its own rate), an analysis calls
+estimated difference (`arm_covariance.py`, the treatment at its own rate) and f the one that the test states, an
+analysis at the end of a window calls
 
-    HARMFUL   where (estimate - margin) / its standard error reaches the bound: expected score (difference - margin) / e
-    SAFE      where (margin - estimate) / its standard error reaches it: expected score (margin - difference) / e
+    HARMFUL   where (estimate - margin) / f reaches the bound of the test of harm; f = e
+    SAFE      where (margin - estimate) / f reaches that of the test of safety; f as a difference at the margin has it
 
-at the end of each window, by the bounds of `guardrail.py`; the chance that one of the analyses does is that of a
-Brownian motion (`crossing.py`). Nothing is called before noise leaves the size of both groups certain up to
-`MAX_SIZE_VARIATION`.
+(`guardrail.py`, `one_sided.py`). The scores are those of a Brownian motion with bounds multiplied by f / e, so that the
+chance that one of the analyses calls is read from `power_curve.py`. Nothing is called before noise leaves the size of
+both groups certain up to `MAX_SIZE_VARIATION`. Reports of earlier stages are left out: they only add to the power.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property, lru_cache
 
 import numpy as np
-from alcove.platform.stats.arm_covariance import ReportModel, ratio_covariance, size_covariance
-from alcove.platform.stats.crossing import crossing_of
+from alcove.platform.stats.arm_covariance import ArmCovariance, ReportModel, ratio_covariance, size_covariance
+from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.metric_model import MetricModel
-from alcove.platform.stats.power import MAX_DEVICES, Analyses
+from alcove.platform.stats.one_sided import Look, PlannedBound
+from alcove.platform.stats.power import MAX_DEVICES
+from alcove.platform.stats.power_curve import power_curve_of
 
-WindowAnalyses: TypeAlias = Callable[[int], Analyses]
-"""The analyses of a guardrail's test when that many windows are pooled at the last one."""
+_ROUNDS = 50  # bisections of a difference
+_CONTRAST = np.array([-1.0, 1.0])
+_SCALE = 1000  # reports of one window, where only their ratio to the planned ones counts
+
+
+@dataclass(frozen=True)
+class HarmTest:
+    """The test of harm, asked at the end of each window.
+
+    Attributes:
+        alpha: of this guardrail, in (0, 0.5).
+        planned_windows: in whose reports it is sharpest, > 0.
+    """
+
+    alpha: float
+    planned_windows: float
+
+    def bounds(self, windows: int) -> tuple[float, ...]:
+        """Return how many standard errors each of the first `windows` analyses asks for."""
+        return _harm_bounds(self.alpha, max(1, round(self.planned_windows * _SCALE)), windows)
+
+
+@dataclass(frozen=True)
+class SafeTest:
+    """The test of safety, asked at the end of each window up to a horizon.
+
+    Attributes:
+        alpha: of this guardrail, in (0, 0.5).
+        horizon_windows: after which nothing is found safe, >= 1.
+    """
+
+    alpha: float
+    horizon_windows: int
+
+    def bounds(self, windows: int) -> tuple[float, ...]:
+        """Return how many standard errors each of the first `windows` analyses asks for; infinite: it calls nothing."""
+        return _safe_bounds(self.alpha, self.horizon_windows, windows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +71,8 @@ class GuardrailModel:
     """A guardrail before anything is reported.
 
     Attributes:
-        metric: of the control.
-        margin: as in `Guardrail`: a share, or what the metric's unit is.
+        metric: of the control, a share.
+        margin: largest tolerated treatment minus control, in [0, 1).
         reports: how they are made private.
         shares: of control and treatment, together 1.
     """
@@ -44,63 +82,120 @@ class GuardrailModel:
     reports: ReportModel
     shares: tuple[float, float] = (0.5, 0.5)
 
-    def harm_power(self, difference: float, devices: float, windows: int, analyses: WindowAnalyses) -> float:
+    def harm_power(self, difference: float, devices: float, windows: int, test: HarmTest) -> float:
         """Return the chance that a treatment worse by `difference` is called harmful by the end of `windows`.
 
         Args:
             difference: treatment minus control.
-            devices: in both groups together.
+            devices: in both groups together, each of which reports in every window.
             windows: >= 1.
-            analyses: of the test for harm.
+            test: of harm.
+
+        Raises:
+            ArgumentError: no devices or windows, or more reports than an aggregate holds.
         """
-        return self._chance(difference - self.margin, difference, devices, analyses(windows), windows)
+        _validate_reports(devices, windows)
+        own = self.covariance(difference)
+        return self._power(difference - self.margin, own, own, devices, test.bounds(windows))
 
-    def safe_power(self, devices: float, windows: int, analyses: WindowAnalyses, *, difference: float = 0.0) -> float:
-        """Return the chance that a treatment worse by `difference`, or as good, is called safe; as `harm_power`."""
-        return self._chance(self.margin - difference, difference, devices, analyses(windows), windows)
+    def safe_power(self, devices: float, windows: int, test: SafeTest, *, difference: float = 0.0) -> float:
+        """Return the chance that a treatment worse by `difference` is called safe by the end of `windows`.
 
-    def detectable(self, devices: float, windows: int, analyses: WindowAnalyses, *, power: float) -> float | None:
-        """Return the smallest difference that is called harmful with probability `power`; None: none is."""
+        Raises:
+            ArgumentError: as `harm_power`.
+        """
+        _validate_reports(devices, windows)
+        own = self.covariance(difference)
+        return self._power(self.margin - difference, own, self._at_margin(own), devices, test.bounds(windows))
+
+    def detectable(self, devices: float, windows: int, test: HarmTest, *, power: float) -> float | None:
+        """Return the smallest difference that is called harmful with probability `power`; None: none is.
+
+        Raises:
+            ArgumentError: as `harm_power`.
+        """
         low, high = self.margin, 1.0 - self.metric.rate
-        if high <= low or self.harm_power(high, devices, windows, analyses) < power:
+        if high <= low or self.harm_power(high, devices, windows, test) < power:
             return None
-        for _ in range(50):
+        for _ in range(_ROUNDS):
             middle = (low + high) / 2.0
-            is_found = self.harm_power(middle, devices, windows, analyses) >= power
+            is_found = self.harm_power(middle, devices, windows, test) >= power
             low, high = (low, middle) if is_found else (middle, high)
         return high
 
-    def standard_error(self, devices: float, windows: int, *, difference: float = 0.0) -> float:
-        """Return the standard error of treatment minus control."""
-        return math.sqrt(self._variances(difference, devices, (windows,))[0])
+    def covariance(self, difference: float) -> ArmCovariance:
+        """Return the covariance of the ratios of control and treatment, which is worse by `difference`."""
+        return ratio_covariance((self.metric, self.metric.shift(difference)), self.shares, self.reports)
 
-    def _variances(self, difference: float, devices: float, windows: Sequence[float]) -> list[float]:
-        covariance = ratio_covariance((self.metric, self.metric.shift(difference)), self.shares, self.reports)
-        contrast = np.array([-1.0, 1.0])
-        return [float(contrast @ covariance.total(devices, reached) @ contrast) for reached in windows]
+    def _at_margin(self, own: ArmCovariance) -> ArmCovariance:
+        """Return what the test of safety states: sampling as at the margin, never less than is seen.
 
-    def _chance(self, distance: float, difference: float, devices: float, analyses: Analyses, windows: int) -> float:
-        if not devices > 0 or windows < 1 or devices * windows > MAX_REPORTS:
-            raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
-        reached = [part * windows for part in analyses.parts]
-        sizes = size_covariance((self.metric, self.metric), self.shares, self.reports)
-        is_read = [float(np.diag(sizes.noise(devices, part)).max()) <= MAX_SIZE_VARIATION**2 for part in reached]
-        if distance <= 0.0 or not any(is_read):
+        The two rates are the margin apart and have the groups' rate together, as `sampling_at_margin` sets them.
+        """
+        treatment_share = self.shares[1]
+        control = min(max(self.metric.rate - treatment_share * self.margin, 0.0), 1.0 - self.margin)
+        size = float((self.metric.probabilities * self.metric.base).sum())
+        rates = np.array([control, control + self.margin])
+        stated = np.diag(rates * (1.0 - rates) / size / np.asarray(self.shares))
+        widest = stated if float(np.trace(stated)) > float(np.trace(own.sampling)) else own.sampling
+        return ArmCovariance(widest, own.per_report, own.per_window)
+
+    @cached_property
+    def _sizes(self) -> ArmCovariance:
+        return size_covariance((self.metric, self.metric), self.shares, self.reports)
+
+    def _power(
+        self, distance: float, own: ArmCovariance, stated: ArmCovariance, devices: float, bounds: tuple[float, ...]
+    ) -> float:
+        if distance <= 0.0:
             return 0.0
-        bounds = [bound if known else math.inf for bound, known in zip(analyses.bounds, is_read, strict=True)]
-        variances = self._variances(difference, devices, reached)
-        found = crossing_of(tuple(1.0 / variance for variance in variances), tuple(bounds))
-        return found.probability(distance / math.sqrt(variances[-1]))
+        variances, asked = [], []
+        for window, bound in enumerate(bounds, 1):
+            variance = _variance(own, devices, window)
+            is_known = float(np.diag(self._sizes.noise(devices, window)).max()) <= MAX_SIZE_VARIATION**2
+            asked.append(bound * math.sqrt(_variance(stated, devices, window) / variance) if is_known else math.inf)
+            variances.append(variance)
+        curve = power_curve_of(tuple(1.0 / variance for variance in variances), tuple(asked))
+        return curve.power(distance / math.sqrt(variances[-1]))
 
 
-def devices_for(chance: Callable[[float], float], power: float) -> int | None:
-    """Return the fewest devices with which `chance`, rising with them, reaches `power`; None where none do."""
-    low, high = 0, 1
+def devices_for(chance: Callable[[int], float], power: float, *, least: int = 1) -> int | None:
+    """Return the fewest devices with which `chance`, rising with them, reaches `power`, to five digits; None: none do.
+
+    Args:
+        chance: of a number of devices.
+        power: in (0, 1).
+        least: devices to begin with, >= 1.
+    """
+    low, high = least - 1, least
     while chance(high) < power:
         low, high = high, high * 2
         if high > MAX_DEVICES:
             return None
-    while high - low > max(1, high // 10**5):  # five digits are enough for a plan
+    while high - low > max(1, high // 10**5):
         middle = (low + high) // 2
         low, high = (low, middle) if chance(middle) >= power else (middle, high)
     return high
+
+
+def _variance(covariance: ArmCovariance, devices: float, windows: int) -> float:
+    return float(_CONTRAST @ covariance.total(devices, windows) @ _CONTRAST)
+
+
+def _validate_reports(devices: float, windows: int) -> None:
+    if not devices > 0 or windows < 1 or devices * windows > MAX_REPORTS:
+        raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
+
+
+@lru_cache(maxsize=1024)
+def _harm_bounds(alpha: float, planned: int, windows: int) -> tuple[float, ...]:
+    return tuple(
+        one_sided_critical_value(reports=window * _SCALE, alpha=alpha, planned_reports=planned)
+        for window in range(1, windows + 1)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _safe_bounds(alpha: float, horizon: int, windows: int) -> tuple[float, ...]:
+    looks = tuple(Look(window, window) for window in range(1, min(windows, horizon) + 1))
+    return PlannedBound(alpha, looks, horizon).critical_values() + (math.inf,) * (windows - len(looks))

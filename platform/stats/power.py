@@ -8,7 +8,7 @@ together), the difference of w and j has the standard error
     e_j^2 = Cov_ww + Cov_jj - 2 Cov_wj
 
 and is called at some analysis with probability P_j: the chance that a Brownian motion with the expected score
-effect / e_j at the last analysis crosses the test's bounds (`crossing.py`). The differences share the estimate of w;
+effect / e_j at the last analysis crosses the test's bounds (`power_curve.py`). The differences share the estimate of w;
 given its deviation z, in standard errors, they are independent up to the small covariance of privacy noise, so that
 
     power = integral phi(z) prod_j Phi( (Phi^-1(P_j) + l_j z) / sqrt(1 - l_j^2) ) dz,
@@ -36,12 +36,12 @@ import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.arm_covariance import ArmCovariance, ReportModel, ratio_covariance, size_covariance
 from alcove.platform.stats.confidence_sequence import critical_value
-from alcove.platform.stats.crossing import crossing_of
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metric_model import MetricModel, mean_model, ratio_model, share_model
+from alcove.platform.stats.power_curve import power_curve_of
 
 __all__ = ["MAX_DEVICES", "MetricModel", "PowerModel", "mean_model", "ratio_model", "share_model"]
 
@@ -193,8 +193,8 @@ class PowerModel:
         chances = []
         for other in self._others:
             variances = [_variance(total, self._better, other) for total in totals]
-            found = crossing_of(tuple(1.0 / variance for variance in variances), tables.bounds)
-            chances.append(found.probability(effect / math.sqrt(variances[-1])))
+            found = power_curve_of(tuple(1.0 / variance for variance in variances), tables.bounds)
+            chances.append(found.power(effect / math.sqrt(variances[-1])))
         return _chance_of_all(chances, totals[-1], self._better, self._others)
 
     def _largest_effect(self, devices: float, windows: int) -> float:
