@@ -17,6 +17,7 @@ from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.report import report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
+from alcove.registry.policy.outcome import Outcome
 from alcove.registry.policy.task import TaskPolicy
 from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import Files
@@ -40,17 +41,13 @@ _DAMAGE: Final = (ValidationError, DocumentError, AlcovePrivacyError, ValueError
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """One outcome of a window: the true cell, and out of how many it was drawn."""
+    """One outcome of a window with its true cell, and out of how many it was drawn."""
 
     task: TaskPolicy
     window: int
+    outcome: Outcome
     cell: int
     seen: int
-
-    @property
-    def outcome(self) -> int:
-        """Outcome that the cell stands for."""
-        return self.task.layout.axes(self.cell).outcome
 
     def is_of(self, task: TaskPolicy, window: int) -> bool:
         """Tell whether it is the outcome of a task's window."""
@@ -118,7 +115,8 @@ class PendingFile:
         for fields in _read_list(self._files, self._path):
             with contextlib.suppress(*_DAMAGE):
                 task = TaskPolicy.model_validate_json(fields["task"])
-                entry = PendingOutcome(task, int(fields["window"]), int(fields["cell"]), int(fields["seen"]))
+                outcome, cell = Outcome(fields["outcome"]), int(fields["cell"])
+                entry = PendingOutcome(task, int(fields["window"]), outcome, cell, int(fields["seen"]))
                 is_sound = entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0
                 if is_sound and task.window_s >= WINDOW_MIN_S:
                     entries.append(entry)
@@ -127,7 +125,13 @@ class PendingFile:
     def write(self, entries: list[PendingOutcome], *, is_durable: bool) -> None:
         """Replace all, but keep no more than the newest `MAX_PENDING`."""
         fields = [
-            {"task": e.task.model_dump_json(), "window": e.window, "cell": e.cell, "seen": e.seen}
+            {
+                "task": e.task.model_dump_json(),
+                "window": e.window,
+                "outcome": e.outcome,
+                "cell": e.cell,
+                "seen": e.seen,
+            }
             for e in entries[-MAX_PENDING:]
         ]
         self._files.write_whole(self._path, json.dumps(fields).encode(), is_durable=is_durable)

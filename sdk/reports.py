@@ -159,7 +159,7 @@ class Reporter:
             return
         task = TaskPolicy.model_validate_json(active.task)
         window = task.window_at(self._clock.now_s())
-        if window is None or active.arm >= task.arm_count or measurement.outcome >= task.outcome_count:
+        if window is None or active.arm >= task.arm_count or not task.layout.is_counted(measurement.outcome):
             return
         if task.window_s < WINDOW_MIN_S:
             return
@@ -171,13 +171,13 @@ class Reporter:
             pending = self._pending.read()
             entry = next((e for e in pending if e.is_of(task, window)), None)
             if entry is None:
-                pending.append(PendingOutcome(task, window, cell, 1))
+                pending.append(PendingOutcome(task, window, measurement.outcome, cell, 1))
             elif measurement.outcome is Outcome.FALLBACK:
-                entry.cell = cell
-            elif entry.outcome != Outcome.FALLBACK:
+                entry.outcome, entry.cell = measurement.outcome, cell
+            elif entry.outcome is not Outcome.FALLBACK:
                 entry.seen += 1
                 if uniform_below(entry.seen, self._entropy) == 0:
-                    entry.cell = cell
+                    entry.outcome, entry.cell = measurement.outcome, cell
             self._pending.write(pending, is_durable=False)
 
     def report(self, open_transport: "OpenTransport", *, most: int | None = None) -> ReportResult:

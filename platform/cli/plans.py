@@ -66,12 +66,17 @@ class PlanOptions:
     ] = None
     epsilon: Annotated[
         str | None,
-        typer.Option(help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; 1 by default."),
+        typer.Option(
+            help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; 2 by default (prio3: 1)."
+        ),
     ] = None
     mechanism: AskedMechanism = None
     latency_edges_ms: Annotated[
         list[float] | None,
-        typer.Option("--latency-edge", help="Upper edge of a latency bin in ms; repeatable, rising."),
+        typer.Option(
+            "--latency-edge",
+            help="Upper edge of a latency bin in ms, where a guardrail reads latency; repeatable, rising.",
+        ),
     ] = None
     window: Annotated[
         str | None, typer.Option(help="Length of a window, such as 1d (the default); a device reports once in each.")

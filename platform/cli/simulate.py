@@ -169,7 +169,7 @@ def _record(plan: Plan) -> RolloutPlan:
         on_timeout=_ACTIONS.get(plan.on_timeout, PlanAction.HOLD),
         timeout_s=plan.timeout_s,
         auto_advance_reason=plan.auto_advance_reason,
-        epsilon=plan.epsilon or "1",
+        epsilon=plan.epsilon or ("1" if plan.mechanism == "prio3" else "2"),
         latency_edges_ms=plan.latency_edges_ms,
         window_s=plan.window_s,
     )

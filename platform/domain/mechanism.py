@@ -6,7 +6,7 @@ from alcove.platform.domain.errors import AggregatorsMissingError
 from alcove.platform.stats import Mechanism
 from alcove.registry.policy import Aggregation
 
-__all__ = ["choose_aggregation", "mechanism_of", "promise_of"]
+__all__ = ["choose_aggregation", "default_epsilon", "mechanism_of", "promise_of"]
 
 
 def mechanism_of(aggregation: Aggregation | None) -> Mechanism:
@@ -27,6 +27,15 @@ def choose_aggregation(mechanism: Mechanism | None, aggregators: Aggregation | N
     if mechanism is Mechanism.PRIO3 and aggregators is None:
         raise AggregatorsMissingError
     return None if mechanism is Mechanism.RANDOMIZED_RESPONSE else aggregators
+
+
+def default_epsilon(aggregation: Aggregation | None) -> str:
+    """Return the privacy loss of a rollout's report that none is named for, decimal text.
+
+    2, all that a device spends in a day, under randomized response: at 1 no app below a hundred million devices would
+    find a stage safe.  1 where aggregators add reports up: their noise is small then.
+    """
+    return "2" if aggregation is None else "1"
 
 
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:

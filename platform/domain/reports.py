@@ -75,7 +75,8 @@ def aggregate_of(reports: Reports) -> Aggregate:
     if task.aggregation is None:
         return aggregate_from_randomized_response(reports.counts, task.layout, epsilon=task.epsilon_fraction)
     return aggregate_from_noised_histogram(
-        np.asarray(reports.counts, np.int64).reshape(*task.layout.shape[:2], -1),
+        np.asarray(reports.counts, np.float64),
+        layout=task.layout,
         reports=reports.reports,
         epsilon=task.epsilon_fraction,
         windows=reports.windows,

@@ -84,7 +84,7 @@ class RolloutPlan:
     on_timeout: PlanAction = PlanAction.HOLD
     timeout_s: int = 0
     auto_advance_reason: str = ""
-    epsilon: str = "1"
+    epsilon: str = "2"
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 86_400
     aggregation: Aggregation | None = None

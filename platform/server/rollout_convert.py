@@ -86,7 +86,7 @@ def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
         on_timeout=_action_from("plan.on_timeout", message.on_timeout, PlanAction.HOLD),
         timeout_s=message.timeout_s,
         auto_advance_reason=message.auto_advance_reason,
-        epsilon=message.epsilon or "1",
+        epsilon=message.epsilon,
         latency_edges_ms=tuple(message.latency_edges_ms),
         window_s=message.window_s,
         aggregation=choose_aggregation(mechanisms[message.mechanism], aggregators),

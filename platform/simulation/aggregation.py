@@ -66,10 +66,9 @@ class _Shared:
         self._windows: list[Aggregate] = []
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
-        cells = self._layout.reshape(true_counts).squeeze(axis=-1)  # a rollout has no covariate
-        noised = cells + draw_noise(self._rng, cells.shape, self._epsilon)
+        noised = true_counts + draw_noise(self._rng, true_counts.shape, self._epsilon)
         reports = int(true_counts.sum())
-        window = aggregate_from_noised_histogram(noised, reports=reports, epsilon=self._epsilon)
+        window = aggregate_from_noised_histogram(noised, layout=self._layout, reports=reports, epsilon=self._epsilon)
         self._windows = [pool([*self._windows, window])]
 
     def aggregate(self) -> Aggregate:

@@ -58,7 +58,7 @@ class Fleet:
         may = self._may_report()
         if active < 1:
             may &= self._rng.random(len(may), dtype=np.float32) < active
-        counts = np.zeros(task.layout.shape, np.int64)
+        counts = np.zeros((task.arm_count, task.layout.arm_cell_count), np.int64)
         reported = np.zeros(len(may), bool)
         for arm, members in zip((CONTROL, TREATMENT), rollout_ranges(policy), strict=True):
             chosen = may & (self._buckets >= members.start) & (self._buckets < members.stop)
@@ -66,7 +66,7 @@ class Fleet:
             edges = np.cumsum(chances[arm])[:-1].astype(np.float32)
             drawn = self._rng.random(int(chosen.sum()), dtype=np.float32)
             cells = np.searchsorted(edges, drawn, side="right")
-            counts[arm] = np.bincount(cells, minlength=counts[arm].size).reshape(counts[arm].shape)
+            counts[arm] = np.bincount(cells, minlength=counts[arm].size)
         self._debit(reported)
         return counts.ravel()
 

@@ -17,7 +17,7 @@ from alcove.platform.domain.rollout_records import StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, action_of, decide
 from alcove.platform.domain.rollouts.machine import Action, transition
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_task, task_of
 from alcove.platform.simulation.aggregation import AggregationMechanism, aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.scenario import Scenario
@@ -81,8 +81,8 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] | None = None) 
     rng = np.random.default_rng(scenario.seed)
     salt = "simulated-rollout"
     buckets = buckets_of(scenario.devices, salt, rng)
-    edges = scenario.plan.latency_edges_ms
-    chances = tuple(np.array(each.cells(edges)) for each in (scenario.control, scenario.treatment))
+    task = task_of("ro-simulated", scenario.plan, _START_S)
+    chances = tuple(np.array(each.cells(task)) for each in (scenario.control, scenario.treatment))
     for number in range(1, scenario.runs + 1):
         yield _run(scenario, rng.permutation(buckets), salt, chances, rng)
         if progress is not None:

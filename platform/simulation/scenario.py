@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.stats import Mechanism
-from alcove.registry.policy import HistogramLayout, Outcome
+from alcove.registry.policy import Outcome, TaskPolicy
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Behavior", "Scenario"]
@@ -41,23 +41,21 @@ class Behavior(BaseModel):
             raise ValueError(msg)
         return self
 
-    def cells(self, edges_ms: tuple[float, ...]) -> list[float]:
-        """Return the probability of each cell of one arm, in the order of `HistogramLayout`; errors are in bin 0."""
+    def cells(self, task: TaskPolicy) -> list[float]:
+        """Return the probability of each cell of one arm of a task, in its order; what makes no report is left out."""
+        edges_ms, layout = task.latency_edges_ms, task.layout
         below = [
             0.5 * math.erfc(-math.log(edge / self.latency_ms) / LATENCY_SPREAD / math.sqrt(2)) for edge in edges_ms
         ]
         masses = [high - low for low, high in zip((0.0, *below), (*below, 1.0), strict=True)]
         answered = 1.0 - self.crash_fallback - self.error
         share = {Outcome.REFUSED: answered * self.refused, Outcome.ACCEPTED: answered * (1 - self.refused)}
-        failed = {Outcome.ERROR: self.error, Outcome.FALLBACK: self.crash_fallback}
-        layout = HistogramLayout(arms=1, outcomes=len(Outcome), latency_bins=len(masses))
-        found = [0.0] * layout.cell_count
-        for outcome in Outcome:
-            if outcome in failed:
-                found[layout.cell_index(0, outcome)] = failed[outcome]
-                continue
-            for bin_number, mass in enumerate(masses):
-                found[layout.cell_index(0, outcome, bin_number)] = share[outcome] * mass
+        share |= {Outcome.ERROR: self.error, Outcome.FALLBACK: self.crash_fallback}
+        found = [0.0] * layout.arm_cell_count
+        for outcome, part in share.items():
+            bins = layout.latency_bins_of(outcome)
+            for bin_number, mass in enumerate(masses if bins > 1 else [1.0] * bins):
+                found[layout.cell_index(0, outcome, bin_number)] += part * mass
         return found
 
 

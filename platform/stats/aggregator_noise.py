@@ -20,6 +20,7 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.privacy.errors import ParameterError
 from alcove.privacy.limits import MAX_EPSILON, MIN_EPSILON
 from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.registry.policy.layout import HistogramLayout
 from numpy.typing import NDArray
 
 SENSITIVITY = 2
@@ -64,6 +65,7 @@ def aggregate_from_noised_histogram(
     reports: int,
     epsilon: Fraction,
     windows: int = 1,
+    layout: HistogramLayout | None = None,
     local_epsilon: Fraction | None = None,
     idle: IdleReports | None = None,
     is_attested: bool = False,
@@ -75,12 +77,13 @@ def aggregate_from_noised_histogram(
     Windows are added by `pool`, noise and all, or as counts before: both give the same.
 
     Args:
-        counts: noised counts [arms, outcomes, bins], may be negative; bins of latency times those of the earlier share
-            where reports tell it (`pre_period.py`).
+        counts: noised counts, may be negative: one for each cell of `layout`, or [arms, outcomes, bins]; bins of
+            latency times those of the earlier share where reports tell it (`pre_period.py`).
         reports: how many reports the counts are of: those that were summed (published with the batch), without an
             estimate of the idle ones.
         epsilon: as in `cell_variance`.
         windows: that are summed in the counts, each with noise of its own; >= 0.
+        layout: the cells that can occur; the others of the aggregate are zero and hold no noise.  None: all can.
         local_epsilon: privacy loss of the randomized response by which devices chose their cells, the idle one among
             them; None: they told their own.
         idle: the reports of devices without anything to report; None: there is no cell for them.
@@ -96,9 +99,21 @@ def aggregate_from_noised_histogram(
         raise ArgumentError("windows", "at least 0", windows)
     variance = windows * cell_variance(epsilon, sensitivity=sensitivity, aggregators=aggregators)
     values = np.asarray(counts, dtype=np.float64)
+    if layout is not None and values.shape != (layout.cell_count,):
+        raise ArgumentError("counts", f"one for each of {layout.cell_count} cells", f"of shape {values.shape}")
     noise = np.eye(values.size) * variance
-    if local_epsilon is None:
+    if local_epsilon is not None:
+        values, noise = _correct(values, noise, local_epsilon, reports if idle is None else idle.released, idle)
+    if layout is None:
         return Aggregate(values, noise, reports, is_attested)
+    full = layout.expand(values).reshape(*layout.shape[:2], -1)
+    return Aggregate(full, layout.expand_covariance(noise), reports, is_attested)
+
+
+def _correct(
+    values: FloatArray, noise: FloatArray, local_epsilon: Fraction, randomized: int, idle: IdleReports | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the counts before devices randomized their cells, and the noise in them; `randomized` reports in all."""
     beside = [] if idle is None else [float(idle.count)]
     try:
         mechanism = RandomizedResponse(values.size + len(beside), local_epsilon)
@@ -108,8 +123,7 @@ def aggregate_from_noised_histogram(
     gap = float(mechanism.keep_probability) - other
     named = np.maximum(np.append(values.ravel(), beside), 0.0)  # the noised counts stand in for the counts
     randomization = mechanism.covariance(named)[: values.size, : values.size]
-    randomized = reports if idle is None else idle.released
-    return Aggregate((values - randomized * other) / gap, randomization + noise / gap**2, reports, is_attested)
+    return (values - randomized * other) / gap, randomization + noise / gap**2
 
 
 def draw_noise(

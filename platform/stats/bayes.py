@@ -106,7 +106,7 @@ def bayesian_view(estimates: Estimates, *, control: int = 0) -> BayesianView:
     if primary.kind is PrimaryKind.LATENCY_QUANTILE:
         return BayesianView((), (), "none", "a quantile of binned latencies has no posterior here")
     numerator, denominator = metric_weights(
-        estimates.aggregate, primary, estimates.bin_values_ms, success_outcome=estimates.metric.success_outcome
+        estimates.aggregate, primary, estimates.bin_values_ms, success_outcome=estimates.metric.success_outcome or 0
     )
     low, high = 0.0, 1.0
     prior = "uniform on [0, 1] for each arm, independent of the others"

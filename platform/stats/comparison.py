@@ -208,7 +208,7 @@ def _primary_differences(
     return corrected_pairs(
         metric.pre_period,
         pairs,
-        success_outcome=metric.success_outcome,
+        success_outcome=metric.success_outcome or 0,
         critical_value=critical_value,
         reports_per_device=metric.reports_per_device,
     )

@@ -23,7 +23,7 @@ class Metric:
         bin_values_ms: latency that stands for each bin, in ms, >= 0, rising strictly.
         edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
         primary: what decides.
-        success_outcome: index of the outcome that counts as success.
+        success_outcome: index of the outcome that counts as success; None: the counts do not tell it from others.
         reports_per_device: how many reports of the aggregate may come from one device, >= 1: windows that were
             pooled, as far as a device's ledger pays for them.
         pre_period: what the same reports say of the time before; the accepted share is corrected by it (CUPED), and
@@ -36,7 +36,7 @@ class Metric:
     bin_values_ms: tuple[float, ...]
     edges_ms: tuple[float, ...] = ()
     primary: Primary = Primary()  # noqa: RUF009 - immutable
-    success_outcome: int = 1
+    success_outcome: int | None = 1
     reports_per_device: int = 1
     pre_period: PrePeriod | None = None
 
@@ -45,6 +45,8 @@ class Metric:
             raise ArgumentError("reports_per_device", "at least 1", self.reports_per_device)
         if self.pre_period is not None and self.primary.kind is not PrimaryKind.ACCEPTED:
             raise ArgumentError("pre_period", "absent unless the accepted share decides", self.primary.kind)
+        if self.success_outcome is None and self.primary.kind is PrimaryKind.ACCEPTED:
+            raise ArgumentError("success_outcome", "an outcome where the accepted share decides", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +58,9 @@ class Estimates:
         metric: how it was read.
         moments: sums, variances and ratios of the aggregate.
         bin_values_ms: float64 [bins].
-        accuracies: per arm, the share of the successful outcome; None where the arm's size is below one report.
-        latencies: per arm, the mean of the bins' values; None as for the accuracies.
+        accuracies: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
+            outcome counts as success.
+        latencies: per arm, the mean of the bins' values; None where the arm's size is below one report.
     """
 
     aggregate: Aggregate
@@ -87,19 +90,23 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     if aggregate.arms < 2:
         raise ArgumentError("aggregate", "of at least two arms", f"of {aggregate.arms}")
     values = _checked_bin_values(metric.bin_values_ms, aggregate.bins)
-    if not 0 <= metric.success_outcome < aggregate.outcomes:
-        raise ArgumentError("success_outcome", f"an outcome in [0, {aggregate.outcomes})", metric.success_outcome)
+    success_outcome = metric.success_outcome
+    if success_outcome is not None and not 0 <= success_outcome < aggregate.outcomes:
+        raise ArgumentError("success_outcome", f"an outcome in [0, {aggregate.outcomes})", success_outcome)
     moments = Moments(aggregate, metric.reports_per_device)
     shape = (aggregate.outcomes, aggregate.bins)
     success = np.zeros(shape)
-    success[metric.success_outcome] = 1.0
+    if success_outcome is not None:
+        success[success_outcome] = 1.0
     latency = np.broadcast_to(values, shape)
     return Estimates(
         aggregate=aggregate,
         metric=metric,
         moments=moments,
         bin_values_ms=values,
-        accuracies=tuple(moments.ratio(arm, success.ravel()) for arm in range(aggregate.arms)),
+        accuracies=tuple(
+            None if success_outcome is None else moments.ratio(arm, success.ravel()) for arm in range(aggregate.arms)
+        ),
         latencies=tuple(moments.ratio(arm, latency.ravel()) for arm in range(aggregate.arms)),
     )
 

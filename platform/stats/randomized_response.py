@@ -33,8 +33,8 @@ def aggregate_from_randomized_response(
 
     Args:
         counts: answers per reported cell, integers >= 0.
-        layout: order of the cells, with at least 2 outcomes; the aggregate's bins are those of latency times those of
-            the covariate (`pre_period.py`).
+        layout: the cells that can occur, with at least 2 outcomes in the full array; the aggregate's bins are those of
+            latency times those of the covariate (`pre_period.py`).
         epsilon: privacy loss of one answer, as in the task the devices answered; bounds in privacy/limits.py.
 
     Raises:
@@ -50,7 +50,7 @@ def aggregate_from_randomized_response(
         raise ArgumentError("layout", f"of at most {MAX_CELLS} cells", cells)
     integers = [int(count) for count in counts]
     if len(integers) != cells:
-        raise ArgumentError("counts", f"{cells} cells {layout.shape}", f"{len(integers)} cells")
+        raise ArgumentError("counts", f"{cells} cells", f"{len(integers)} cells")
     if min(integers) < 0:
         raise ArgumentError("counts", "at least 0 in every cell", min(integers))
     try:
@@ -58,7 +58,9 @@ def aggregate_from_randomized_response(
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
     return Aggregate(
-        estimates=np.asarray(mechanism.estimate(integers), dtype=np.float64).reshape(*layout.shape[:2], -1),
-        noise_covariance=np.asarray(mechanism.covariance(integers), dtype=np.float64),
+        estimates=layout.expand(np.asarray(mechanism.estimate(integers), dtype=np.float64)).reshape(
+            *layout.shape[:2], -1
+        ),
+        noise_covariance=layout.expand_covariance(np.asarray(mechanism.covariance(integers), dtype=np.float64)),
         reports=sum(integers),
     )

@@ -6,7 +6,7 @@ Invariants (checked at construction, so also on every read):
 - I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 basis points.
 - I3  A task's id is the digest of everything else it says (`task.py`); it counts as many arms as its experiment has.
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
-- I5  A rollout's treatment and control share no bucket; its task counts two arms and four outcomes, under its own id.
+- I5  A rollout's treatment and control share no bucket; its task counts two arms, under its own id.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
       `aggregation` alone is written only where it is not None (docs/decisions/0038).
@@ -31,7 +31,6 @@ from alcove.registry.canonical import (
 )
 from alcove.registry.errors import AudienceError
 from alcove.registry.policy.audience import Audience, overlaps
-from alcove.registry.policy.outcome import Outcome
 from alcove.registry.policy.task import TaskPolicy  # noqa: TC002 - pydantic reads it
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
@@ -90,11 +89,11 @@ class RolloutPolicy(Part):
         if total > limits.POLICY_BUCKETS:
             msg = f"treatment and control of rollout {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
             raise ValueError(msg)
-        terms = None if self.task is None else (self.task.experiment_id, self.task.arm_count, self.task.outcome_count)
-        if terms is not None and terms != (self.id, ROLLOUT_ARMS, len(Outcome)):
+        task = self.task
+        if task is not None and (task.experiment_id, task.arm_count) != (self.id, ROLLOUT_ARMS):
             msg = (
-                f"rollout {self.id} has a task of {ROLLOUT_ARMS} arms and {len(Outcome)} outcomes under its own id,"
-                f" got {terms[1]} arms and {terms[2]} outcomes of {terms[0]}"
+                f"rollout {self.id} has a task of {ROLLOUT_ARMS} arms under its own id, got {task.arm_count} arms"
+                f" of {task.experiment_id}"
             )
             raise ValueError(msg)
         return self

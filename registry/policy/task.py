@@ -6,6 +6,7 @@ A task's id is the digest of everything else it says (I3 of `document.py`).
 from __future__ import annotations
 
 import bisect
+import functools
 import hashlib
 import itertools
 import math
@@ -17,9 +18,15 @@ from alcove.registry import limits
 from alcove.registry.canonical import Decimal, Digest, Identifier, Part, canonical_json
 from alcove.registry.policy.aggregation import Aggregation  # noqa: TC002 - pydantic reads it
 from alcove.registry.policy.layout import HistogramLayout
+from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY, Outcome
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 _MICROSECONDS: Final = 1000  # in a millisecond; edges are whole microseconds
+
+OutcomeGroups = tuple[Annotated[tuple[Outcome, ...], Field(min_length=1)], ...]
+
+ANSWERS: Final[OutcomeGroups] = ((Outcome.REFUSED,), (Outcome.ACCEPTED,))
+"""Refused and accepted answers, each counted by itself."""
 
 
 class TaskTerms(Part):
@@ -28,7 +35,7 @@ class TaskTerms(Part):
     experiment_id: Identifier
     epsilon: Decimal
     arm_count: Annotated[int, Field(strict=True, ge=2, le=limits.ARMS_MAX)]
-    outcome_count: Annotated[int, Field(strict=True, ge=2, le=limits.OUTCOMES_MAX)] = 2
+    outcome_groups: Annotated[OutcomeGroups, Field(min_length=1, max_length=limits.OUTCOMES_MAX)] = ANSWERS
     latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
@@ -68,6 +75,18 @@ class TaskTerms(Part):
             raise ValueError(msg)
         return edges
 
+    @field_validator("outcome_groups")
+    @classmethod
+    def _validate_groups(cls, groups: OutcomeGroups) -> OutcomeGroups:
+        # One meaning has one spelling: outcomes rise in a group, groups rise by their first outcome.
+        counted = [outcome for group in groups for outcome in group]
+        is_rising = all(low < high for group in groups for low, high in itertools.pairwise(group))
+        is_rising = is_rising and all(one[0] < other[0] for one, other in itertools.pairwise(groups))
+        if not is_rising or len(set(counted)) != len(counted):
+            msg = f"groups of outcomes are apart, rising, and stand by their first: {_group_text(groups)}"
+            raise ValueError(msg)
+        return groups
+
     @field_serializer("latency_edges_ms")
     def _write_edges(self, edges: tuple[float, ...]) -> list[str]:
         return [_millisecond_text(edge) for edge in edges]
@@ -83,6 +102,12 @@ class TaskTerms(Part):
             raise ValueError(msg)
         if self.cell_count > limits.CELLS_MAX:
             msg = f"a task has at most {limits.CELLS_MAX} cells, this one {self.cell_count}"
+            raise ValueError(msg)
+        if self.latency_edges_ms and not any(OUTCOMES_WITH_LATENCY.issuperset(group) for group in self.outcome_groups):
+            msg = (
+                "latency edges need a group of outcomes that all carry a latency"
+                f" ({_group_text((tuple(sorted(OUTCOMES_WITH_LATENCY)),))}), got {_group_text(self.outcome_groups)}"
+            )
             raise ValueError(msg)
         if self.aggregation is not None and self.first_window_start_s % self.window_s:
             msg = (
@@ -100,11 +125,11 @@ class TaskTerms(Part):
     @property
     def layout(self) -> HistogramLayout:
         """Order of the cells: one more latency bin than edges; with covariate edges one more bin, 0, for "unknown"."""
-        return HistogramLayout(
-            arms=self.arm_count,
-            outcomes=self.outcome_count,
-            latency_bins=len(self.latency_edges_ms) + 1,
-            covariate_bins=len(self.pre_edges) + 2 if self.pre_edges else 1,
+        return _layout(
+            self.arm_count,
+            self.outcome_groups,
+            len(self.latency_edges_ms) + 1,
+            len(self.pre_edges) + 2 if self.pre_edges else 1,
         )
 
     @property
@@ -127,9 +152,10 @@ class TaskPolicy(TaskTerms):
         epsilon: privacy loss, decimal text: of one report against everybody (randomized response), or of one window's
             sums against everybody but one of the aggregators (`aggregation`).
         arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
-        outcome_count: outcomes that are distinguished, numbered as in `Outcome`; a device drops what is numbered
-            higher.
-        latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.
+        outcome_groups: outcomes that are counted, numbered as in `Outcome`, each group as one; an outcome in no group
+            makes no report.
+        latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.  Groups whose outcomes
+            all carry a latency have these bins, the others one.
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
         pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
@@ -167,12 +193,14 @@ class TaskPolicy(TaskTerms):
         """Return the cell of one measurement in the order of `layout`, in [0, cell_count).
 
         Raises:
-            ValueError: arm, outcome or bin out of range, latency negative or not a number.
+            ValueError: arm or bin out of range, an outcome that is not counted, latency negative or not a number.
         """
         if math.isnan(latency_ms) or latency_ms < 0:
             msg = f"latency must be at least 0 ms, got {latency_ms}"
             raise ValueError(msg)
-        return self.layout.cell_index(arm, outcome, bisect.bisect_right(self.latency_edges_ms, latency_ms), pre_bin)
+        layout = self.layout
+        latency_bin = bisect.bisect_right(self.latency_edges_ms, latency_ms)
+        return layout.cell_index(arm, outcome, latency_bin if layout.latency_bins_of(outcome) > 1 else 0, pre_bin)
 
     def window_at(self, now_s: int) -> int | None:
         """Return the number of the window that holds `now_s`, or None before the first one."""
@@ -188,7 +216,7 @@ def make_task(
     latency_edges_ms: Sequence[float],
     window_s: int,
     first_window_start_s: int,
-    outcome_count: int = 2,
+    outcome_groups: Sequence[Sequence[Outcome]] = ANSWERS,
     pre_edges: Sequence[float] = (),
     aggregation: Aggregation | None = None,
 ) -> TaskPolicy:
@@ -201,7 +229,7 @@ def make_task(
         experiment_id=experiment_id,
         epsilon=epsilon,
         arm_count=arm_count,
-        outcome_count=outcome_count,
+        outcome_groups=tuple(map(tuple, outcome_groups)),
         latency_edges_ms=tuple(latency_edges_ms),
         window_s=window_s,
         first_window_start_s=first_window_start_s,
@@ -209,6 +237,16 @@ def make_task(
         aggregation=aggregation,
     )
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
+
+
+@functools.lru_cache(maxsize=256)
+def _layout(arms: int, groups: OutcomeGroups, latency_bins: int, covariate_bins: int) -> HistogramLayout:
+    """Return a layout; the same one again, because it remembers what it computed."""
+    return HistogramLayout.of_groups(arms, groups, latency_bins=latency_bins, covariate_bins=covariate_bins)
+
+
+def _group_text(groups: OutcomeGroups) -> str:
+    return ", ".join(" + ".join(outcome.name.lower() for outcome in group) for group in groups)
 
 
 def _millisecond_text(edge_ms: float) -> str:

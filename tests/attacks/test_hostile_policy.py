@@ -84,8 +84,9 @@ def experiment(number: int, versions: Sequence[VersionRef], audience: Audience |
 def task(part_id: str, outcomes: int, arms: int = 2) -> TaskPolicy:
     """A task at the least epsilon, so that the ledger of reports stops nothing."""
     return make_task(
-        experiment_id=part_id, epsilon="0.01", arm_count=arms, outcome_count=outcomes, latency_edges_ms=(1.0,),
-        window_s=3600, first_window_start_s=NOW - 1000 * 3600,
+        experiment_id=part_id, epsilon="0.01", arm_count=arms, latency_edges_ms=(1.0,),
+        outcome_groups=[(outcome,) for outcome in list(Outcome)[:outcomes]], window_s=3600,
+        first_window_start_s=NOW - 1000 * 3600,
     )  # fmt: skip
 
 
@@ -298,7 +299,10 @@ def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) 
     ]
     window = tasks[0].window_at(device.clock.now_s())
     pending = device.folder / "reports" / "pending.json"
-    waiting = [{"task": one.model_dump_json(), "window": window, "cell": 0, "seen": 1} for one in tasks[:MAX_PENDING]]
+    waiting = [
+        {"task": one.model_dump_json(), "window": window, "outcome": 0, "cell": 0, "seen": 1}
+        for one in tasks[:MAX_PENDING]
+    ]
     pending.write_text(json.dumps(waiting), encoding="utf-8")
     for one in tasks[MAX_PENDING:]:
         active = ActiveModel(None, "1.0.0", "experiment", arm=0, task=one.model_dump_json())

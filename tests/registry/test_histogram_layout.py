@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from alcove.registry.policy import CellAxes, HistogramLayout
+from alcove.registry.policy import CellAxes, HistogramLayout, Outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def test_order_is_that_of_every_release(layout: HistogramLayout, data: st.DataOb
     cell = layout.cell_index(arm, outcome, latency, covariate)
     by_hand = (arm * layout.outcomes + outcome) * layout.latency_bins + latency
     assert cell == by_hand * layout.covariate_bins + covariate
-    assert layout.reshape(np.arange(layout.cell_count))[arm, outcome, latency, covariate] == cell
+    assert layout.expand(np.arange(layout.cell_count))[arm, outcome, latency, covariate] == cell
 
 
 @pytest.mark.parametrize(("shape", "place", "cell"), FROZEN)
@@ -67,3 +67,68 @@ def test_place_outside_an_axis_is_refused_by_name() -> None:
     for cell in (-1, layout.cell_count):
         with pytest.raises(ValueError, match="cell must be in"):
             layout.axes(cell)
+
+
+@st.composite
+def grouped_layouts(draw: st.DrawFn) -> HistogramLayout:
+    """Layouts of outcomes in groups, some of them in none."""
+    labels = draw(st.lists(st.integers(0, 3), min_size=len(Outcome), max_size=len(Outcome)))
+    groups = [[outcome for outcome in Outcome if labels[outcome] == label] for label in range(3)]
+    counted = sorted(group for group in groups if group) or [[Outcome.REFUSED]]
+    sizes = {"latency_bins": draw(st.integers(1, 5)), "covariate_bins": draw(st.integers(1, 3))}
+    return HistogramLayout.of_groups(draw(st.integers(1, 4)), counted, **sizes)
+
+
+@given(grouped_layouts())
+def test_groups_have_the_cells_that_can_occur_and_no_others(layout: HistogramLayout) -> None:
+    """Outcomes of a group share their cells; without latency a group has one bin; an outcome in none has no cell."""
+    groups = layout.groups or ()
+    seen: list[int] = []
+    for arm in range(layout.arms):
+        for group in groups:
+            bins = layout.latency_bins if set(group) <= {Outcome.REFUSED, Outcome.ACCEPTED} else 1
+            cells = [
+                layout.cell_index(arm, group[-1], latency, covariate)
+                for latency in range(bins)
+                for covariate in range(layout.covariate_bins)
+            ]
+            assert [layout.axes(cell).outcome for cell in cells] == [group[0]] * len(cells)
+            with pytest.raises(ValueError, match="latency must be in"):
+                layout.cell_index(arm, group[0], bins)
+            seen += cells
+    assert seen == list(range(layout.cell_count))
+    for outcome in set(Outcome) - {outcome for group in groups for outcome in group}:
+        assert not layout.is_counted(outcome)
+        with pytest.raises(ValueError, match="outcome must be in"):
+            layout.cell_index(0, outcome)
+
+
+@given(grouped_layouts())
+def test_the_full_array_is_zero_where_nothing_can_occur(layout: HistogramLayout) -> None:
+    """Values and covariances stand at their cells' places, and nowhere else is anything."""
+    values = np.arange(1, layout.cell_count + 1)
+    full = layout.expand(values)
+    assert full.shape == layout.shape
+    for cell in range(layout.cell_count):
+        assert full[layout.axes(cell)] == cell + 1
+    assert np.count_nonzero(full) == layout.cell_count
+    covariance = layout.expand_covariance(np.outer(values, values))
+    assert (covariance == np.outer(full.ravel(), full.ravel())).all()
+    for wrong in (values[1:], np.append(values, 1), values[:1].repeat(layout.cell_count + 1)):
+        with pytest.raises(ValueError, match="cells, got"):
+            layout.expand(wrong)
+    with pytest.raises(ValueError, match="cells, got"):
+        layout.expand_covariance(np.zeros((layout.cell_count, 1 + layout.cell_count)))
+
+
+def test_a_layout_says_what_it_tells_apart() -> None:
+    """A set is known where it is made up of whole groups."""
+    layout = HistogramLayout.of_groups(2, [(0, 1), (2,)], latency_bins=3)
+    assert layout.shape == (2, 3, 3, 1)
+    assert layout.cell_count == 2 * (3 + 1)
+    assert [layout.tells_apart(asked) for asked in ((0, 1), (2,), (0, 1, 2), (0,), (1, 2), (3,))] == [
+        True, True, True, False, False, False
+    ]  # fmt: skip
+    for groups in ((), ((),), ((0, 1), (1,)), ((-1,),)):
+        with pytest.raises(ValueError, match="groups of outcomes"):
+            HistogramLayout.of_groups(2, groups)

@@ -244,4 +244,4 @@ def test_most_cells_are_as_many_with_aggregators() -> None:
     edges = tuple(float(edge) for edge in range(1, 16))
     assert make_aggregated_task(arm_count=8, latency_edges_ms=edges).cell_count == limits.CELLS_MAX
     with pytest.raises(ValidationError, match="at most 256 cells"):
-        make_aggregated_task(arm_count=8, latency_edges_ms=edges, outcome_count=3)
+        make_aggregated_task(arm_count=8, latency_edges_ms=edges, outcome_groups=((0,), (1,), (2,)))

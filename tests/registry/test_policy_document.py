@@ -79,6 +79,10 @@ policies = st.builds(
 )
 
 
+FOUR = ((0,), (1,), (2,), (3,))
+"""Each of the first outcomes by itself."""
+
+
 def task(**changes: object) -> TaskPolicy:
     """A small task, with some fields changed."""
     fields: dict[str, object] = {
@@ -239,7 +243,13 @@ def test_experiment_with_impossible_arms_is_refused() -> None:
         {"epsilon": "1e3"},
         {"arm_count": 1},
         {"arm_count": 9},
-        {"outcome_count": 1},
+        {"outcome_groups": ()},
+        {"outcome_groups": ((),)},
+        {"outcome_groups": ((0,), (8,))},
+        {"outcome_groups": ((0, 1), (1,))},
+        {"outcome_groups": ((1,), (0,))},
+        {"outcome_groups": ((1, 0),)},
+        {"outcome_groups": ((0, 1, 2), (3,)), "latency_edges_ms": (1.0,)},
         {"latency_edges_ms": (0.0, 1.0)},
         {"latency_edges_ms": (2.0, 1.0)},
         {"latency_edges_ms": (1.0, 1.0)},
@@ -247,14 +257,18 @@ def test_experiment_with_impossible_arms_is_refused() -> None:
         {"latency_edges_ms": (float("nan"),)},
         {"latency_edges_ms": (float("inf"),)},
         {"latency_edges_ms": tuple(float(edge) for edge in range(1, 17))},
-        {"arm_count": 8, "outcome_count": 8, "latency_edges_ms": (1.0, 2.0, 3.0, 4.0)},
+        {"arm_count": 8, "latency_edges_ms": (1.0, 2.0, 3.0, 4.0), "pre_edges": (0.1, 0.2)},
         {
             "arm_count": 8,
-            "outcome_count": 2,
             "latency_edges_ms": (),
             "pre_edges": tuple(n / 8 for n in range(1, 8)) * 2,
         },
-        {"arm_count": 8, "outcome_count": 4, "latency_edges_ms": (), "pre_edges": tuple(n / 8 for n in range(1, 8))},
+        {
+            "arm_count": 8,
+            "outcome_groups": FOUR,
+            "latency_edges_ms": (),
+            "pre_edges": tuple(n / 8 for n in range(1, 8)),
+        },
         {"pre_edges": (0.0, 0.5)},
         {"pre_edges": (0.5, 1.0)},
         {"pre_edges": (0.8, 0.5)},
@@ -280,7 +294,7 @@ def test_task_id_is_the_digest_of_everything_else() -> None:
     with pytest.raises(ValidationError, match="digest of the task"):
         TaskPolicy.model_validate({**base.model_dump(), "task_id": others[0].task_id})
     # Frozen: a device and a server of different releases must agree.
-    assert base.task_id == "079fe9afa8581c77cf2565b96bacba4c0fc8423aa0a9b38ac590246cd3056efb"
+    assert base.task_id == "e5220318792497da1cc1fb5027ed96d187ce4efa567ed3c29c25a27858de2d7a"
 
 
 def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
@@ -371,12 +385,12 @@ def test_halt_only_takes_away() -> None:
 
 
 def rollout_task(**changes: Any) -> TaskPolicy:
-    """The task of rollout r1, two arms and four outcomes."""
+    """The task of rollout r1, two arms and four groups of outcomes."""
     terms: dict[str, Any] = {
         "experiment_id": "r1",
         "epsilon": "1",
         "arm_count": 2,
-        "outcome_count": 4,
+        "outcome_groups": FOUR,
         "latency_edges_ms": (1.0,),
         "window_s": 60,
         "first_window_start_s": 0,
@@ -390,7 +404,6 @@ def rollout_task(**changes: Any) -> TaskPolicy:
         ({"share_basis_points": 6000, "control_basis_points": 4001}, "add up to 10001"),
         ({"task": rollout_task(experiment_id="r2")}, "of r2"),
         ({"task": rollout_task(arm_count=3)}, "3 arms"),
-        ({"task": rollout_task(outcome_count=2)}, "2 outcomes"),
     ],
 )
 def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], message: str) -> None:

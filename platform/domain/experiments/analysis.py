@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
-from alcove.platform.domain.experiments.task import bin_values_ms
+from alcove.platform.domain.experiments.task import bin_values_ms, outcome_groups
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
 from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import (
@@ -33,6 +33,7 @@ from alcove.platform.stats import (
     split_pre_period,
 )
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
+from alcove.registry.policy import Outcome
 
 __all__ = [
     "ALPHA",
@@ -128,10 +129,17 @@ def read_estimates(
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         edges_ms=record.latency_edges_ms,
         primary=primary or decides,
+        success_outcome=_success_outcome(record),
         reports_per_device=reports_per_device,
         pre_period=pre_period if primary in (None, decides) else None,
     )
     return estimate(aggregate, metric)
+
+
+def _success_outcome(record: ExperimentRecord) -> int | None:
+    """Return the outcome whose share is shown beside the primary metric; None: reports do not tell it apart."""
+    groups = outcome_groups(record)
+    return int(Outcome.ACCEPTED) if (Outcome.ACCEPTED,) in groups else None
 
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:

@@ -1,11 +1,12 @@
 """Derives the task that an experiment's reports belong to from its record, the same each time."""
 
 from alcove.platform.domain import limits
+from alcove.platform.domain.cells import ANSWERED_OUTCOMES, OUTCOMES_READ, group_outcomes
 from alcove.platform.domain.records import ExperimentRecord
-from alcove.platform.stats import GuardMetric
+from alcove.platform.stats import GuardMetric, PrimaryKind
 from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
 
-__all__ = ["bin_values_ms", "first_window_start_s", "outcome_count", "task_of"]
+__all__ = ["bin_values_ms", "first_window_start_s", "outcome_count", "outcome_groups", "task_of"]
 
 _ANSWERS = 2  # refused and accepted
 _ANSWER_NAMES = ("refused", "accepted")
@@ -13,10 +14,29 @@ _BEYOND_ANSWERS = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
 
 
 def outcome_count(record: ExperimentRecord) -> int:
-    """Return how many outcomes reports tell apart: all only where something reads them, for each costs precision."""
+    """Return how many outcomes make a report: all only where something reads them, for each costs precision."""
     is_beyond = any(guardrail.metric in _BEYOND_ANSWERS for guardrail in record.plan.guardrails)
     is_beyond = is_beyond or any(name not in _ANSWER_NAMES for name in record.plan.denominator)
     return len(Outcome) if is_beyond else _ANSWERS
+
+
+def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
+    """Return which outcomes reports tell apart: what the primary metric and the guardrails read.
+
+    Names that mean nothing are left out here; `plan.py` refuses them.
+    """
+    plan = record.plan
+    metrics = [GuardMetric(each.metric) for each in plan.guardrails if each.metric in tuple(GuardMetric)]
+    read = [each for metric in metrics for each in OUTCOMES_READ[metric]]
+    if plan.primary == PrimaryKind.ACCEPTED:
+        read += OUTCOMES_READ[GuardMetric.REFUSED]
+    elif plan.primary == PrimaryKind.RATIO:
+        for names in (plan.numerator, plan.denominator):
+            read.append(frozenset(outcome for outcome in Outcome if outcome.name.lower() in names))
+    else:
+        read += OUTCOMES_READ[GuardMetric.LATENCY]
+    is_beyond = outcome_count(record) > len(ANSWERED_OUTCOMES)
+    return group_outcomes(read, tuple(Outcome) if is_beyond else ANSWERED_OUTCOMES)
 
 
 def task_of(record: ExperimentRecord) -> TaskPolicy:
@@ -34,7 +54,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         experiment_id=record.experiment_id,
         epsilon=record.epsilon,
         arm_count=len(record.arms),
-        outcome_count=outcome_count(record),
+        outcome_groups=outcome_groups(record),
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
         first_window_start_s=first_window_start_s(started_at_s, record.window_s, record.plan.aggregation),

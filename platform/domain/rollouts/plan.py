@@ -7,6 +7,7 @@ from dataclasses import replace
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
+from alcove.platform.domain.mechanism import default_epsilon
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
@@ -56,7 +57,14 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     window_s = plan.window_s or limits.WINDOW_S_DEFAULT
     if window_s < WINDOW_MIN_S:
         raise InvalidFieldError("plan.window_s", f"at least {WINDOW_MIN_S}, an hour", window_s)
-    plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=plan.epsilon or "1")
+    if plan.latency_edges_ms and not any(guardrail.metric == GuardMetric.LATENCY for guardrail in guardrails):
+        raise InvalidFieldError(
+            "plan.latency_edges_ms",
+            "none without a guardrail of latency: each bin would make the noise of the others larger",
+            plan.latency_edges_ms,
+        )
+    epsilon = plan.epsilon or default_epsilon(plan.aggregation)
+    plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=epsilon)
     validate_epsilon("plan.epsilon", plan.epsilon)
     with fields_named("plan"):
         task_of("ro-0", plan, 0)

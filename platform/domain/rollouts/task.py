@@ -1,9 +1,14 @@
-"""Derives the task that the reports of a rollout's stage belong to from its record, the same each time."""
+"""Derives the task that the reports of a rollout's stage belong to from its record, the same each time.
 
+Its cells tell apart what the guardrails read, and nothing else; every outcome is counted somewhere.
+"""
+
+from alcove.platform.domain.cells import OUTCOMES_READ, group_outcomes
 from alcove.platform.domain.experiments.task import first_window_start_s
 from alcove.platform.domain.records import RolloutRecord
 from alcove.platform.domain.rollout_records import RolloutPlan
-from alcove.registry.policy import Outcome, TaskPolicy, make_task
+from alcove.platform.stats import GuardMetric
+from alcove.registry.policy import TaskPolicy, make_task
 
 __all__ = ["ARMS", "CONTROL", "TREATMENT", "stage_task", "task_of"]
 
@@ -30,7 +35,9 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         experiment_id=rollout_id,
         epsilon=plan.epsilon,
         arm_count=ARMS,
-        outcome_count=len(Outcome),
+        outcome_groups=group_outcomes(
+            each for guardrail in plan.guardrails for each in OUTCOMES_READ[GuardMetric(guardrail.metric)]
+        ),
         latency_edges_ms=plan.latency_edges_ms,
         window_s=plan.window_s,
         first_window_start_s=first_window_start_s(started_at_s, plan.window_s, plan.aggregation),

@@ -21,13 +21,15 @@ from alcove.platform.domain import experiment_records as core
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiments.analysis import evaluate
 from alcove.platform.domain.experiments.plan import make_plan
-from alcove.platform.domain.experiments.task import outcome_count, task_of
+from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.limits import GUARDRAILS_MAX
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.testing import ServerWorld
 from alcove.registry.policy import Outcome
+
+from tests.platform.cells import cells_of
 
 ARMS = (
     Arm(name="control", version="1.0.0", share_basis_points=5000),
@@ -54,7 +56,7 @@ def randomize(
     rng: np.random.Generator, experiment: ExperimentRecord, cells: list[list[list[float]]], reports: int
 ) -> list[int]:
     """Return counts of randomized answers of arms with these shares per outcome and bin."""
-    flat = np.array(cells).ravel()
+    flat = cells_of(task_of(replace(experiment, started_at_s=1)), cells)
     flat /= flat.sum()
     keep = 1.0 / (1.0 + (len(flat) - 1) * math.exp(-float(experiment.epsilon)))
     other = (1.0 - keep) / (len(flat) - 1)
@@ -139,7 +141,7 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
     policy = world.tree.policy(app)
     assert policy is not None
     found = policy.features[feature]
-    assert f'"outcome_count":{len(Outcome)}' in found.model_dump_json()
+    assert '"outcome_groups":[[0,1],[2],[3]]' in found.model_dump_json()
     assert running.state == "running"
 
 
@@ -245,11 +247,20 @@ def test_a_watcher_sees_each_change_until_the_stop(
 
 def test_reports_tell_apart_only_the_outcomes_that_are_read() -> None:
     """Each outcome costs precision, so errors and fallbacks are counted where a guardrail asks for them."""
-    for metric, outcomes in (("crash_fallback", 4), ("error", 4), ("refused", 2), ("latency", 2)):
+    answers = ((Outcome.REFUSED,), (Outcome.ACCEPTED,))
+    failures = ((Outcome.ERROR,), (Outcome.FALLBACK,))
+    everything = answers + failures
+    for metric, groups in (
+        ("crash_fallback", everything),
+        ("error", everything),
+        ("refused", answers),
+        ("latency", answers),
+    ):
         quantile = 0.5 if metric == "latency" else None
         guarded = record(core.ExperimentPlan(guardrails=(GuardrailRecord(metric, 0.1, quantile),)))
-        assert outcome_count(guarded) == outcomes
-        assert task_of(replace(guarded, started_at_s=1)).outcome_count == outcomes
+        assert task_of(replace(guarded, started_at_s=1)).outcome_groups == groups
+    median = record(core.ExperimentPlan("latency_quantile", 0.5))
+    assert task_of(replace(median, started_at_s=1)).outcome_groups == ((Outcome.REFUSED, Outcome.ACCEPTED),)
 
 
 def test_a_winner_that_crashes_more_is_held_by_its_guardrail() -> None:
@@ -342,7 +353,7 @@ def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     plan = core.ExperimentPlan("ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True)
     running = replace(record(plan, ()), started_at_s=1)
     task = task_of(running)
-    assert task.outcome_count == len(Outcome)
+    assert task.outcome_groups == ((Outcome.REFUSED, Outcome.FALLBACK), (Outcome.ACCEPTED,), (Outcome.ERROR,))
     cells = [[[0.2], [0.5], [0.3], [0.0]], [[0.4], [0.5], [0.1], [0.0]]]
     found = evaluate(running, Reports.of_cells(task, randomize(rng, running, cells, 400_000), 1))
     assert found.decision.winner == 1

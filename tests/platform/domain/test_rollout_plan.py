@@ -44,6 +44,11 @@ WRONG = {
     ),
     "a quantile of a share": (replace(PLAN, guardrails=(replace(CRASH, quantile=0.5),)), "quantile", "none for"),
     "a quantile beyond one": (replace(PLAN, guardrails=(replace(SLOW, quantile=1.5),)), "quantile", r"\(0, 1\)"),
+    "bins that nothing reads": (
+        replace(PLAN, guardrails=(CRASH,)),
+        "latency_edges_ms",
+        "none without a guardrail of latency",
+    ),
     "latency without bins": (replace(PLAN, latency_edges_ms=()), "latency_edges_ms", "at least one"),
     "edges that fall": (replace(PLAN, latency_edges_ms=(50.0, 10.0)), "plan", "rise"),
     "harm that is held": (replace(PLAN, on_harm=PlanAction.HOLD), "on_harm", r"pause \| rollback \| halt"),
@@ -82,7 +87,7 @@ def test_what_is_left_open_gets_its_default() -> None:
     open_plan = replace(PLAN, stages=(Stage(5, 0, 0),), guardrails=(replace(SLOW, quantile=None),), window_s=0)
     plan = validate_plan(replace(open_plan, epsilon=""))
     assert plan.stages == (Stage(5, 0, MINIMUM_COHORT_DEFAULT),)
-    assert (plan.guardrails[0].quantile, plan.window_s, plan.epsilon) == (0.95, 86_400, "1")
+    assert (plan.guardrails[0].quantile, plan.window_s, plan.epsilon) == (0.95, 86_400, "2")
     assert validate_plan(RolloutPlan()) == RolloutPlan()
 
 
@@ -105,7 +110,7 @@ def test_a_begun_rollout_keeps_what_its_reports_are_compared_by() -> None:
         replace(PLAN, stages=STAGES[1:]),
         replace(PLAN, stages=()),
         replace(PLAN, guardrails=(CRASH,)),
-        replace(PLAN, epsilon="2"),
+        replace(PLAN, epsilon="1"),
         replace(PLAN, latency_edges_ms=(10.0,)),
         replace(PLAN, window_s=60),
     ):

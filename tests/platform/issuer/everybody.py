@@ -30,7 +30,6 @@ POLICY_TASK = make_task(
     experiment_id="ex-1",
     epsilon="1",
     arm_count=2,
-    outcome_count=2,
     latency_edges_ms=(),
     window_s=WINDOW_S,
     first_window_start_s=TIME * WINDOW_S,

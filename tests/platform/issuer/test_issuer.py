@@ -44,7 +44,6 @@ def make_policy_task(window_s: int = WINDOW_S, token_issuer: str | None = URL) -
         experiment_id="ex-1",
         epsilon="1",
         arm_count=2,
-        outcome_count=2,
         latency_edges_ms=(),
         window_s=window_s,
         first_window_start_s=TIME * WINDOW_S,

@@ -36,6 +36,9 @@ from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.registry.policy import Outcome
+
+from tests.platform.cells import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -59,15 +62,15 @@ def draft(plan: ExperimentPlan | None = None) -> ExperimentRecord:
 def randomize(record: ExperimentRecord, reports: int, accepted: Sequence[float], crashed: Sequence[float]) -> list[int]:
     """Counts of exactly as many reports as devices with these shares are expected to tell, randomized."""
     task = task_of(record)
-    true = np.zeros((2, task.outcome_count))
+    true = np.zeros((2, 4))
     for arm in (0, 1):
         true[arm, :2] = 1.0 - accepted[arm], accepted[arm]
-        if task.outcome_count == 4:
+        if task.layout.is_counted(Outcome.FALLBACK):
             true[arm] *= 1.0 - crashed[arm]
-            true[arm, 3] = crashed[arm]
+            true[arm, Outcome.FALLBACK] = crashed[arm]
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
-    expected = reports * (other + (keep - other) * true.ravel() / 2.0)
+    expected = reports * (other + (keep - other) * cells_of(task, true) / 2.0)
     counts = [int(count) for count in expected]
     counts[0] += reports - sum(counts)
     return counts

@@ -24,7 +24,8 @@ from pydantic import ValidationError
 from tests.platform.cli.terminal import alcove
 
 CRASH = GuardrailRecord("crash_fallback", 0.005)
-PLAN = RolloutPlan(stages=(Stage(500, 0, 1000), Stage(5000, 0, 1000)), guardrails=(CRASH,))
+ALL = (CRASH, GuardrailRecord("error", 0.01), GuardrailRecord("refused", 0.02), GuardrailRecord("latency", 20.0, 0.95))
+PLAN = RolloutPlan(stages=(Stage(500, 0, 1000), Stage(5000, 0, 1000)), guardrails=(CRASH,), epsilon="1")
 HARMFUL = Behavior(crash_fallback=0.021)
 
 
@@ -55,9 +56,9 @@ def rollout(task: TaskPolicy, share: int, control: int) -> RolloutPolicy:
 def test_who_reports_is_who_is_in_a_group_and_cells_have_their_chances() -> None:
     """Counts by arm are the buckets' exactly; cells follow the behaviors; nobody else reports."""
     edges = (10.0, 40.0)
-    task = task_of("ro-1", RolloutPlan(latency_edges_ms=edges), 10_000)
+    task = task_of("ro-1", RolloutPlan(guardrails=ALL, latency_edges_ms=edges), 10_000)
     behaviors = Behavior(error=0.1, latency_ms=15), Behavior(crash_fallback=0.3)
-    chances = tuple(np.array(each.cells(edges)) for each in behaviors)
+    chances = tuple(np.array(each.cells(task)) for each in behaviors)
     assert [each.sum() for each in chances] == pytest.approx([1, 1])
     rng = np.random.default_rng(1)
     buckets = rng.integers(0, 10_000, 200_000).astype(np.uint16)
@@ -69,8 +70,8 @@ def test_who_reports_is_who_is_in_a_group_and_cells_have_their_chances() -> None
         assert np.all(np.abs(counts[arm] - expected) <= 6 * np.sqrt(expected) + 1e-9)
         assert np.all(counts[arm][chance == 0] == 0)
     assert int(fleet.total.sum()) == counts.sum()
-    by_outcome = counts[1].reshape(len(Outcome), -1).sum(axis=1)
-    assert by_outcome[Outcome.FALLBACK] == pytest.approx(0.3 * counts[1].sum(), rel=0.05)
+    crashed = counts[1][task.layout.cell_index(0, Outcome.FALLBACK)]
+    assert crashed == pytest.approx(0.3 * counts[1].sum(), rel=0.05)
 
 
 @pytest.mark.parametrize(("epsilon", "day", "month"), [("2", 1, 4), ("1", 2, 8), ("0.5", 4, 16)])
@@ -78,7 +79,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
     """With windows of six hours: so many reports a day, so many in thirty days, and again when they have passed."""
     task = task_of("ro-1", RolloutPlan(epsilon=epsilon), 10_000)
     fleet = Fleet(np.zeros(10, np.uint16), Fraction(epsilon), 6 * 3600, np.random.default_rng(1))
-    chances = (np.array(Behavior().cells(())),) * 2
+    chances = (np.array(Behavior().cells(task)),) * 2
     sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(200)]
     for at in range(len(sent)):
         assert sum(sent[max(0, at - 3) : at + 1]) <= day
@@ -89,7 +90,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
 
 def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
     """Mean and spread of the reported counts over many draws are those of devices that randomize one by one."""
-    task = task_of("ro-1", RolloutPlan(), 10_000)
+    task = task_of("ro-1", RolloutPlan(guardrails=ALL[:3], epsilon="1"), 10_000)
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
     rng = np.random.default_rng(3)
@@ -113,7 +114,7 @@ def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
 
 def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
     """Windows are noised once each and pooled; the spread over many draws is the stated one."""
-    task = task_of("ro-1", RolloutPlan(), 10_000)
+    task = task_of("ro-1", RolloutPlan(guardrails=ALL[:3], epsilon="1"), 10_000)
     rng = np.random.default_rng(4)
     true = np.full(8, 100)
     found = []
