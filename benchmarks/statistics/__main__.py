@@ -18,6 +18,7 @@ from benchmarks.statistics.cuped import RATE as CUPED_RATE
 from benchmarks.statistics.cuped import Gain, gains
 from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
 from benchmarks.statistics.fleets import two_cell_sums
+from benchmarks.statistics.found import SECTION as FOUND
 from benchmarks.statistics.found import found_lines
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
@@ -261,11 +262,12 @@ def main() -> None:
     argument.add_argument("--plans", action="store_true", help="the plans only, and what they find, in a minute")
     arguments = argument.parse_args()
     found_text, found_plans = found_lines(4 * arguments.runs, SEED + 6)
-    plan_text = "\n".join([*plan_lines(), *need_lines(), *found_text])
+    plan_text = "\n".join([*plan_lines(), *need_lines()])
     if arguments.write:
         PLANS.write(arguments.write, plan_text, {})
+        FOUND.write(arguments.write, "\n".join(found_text), {})
     if arguments.plans:
-        print(plan_text)
+        print("\n".join([plan_text, *found_text]))
         return
     runs = arguments.runs
     rows = all_false_calls(runs)
@@ -274,7 +276,7 @@ def main() -> None:
     planned_text, plans = planned_lines(runs)
     cuped_text, cuped_gains = cuped_lines(runs)
     text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *planned_text, *cuped_text])
-    print(f"{text}\n{plan_text}")
+    print("\n".join([text, plan_text, *found_text]))
     if arguments.write:
         SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
     found = {

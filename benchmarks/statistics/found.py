@@ -19,9 +19,10 @@ from alcove.platform.stats.power import analyses_of
 from alcove.privacy.randomized_response import RandomizedResponse
 from numpy.typing import NDArray
 
-from benchmarks.sections import table_lines
+from benchmarks.sections import Section, table_lines
 
-POWER = 0.8
+SECTION = Section("found", "python -m benchmarks.statistics --plans --write docs/statistics.md")
+ALPHA, POWER = 0.05, 0.8
 SHARES = ((0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (0.8, 0.1, 0.1), (0.2,) * 5, (0.6, 0.1, 0.1, 0.1, 0.1))
 RATES = ((0.5, 0.02), (0.8, 0.03), (0.05, 0.01), (0.005, 0.002))
 """Of the arms that are not better, and the effect."""
@@ -120,8 +121,7 @@ def measure(plan: Plan, rng: np.random.Generator, *, runs: int) -> Found:
     if devices is None:
         raise ValueError(plan)
     arms = len(plan.shares)
-    pairs = arms * (arms - 1) // 2
-    planned = analyses_of(plan.analyses, plan.windows, 0.05 / pairs)
+    planned = analyses_of(plan.analyses, plan.windows, ALPHA)
     won = np.zeros((arms, runs), bool)
     is_over = np.zeros(runs, bool)
     for (counts, pooled), part, bound in zip(

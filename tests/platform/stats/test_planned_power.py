@@ -18,7 +18,7 @@ from alcove.platform.stats.estimates import Metric
 from alcove.platform.stats.power import PowerModel, analyses_of
 from alcove.privacy.randomized_response import RandomizedResponse
 
-from benchmarks.statistics.found import POWER, Plan, beats_all, grid, measure
+from benchmarks.statistics.found import ALPHA, POWER, Plan, beats_all, grid, measure
 
 TWO = Fraction(2)
 RESPONSE = Mechanism.RANDOMIZED_RESPONSE
@@ -58,7 +58,7 @@ def test_the_simulation_calls_what_the_decision_calls() -> None:
     other = float(mechanism.other_probability)
     answers = other + (float(mechanism.keep_probability) - other) * plan.cells()
     counts = np.random.default_rng(20_271_104).multinomial(devices, answers / answers.sum(), size=200)
-    (bound,) = analyses_of(0, 1, 0.05 / 3).bounds
+    (bound,) = analyses_of(0, 1, ALPHA).bounds
     called = beats_all(plan, counts.astype(np.float64), devices, 1, bound)
     wins = alarms = 0
     for run, each in enumerate(counts):
