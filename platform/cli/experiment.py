@@ -10,6 +10,7 @@ from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
+from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import segment_of, share_basis_points
 from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
 from pydantic import TypeAdapter, ValidationError
@@ -96,6 +97,7 @@ class DesignOptions:
         ),
     ] = None
     mechanism: AskedMechanism = None
+    secondary: Annotated[list[str] | None, typer.Option("--secondary", help=SECONDARY_HELP)] = None
 
     def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
@@ -110,6 +112,7 @@ class DesignOptions:
             "plan.denominator_share": self.denominator_share,
             "pre_edges": self.cuped,
             "mechanism": self.mechanism,
+            "secondary": self.secondary,
         }
 
     def parse(self) -> dict[str, Any]:
@@ -129,6 +132,7 @@ class DesignOptions:
             "guardrails": [guardrail_of(text) for text in self.guard or ()],
             "pre_edges": _edges(self.cuped or ""),
             "mechanism": mechanism_of(self.mechanism),
+            "secondary": [secondary_metric(text) for text in self.secondary or () if text],
         }
 
 

@@ -3,6 +3,7 @@
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import print_table, say, when
+from alcove.platform.cli.secondary_metrics import show_secondary
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
@@ -35,6 +36,7 @@ def show_results(report: ExperimentReport) -> None:
                 f"theta {pair.adjustment.theta:.3g}, variance {-pair.adjustment.variance_reduction_percent:+.1f} %"
             )
     _show_pairs(experiment, found)
+    show_secondary(experiment, found.secondary)
     show_bayesian(experiment, found.bayesian)
     _show_interim_analyses(experiment, found)
     for verdict in found.verdicts:

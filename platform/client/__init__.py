@@ -36,6 +36,8 @@ from alcove.platform.client.experiment_models import (
     Primary,
     PrimaryDifference,
     Results,
+    SecondaryDifference,
+    SecondaryView,
     Segment,
 )
 from alcove.platform.client.metrics import Metric, MetricKindName
@@ -119,6 +121,8 @@ __all__ = [
     "RemoteInternalError",
     "Results",
     "Rollout",
+    "SecondaryDifference",
+    "SecondaryView",
     "Segment",
     "StageAnalysis",
     "StagePlan",

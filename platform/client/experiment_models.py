@@ -26,6 +26,8 @@ __all__ = [
     "Primary",
     "PrimaryDifference",
     "Results",
+    "SecondaryDifference",
+    "SecondaryView",
     "Segment",
 ]
 
@@ -104,6 +106,24 @@ class PairDifference(Value):
     p_value: float | None = None
 
 
+class SecondaryDifference(Value):
+    """`arm` minus `versus` in a secondary metric, by its place; p by itself and by Benjamini and Hochberg for all."""
+
+    metric: int = 0
+    arm: int = 0
+    versus: int = 0
+    difference: Estimate
+    p: float | None = None
+    adjusted_p: float | None = None
+
+
+class SecondaryView(Value):
+    """All arms in all secondary metrics; they decide nothing.  `is_at_horizon`: by a test that was read once."""
+
+    differences: tuple[SecondaryDifference, ...] = ()
+    is_at_horizon: bool = False
+
+
 class InterimAnalysis(Value):
     """An interim analysis as it was made, before guardrails.
 
@@ -116,6 +136,7 @@ class InterimAnalysis(Value):
     analyzed_at_s: int
     decision: Decision
     pairs: tuple[PairDifference, ...]
+    secondary: tuple[SecondaryDifference, ...] = ()
 
 
 class Experiment(Value):
@@ -145,6 +166,7 @@ class Experiment(Value):
     interim_analyses: tuple[InterimAnalysis, ...] = ()
     pre_edges: tuple[float, ...] = ()
     mechanism: Mechanism = "randomized_response"
+    secondary: tuple[Primary, ...] = ()
 
 
 class ArmResult(Value):
@@ -246,6 +268,7 @@ class Results(Value):
     promise: str = ""
     collection: Collection | None = None
     bayesian: BayesianView = BayesianView()
+    secondary: SecondaryView = SecondaryView()
 
 
 class ExperimentReport(Value):

@@ -49,12 +49,14 @@ class ExperimentCalls:
         segment: Segment | None = None,
         pre_edges: Sequence[float] = (),
         mechanism: Mechanism = "unspecified",
+        secondary: Sequence[Primary] = (),
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
         """Create a draft; arm 0 is the control; "" and 0 are the server's defaults.
 
         `pre_edges` asks for CUPED: edges of the accepted share of a device's earlier answers.
+        `secondary`: metrics that decide nothing; of a ratio without a denominator, a part of all that is counted.
         `mechanism`: "unspecified" is Prio3 where the server has aggregators, else randomized response.
         With `validate_only` check and plan everything and keep nothing.
         """
@@ -74,6 +76,7 @@ class ExperimentCalls:
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             pre_edges=pre_edges,
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+            secondary=map(_primary, secondary),
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -95,6 +98,7 @@ class ExperimentCalls:
         segment: Segment | None = None,
         pre_edges: Sequence[float] = (),
         mechanism: Mechanism = "unspecified",
+        secondary: Sequence[Primary] = (),
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -116,6 +120,7 @@ class ExperimentCalls:
             segment=None if segment is None else pb.Segment(**segment.model_dump()),
             pre_edges=pre_edges,
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+            secondary=map(_primary, secondary),
             validate_only=validate_only,
             etag=etag,
         )

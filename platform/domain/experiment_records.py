@@ -5,7 +5,26 @@ from dataclasses import dataclass
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.registry.policy import Aggregation
 
-__all__ = ["ExperimentPlan", "InterimAnalysis", "PairRecord", "StoredDecision"]
+__all__ = ["ExperimentPlan", "InterimAnalysis", "MetricRecord", "PairRecord", "SecondaryRecord", "StoredDecision"]
+
+
+@dataclass(frozen=True)
+class MetricRecord:
+    """A metric that decides nothing.
+
+    Attributes:
+        kind: as `platform.stats.PrimaryKind` spells it.
+        quantile: of a latency; None for the others.
+        numerator: names of the outcomes that a ratio counts; empty for other metrics.
+        denominator: names of the outcomes that it is a part of; empty: all that are counted.
+        less_is_better: of a ratio: whether the lower one is the better one.
+    """
+
+    kind: str
+    quantile: float | None = None
+    numerator: tuple[str, ...] = ()
+    denominator: tuple[str, ...] = ()
+    less_is_better: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +54,7 @@ class ExperimentPlan:
             (CUPED); empty: it is not.
         cuped_error_ratio: standard error with that correction relative to that without; 0: no correction.
         aggregation: the aggregators of the reports; None: randomized response.
+        secondary: metrics that are compared beside the one that decides, and decide nothing.
     """
 
     primary: str = "accepted"
@@ -56,6 +76,7 @@ class ExperimentPlan:
     pre_edges: tuple[float, ...] = ()
     cuped_error_ratio: float = 0.0
     aggregation: Aggregation | None = None
+    secondary: tuple[MetricRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +102,23 @@ class PairRecord:
 
 
 @dataclass(frozen=True)
+class SecondaryRecord:
+    """An arm and the control in a secondary metric, by its index: `arm` minus `versus`; None: unknown, or unbounded.
+
+    The interval and `p` hold by themselves; `adjusted_p` is Benjamini and Hochberg's over all metrics and arms.
+    """
+
+    metric: int
+    arm: int
+    versus: int
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    adjusted_p: float | None
+
+
+@dataclass(frozen=True)
 class InterimAnalysis:
     """An interim analysis as it was made, before guardrails.
 
@@ -91,6 +129,7 @@ class InterimAnalysis:
         analyzed_at_s: seconds since 1970-01-01 UTC.
         decision: by the reports of that moment alone.
         pairs: all of them, those with the control first.
+        secondary: of the last analysis, by a test that is read once; empty before it, and without secondary metrics.
     """
 
     reports: int
@@ -99,3 +138,4 @@ class InterimAnalysis:
     analyzed_at_s: int
     decision: StoredDecision
     pairs: tuple[PairRecord, ...]
+    secondary: tuple[SecondaryRecord, ...] = ()

@@ -20,6 +20,7 @@ MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller 
 STAGES_MAX = 32  # of one rollout; people plan five or six
 METRICS_MAX = 128  # of one feature, deprecated ones too; more are not kept apart by their names
 GUARDRAILS_MAX = 8  # of one rollout; each shares the error of the test with the others
+SECONDARY_MAX = 8  # secondary metrics of one experiment; each costs every other one some power
 INTERIM_ANALYSES = (1, 20)  # of one experiment: a single one, or a few; with more, looking at will costs little more
 STAGE_MAX_S = 90 * 86_400  # seconds; a stage that takes a quarter of a year is not watched by anyone
 LATENCY_MARGIN_MAX_MS = 60_000.0  # milliseconds; a version that is a minute slower needs no statistics

@@ -9,11 +9,12 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
 from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatus
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, MetricRecord
 from alcove.platform.domain.experiments.analysis import ExperimentResults
 from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.server.experiment_views import secondary_messages
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
@@ -97,7 +98,7 @@ def update_spec(
         AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "plan"]
+    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -131,12 +132,8 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         state=_STATES[record.state],
         decision=None if record.decision is None else _decision(record.decision),
         etag=str(record.revision),
-        primary=pb.Primary(
-            kind=_PRIMARIES[PrimaryKind(plan.primary)],
-            quantile=plan.quantile or 0.0,
-            numerator=[_OUTCOMES[name] for name in plan.numerator],
-            denominator=[_OUTCOMES[name] for name in plan.denominator],
-            less_is_better=plan.less_is_better,
+        primary=_metric_message(
+            MetricRecord(plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better)
         ),
         guardrails=[
             pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
@@ -147,6 +144,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         interim_analyses=map(_interim_analysis, record.interim_analyses),
         pre_edges=plan.pre_edges,
         mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
+        secondary=[_metric_message(metric) for metric in plan.secondary],
     )
 
 
@@ -211,23 +209,18 @@ def collection_message(found: CollectionStatus) -> pb.Collection:
 
 
 def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | None) -> ExperimentPlan:
-    kinds = {number: kind for kind, number in _PRIMARIES.items()} | {pb.PRIMARY_KIND_UNSPECIFIED: PrimaryKind.ACCEPTED}
-    kind = kinds.get(request.primary.kind)
-    if kind is None:
-        raise InvalidFieldError(
-            "primary.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), request.primary.kind
-        )
+    primary = _metric_from("primary", request.primary)
     mechanisms: dict[int, Mechanism | None] = {int(number): known for known, number in _MECHANISMS.items()}
     mechanisms[pb.MECHANISM_UNSPECIFIED] = None
     if request.mechanism not in mechanisms:
         names = " | ".join(f"MECHANISM_{known.name}" for known in _MECHANISMS)
         raise InvalidFieldError("mechanism", names, request.mechanism)
     return ExperimentPlan(
-        primary=kind,
-        quantile=request.primary.quantile or None,
-        numerator=_outcomes_from("numerator", request.primary.numerator),
-        denominator=_outcomes_from("denominator", request.primary.denominator),
-        less_is_better=request.primary.less_is_better,
+        primary=primary.kind,
+        quantile=primary.quantile,
+        numerator=primary.numerator,
+        denominator=primary.denominator,
+        less_is_better=primary.less_is_better,
         guardrails=tuple(map(_guardrail_from, request.guardrails)),
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,
@@ -237,6 +230,34 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         denominator_share=request.plan.denominator_share,
         pre_edges=tuple(request.pre_edges),
         aggregation=choose_aggregation(mechanisms[request.mechanism], aggregators),
+        secondary=tuple(_metric_from("secondary", metric) for metric in request.secondary),
+    )
+
+
+def _metric_from(name: str, message: pb.Primary) -> MetricRecord:
+    """Return a metric as asked for; `name` is that of the field."""
+    kinds = {number: kind for kind, number in _PRIMARIES.items()} | {pb.PRIMARY_KIND_UNSPECIFIED: PrimaryKind.ACCEPTED}
+    kind = kinds.get(message.kind)
+    if kind is None:
+        raise InvalidFieldError(
+            f"{name}.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), message.kind
+        )
+    return MetricRecord(
+        kind,
+        message.quantile or None,
+        _outcomes_from(f"{name}.numerator", message.numerator),
+        _outcomes_from(f"{name}.denominator", message.denominator),
+        message.less_is_better,
+    )
+
+
+def _metric_message(metric: MetricRecord) -> pb.Primary:
+    return pb.Primary(
+        kind=_PRIMARIES[PrimaryKind(metric.kind)],
+        quantile=metric.quantile or 0.0,
+        numerator=[_OUTCOMES[name] for name in metric.numerator],
+        denominator=[_OUTCOMES[name] for name in metric.denominator],
+        less_is_better=metric.less_is_better,
     )
 
 
@@ -245,7 +266,7 @@ def _outcomes_from(name: str, numbers: Collection[int]) -> tuple[str, ...]:
     for number in numbers:
         if number not in known:
             names = " | ".join(f"OUTCOME_{outcome.name}" for outcome in Outcome)
-            raise InvalidFieldError(f"primary.{name}", names, number)
+            raise InvalidFieldError(name, names, number)
     return tuple(known[number] for number in numbers)
 
 
@@ -296,6 +317,7 @@ def _interim_analysis(analysis: InterimAnalysis) -> pb.InterimAnalysis:
         pairs=[
             to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair)) for pair in analysis.pairs
         ],
+        secondary=secondary_messages(analysis.secondary),
     )
 
 

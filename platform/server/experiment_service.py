@@ -21,7 +21,7 @@ from alcove.platform.server.experiment_convert import (
     results_message,
     update_spec,
 )
-from alcove.platform.server.experiment_views import bayesian_message
+from alcove.platform.server.experiment_views import bayesian_message, secondary_view_message
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
@@ -111,6 +111,7 @@ class ExperimentService(rpc.ExperimentServiceServicer):
                 record, results, views = await engine.read(session, experiment_id)
             found = results_message(record, results)
             found.bayesian.CopyFrom(bayesian_message(views.bayesian))
+            found.secondary.CopyFrom(secondary_view_message(views))
             return pb.GetResultsResponse(experiment=experiment_message(record), results=found)
 
         async with self._evaluations.turn(current_principal().name):

@@ -1,9 +1,15 @@
 """Converts what is shown beside an experiment's results to wire messages."""
 
+import math
+from collections.abc import Iterable
+
 from alcove.api.experiment.v1 import experiment_pb2 as pb
+from alcove.platform.domain.experiment_records import SecondaryRecord
+from alcove.platform.domain.experiments.views import ExperimentViews
+from alcove.platform.server.wire import to_message
 from alcove.platform.stats import ArmPosterior, BayesianView, DifferencePosterior
 
-__all__ = ["bayesian_message"]
+__all__ = ["bayesian_message", "secondary_messages", "secondary_view_message"]
 
 
 def bayesian_message(view: BayesianView) -> pb.BayesianView:
@@ -28,6 +34,30 @@ def bayesian_message(view: BayesianView) -> pb.BayesianView:
         prior=view.prior,
         obstacle=view.obstacle,
     )
+
+
+def secondary_view_message(views: ExperimentViews) -> pb.SecondaryView:
+    """Return the message of the secondary metrics."""
+    return pb.SecondaryView(
+        differences=secondary_messages(views.secondary),
+        is_at_horizon=views.is_at_horizon,
+    )
+
+
+def secondary_messages(found: Iterable[SecondaryRecord]) -> list[pb.SecondaryDifference]:
+    """Return the messages of arms in secondary metrics."""
+    return [
+        to_message(
+            pb.SecondaryDifference,
+            each,
+            difference=pb.Estimate(value=each.value, low=_finite(each.low), high=_finite(each.high)),
+        )
+        for each in found
+    ]
+
+
+def _finite(end: float | None) -> float | None:
+    return end if end is None or math.isfinite(end) else None
 
 
 def _posterior(each: ArmPosterior | DifferencePosterior) -> pb.Posterior:

@@ -33,6 +33,12 @@ from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_pe
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
+from alcove.platform.stats.secondary import (
+    FixedHorizon,
+    SecondaryDifference,
+    benjamini_hochberg,
+    secondary_differences,
+)
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 from alcove.platform.stats.strata import Stratum, effective_reports
 
@@ -53,6 +59,7 @@ __all__ = [
     "Difference",
     "DifferencePosterior",
     "Estimates",
+    "FixedHorizon",
     "GroupSequential",
     "GuardKind",
     "GuardMetric",
@@ -75,6 +82,7 @@ __all__ = [
     "ReasonCode",
     "Rules",
     "SampleRatio",
+    "SecondaryDifference",
     "SequentialTest",
     "StatsError",
     "Stratum",
@@ -83,6 +91,7 @@ __all__ = [
     "always_valid_p",
     "apply_guardrails",
     "bayesian_view",
+    "benjamini_hochberg",
     "cuped_difference",
     "cuped_error_ratio",
     "decide",
@@ -96,6 +105,7 @@ __all__ = [
     "quantile_difference",
     "ratio_difference",
     "ratio_model",
+    "secondary_differences",
     "share_model",
     "split_pre_period",
 ]

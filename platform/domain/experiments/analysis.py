@@ -43,6 +43,7 @@ __all__ = [
     "compare",
     "evaluate",
     "find_alarm",
+    "planned_reports_of",
     "read_estimates",
 ]
 
@@ -112,7 +113,7 @@ def compare(
         expected_shares=tuple(arm.share_basis_points / total for arm in record.arms),
     )
     estimates = read_estimates(record, aggregate, reports_per_device)
-    return decide(estimates, test or AlwaysValid(_planned_reports(record)), rules)
+    return decide(estimates, test or AlwaysValid(planned_reports_of(record)), rules)
 
 
 def read_estimates(
@@ -144,7 +145,7 @@ def _success_outcome(record: ExperimentRecord) -> int | None:
 
 def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:
     """Return one sentence where the counts are none that devices can have sent; "" where they can."""
-    return find_impossible(aggregate, planned_reports=_planned_reports(record))
+    return find_impossible(aggregate, planned_reports=planned_reports_of(record))
 
 
 def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, PrePeriod | None]:
@@ -174,7 +175,8 @@ def _decide(record: ExperimentRecord, comparison: Comparison) -> Decision:
     return Decision(DecisionKind(decision.kind), decision.winner, ReasonCode(decision.code), reason)
 
 
-def _planned_reports(record: ExperimentRecord) -> int:
+def planned_reports_of(record: ExperimentRecord) -> int:
+    """Return the reports at which always-valid intervals are tightest."""
     return record.plan.planned_reports or DEFAULT_PLANNED_REPORTS
 
 
@@ -186,7 +188,7 @@ def _evaluate_guardrails(
     if not guardrails:
         return tuple(() for _ in range(1, aggregate.arms))
     aggregate, _ = _split(record, aggregate)
-    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=_planned_reports(record))
+    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports_of(record))
     return tuple(
         evaluate_guardrails(
             [Stratum(aggregate, reports_per_device=reports_per_device)],

@@ -15,6 +15,7 @@ import math
 from alcove.platform.domain.experiment_records import InterimAnalysis, PairRecord, StoredDecision
 from alcove.platform.domain.experiments.analysis import ALPHA, compare, find_alarm
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
+from alcove.platform.domain.experiments.secondary import analyze_secondary_at_horizon
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import ArgumentError, Decision, DecisionKind, Difference, GroupSequential, ReasonCode
@@ -53,6 +54,7 @@ def analyze_interim(record: ExperimentRecord, collected: Reports, *, now_s: int)
         analyzed_at_s=now_s,
         decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
         pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.p_values, strict=True)),
+        secondary=analyze_secondary_at_horizon(record, aggregate, collected.per_device) if test.fraction >= 1.0 else (),
     )
 
 

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from alcove.platform.domain.experiment_records import SecondaryRecord
 from alcove.platform.domain.experiments.analysis import read_estimates
+from alcove.platform.domain.experiments.secondary import compare_secondary
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import BayesianView, bayesian_view
@@ -16,9 +18,13 @@ class ExperimentViews:
 
     Attributes:
         bayesian: posteriors in the primary metric, without the correction by the pre-period.
+        secondary: each arm against the control in each secondary metric.
+        is_at_horizon: whether `secondary` is what the last planned analysis kept; False: always valid, as of now.
     """
 
     bayesian: BayesianView
+    secondary: tuple[SecondaryRecord, ...]
+    is_at_horizon: bool
 
 
 def make_views(record: ExperimentRecord, reports: Reports) -> ExperimentViews:
@@ -27,4 +33,10 @@ def make_views(record: ExperimentRecord, reports: Reports) -> ExperimentViews:
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    return ExperimentViews(bayesian_view(read_estimates(record, aggregate_of(reports), reports.per_device)))
+    aggregate = aggregate_of(reports)
+    kept = record.interim_analyses[-1].secondary if record.interim_analyses else ()
+    return ExperimentViews(
+        bayesian=bayesian_view(read_estimates(record, aggregate, reports.per_device)),
+        secondary=kept or compare_secondary(record, aggregate, reports.per_device),
+        is_at_horizon=bool(kept),
+    )

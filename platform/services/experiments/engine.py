@@ -14,6 +14,7 @@ from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, Exper
 from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.plan import make_plan
+from alcove.platform.domain.experiments.secondary import validate_secondary
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
@@ -267,6 +268,7 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     record = replace(record, plan=make_plan(record, task))
     try:
+        validate_secondary(record)
         evaluate(
             record, Reports(task, (0,) * task.cell_count, 0, 0)
         )  # what could not be read at the end is refused now

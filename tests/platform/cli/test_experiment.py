@@ -51,6 +51,11 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
         "experiment", "update", name, "--primary", "latency_mean", "--base-rate", "0", "--audience", "os==ios", "--json"
     ).json
     assert faster["audience"] == "os in (ios)"
+    secondary = ("--secondary", "error", "--secondary", "refused")
+    (watched,) = shop.operator("experiment", "update", name, *secondary, "--json").json
+    assert [each["numerator"] for each in watched["secondary"]] == [["error"], ["refused"]]
+    unknown = shop.operator("experiment", "update", name, "--secondary", "revenue")
+    assert (unknown.code, "crash_fallback" in unknown.err) == (2, True)
     (faster,) = shop.operator("experiment", "update", name, "--audience", "", "--json").json
     assert faster["audience"] == ""
     assert faster["primary"]["kind"] == "latency_mean"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
+from alcove.api.experiment.v1 import experiment_pb2 as pb
+from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, MetricRecord
 from alcove.platform.domain.experiments.analysis import ExperimentResults, evaluate
 from alcove.platform.domain.experiments.interim import analyze_interim, is_due
 from alcove.platform.domain.experiments.machine import mark_started
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.experiments.views import ExperimentViews
 from alcove.platform.domain.records import (
     ArmRecord,
     Default,
@@ -24,6 +26,7 @@ from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.server.experiment_convert import experiment_message, results_message
+from alcove.platform.server.experiment_views import secondary_view_message
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.experiments.monitor import PRINCIPAL, analyze_all, analyze_experiment, due_experiments
 from alcove.platform.stats import ArgumentError, ReasonCode
@@ -116,6 +119,11 @@ class Life:
         """What a reader gets."""
         async with self.store.read() as session:
             return (await engine.read(session, "ex-1"))[1]
+
+    async def views(self) -> ExperimentViews:
+        """What a reader gets beside it."""
+        async with self.store.read() as session:
+            return (await engine.read(session, "ex-1"))[2]
 
     async def stop(self) -> ExperimentRecord:
         """Stop it, as an operator."""
@@ -295,6 +303,32 @@ async def test_analyses_are_all_on_the_wire(life: Life) -> None:
     assert results.next_analysis_reports == 2 * HORIZON // ANALYSES
     assert (results.pairs[0].arm, results.pairs[0].versus) == (1, 0)
     assert results.pairs[0].HasField("p_value")
+
+
+async def test_the_last_analysis_keeps_the_secondary_metrics_by_a_test_that_is_read_once(store: Store) -> None:
+    """Always valid until then, kept from then on, whatever is reported later; the same on the wire."""
+    refused = MetricRecord("ratio", numerator=("refused",), denominator=("refused", "accepted"), less_is_better=True)
+    plan = ExperimentPlan(interim_analyses=2, horizon_reports=HORIZON, planned_reports=HORIZON, secondary=(refused,))
+    life = await begin(store, plan)
+    await life.report(HORIZON // 2)
+    before = await life.tick()
+    assert before.interim_analyses[-1].secondary == ()
+    assert not (await life.views()).is_at_horizon
+    await life.report(HORIZON // 2)
+    after = await life.tick()
+    (kept,) = after.interim_analyses[-1].secondary
+    assert kept.p is not None
+    assert kept.p == kept.adjusted_p
+    await life.report(HORIZON, accepted=WORSE)
+    views = await life.views()
+    assert (views.secondary, views.is_at_horizon) == ((kept,), True)
+    (seen,) = experiment_message(after).interim_analyses[-1].secondary
+    assert (seen.arm, seen.versus, seen.difference.value, seen.p) == (1, 0, kept.value, kept.p)
+    message = secondary_view_message(views)
+    assert message.is_at_horizon
+    assert list(message.differences) == [seen]
+    (metric,) = experiment_message(after).secondary
+    assert (metric.kind, metric.less_is_better) == (pb.PRIMARY_KIND_RATIO, True)
 
 
 async def test_reports_that_statistics_refuse_hold_up_no_other_and_no_stop(

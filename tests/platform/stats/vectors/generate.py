@@ -172,10 +172,21 @@ def from_confidence() -> dict[str, Any]:
 
 
 def from_statsmodels() -> dict[str, Any]:
-    """Differences of two proportions with Wald's interval."""
+    """Adjusted p-values, and differences of two proportions with Wald's interval."""
+    multipletests = import_module("statsmodels.stats.multitest").multipletests
     interval = import_module("statsmodels.stats.proportion").confint_proportions_2indep
 
-    out: dict[str, Any] = {"proportions": []}
+    rng = random.Random(7)
+    out: dict[str, Any] = {"corrections": [], "proportions": []}
+    for size in (1, 2, 5, 12):
+        p_values = [rng.random() ** 3 for _ in range(size)]
+        p_values[-1] = p_values[0]
+        out["corrections"].append(
+            {
+                "p": p_values,
+                "benjamini_hochberg": [float(p) for p in multipletests(p_values, method="fdr_bh")[1]],
+            }
+        )
     for one, other in (
         ((40_000, 200_000), (41_000, 200_000)),
         ((900, 30_000), (700, 30_000)),

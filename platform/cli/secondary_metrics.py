@@ -1,0 +1,97 @@
+"""Reads the secondary metrics that an operator names, and prints what the reports say of them."""
+
+from typing import Final, cast, get_args
+
+import typer
+from alcove.platform.cli.output import print_table, say
+from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
+
+__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary"]
+
+SECONDARY_HELP: Final = (
+    "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
+    "latency_quantile[:QUANTILE], or a ratio such as accepted/accepted,refused. Repeatable; '' for none."
+)
+_SHARES: Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]] = {
+    "refused": (("refused",), ("refused", "accepted")),
+    "error": (("error",), ()),
+    "crash_fallback": (("fallback",), ()),
+}
+_MEDIAN: Final = 0.5
+
+
+def secondary_metric(text: str) -> Primary:
+    """Return the metric of an option.
+
+    Raises:
+        typer.BadParameter: it reads otherwise.
+    """
+    name, colon, rest = text.partition(":")
+    if name in ("accepted", "latency_mean") and not colon:
+        return Primary(kind=name)  # type: ignore[arg-type]
+    if name == "latency_quantile":
+        return Primary(kind="latency_quantile", quantile=_quantile(text, rest) if colon else _MEDIAN)
+    if name in _SHARES and not colon:
+        numerator, denominator = _SHARES[name]
+        return Primary(kind="ratio", numerator=numerator, denominator=denominator, less_is_better=True)
+    above, slash, below = text.partition("/")
+    if slash:
+        return Primary(kind="ratio", numerator=_outcomes(text, above), denominator=_outcomes(text, below))
+    raise typer.BadParameter(f"{SECONDARY_HELP.partition(':')[2].strip()} Got {text!r}", param_hint="--secondary")
+
+
+def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
+    """Print each arm against the control in each secondary metric."""
+    if not view.differences:
+        return
+    rows = []
+    for each in view.differences:
+        metric = experiment.secondary[each.metric]
+        rows.append(
+            [
+                _name(metric),
+                f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}",
+                _estimate(each.difference, in_ms=metric.kind in ("latency_mean", "latency_quantile")),
+                _p_value(each.p),
+                _p_value(each.adjusted_p),
+            ]
+        )
+    how = "at the last planned analysis" if view.is_at_horizon else "valid whenever they are read"
+    say(f"secondary metrics, which decide nothing; p-values {how}, adjusted by Benjamini and Hochberg:")
+    print_table(["metric", "arms", "difference, 95 %", "p", "adjusted p"], rows)
+
+
+def _name(metric: Primary) -> str:
+    if metric.kind == "ratio":
+        below = ",".join(metric.denominator) or "all"
+        return f"{','.join(metric.numerator)} / {below}"
+    return f"{metric.kind} {metric.quantile:g}" if metric.quantile else metric.kind
+
+
+def _estimate(estimate: Estimate, *, in_ms: bool) -> str:
+    if estimate.value is None:
+        return "-"
+    unit, factor, digits = (" ms", 1, 3) if in_ms else (" %", 100, 2)
+    low, high = ("…" if end is None else f"{factor * end:.{digits}f}" for end in (estimate.low, estimate.high))
+    return f"{factor * estimate.value:.{digits}f}{unit} [{low}, {high}]"
+
+
+def _p_value(p: float | None) -> str:
+    return "-" if p is None else f"{p:.2g}"
+
+
+def _quantile(text: str, rest: str) -> float:
+    try:
+        return float(rest)
+    except ValueError:
+        raise typer.BadParameter(
+            f"a quantile such as latency_quantile:0.95; got {text!r}", param_hint="--secondary"
+        ) from None
+
+
+def _outcomes(text: str, names: str) -> tuple[OutcomeName, ...]:
+    found = tuple(name.strip() for name in names.split(","))
+    known = get_args(OutcomeName)
+    if any(name not in known for name in found):
+        raise typer.BadParameter(f"outcomes are {', '.join(known)}; got {text!r}", param_hint="--secondary")
+    return cast("tuple[OutcomeName, ...]", found)
