@@ -5,7 +5,7 @@ false on average, where the p-values are independent or depend positively. That 
 and finds more. With always-valid p-values it holds whenever it is read; those of `FixedHorizon` hold at one analysis.
 
 Source: Benjamini and Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society B 1995;
-dependence: Benjamini and Yekutieli, Annals of Statistics 2001; at any time: Johari and others 2022 (`always_valid_p.py`).
+dependence: Benjamini and Yekutieli, Annals of Statistics 2001; at will: Johari and others 2022 (`always_valid_p.py`).
 """
 
 import math
