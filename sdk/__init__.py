@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UnknownFeatureError,
     )
     from alcove.sdk.handle import Answer, AnswerError, FeatureHandle
+    from alcove.sdk.metric_records import RecordedMetric
     from alcove.sdk.reports import ReportResult
     from alcove.sdk.summary import PrivacySummary, RequestCount
     from alcove.sdk.sync import Refusal, SyncResult, VersionChange
@@ -75,6 +76,7 @@ __all__ = [
     "OutboundRequest",
     "PrivacySummary",
     "QuarantinedError",
+    "RecordedMetric",
     "Refusal",
     "RemoteError",
     "ReportResult",
@@ -103,6 +105,7 @@ _HOMES = {
     "IntegrityError": "alcove.registry.errors",
     "OutboundRequest": "alcove.sdk.transport",
     "PrivacySummary": "alcove.sdk.summary",
+    "RecordedMetric": "alcove.sdk.metric_records",
     "Refusal": "alcove.sdk.sync",
     "ReportResult": "alcove.sdk.reports",
     "RequestCount": "alcove.sdk.summary",

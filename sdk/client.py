@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from alcove.privacy.ledger import BudgetLimits
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync
+    from alcove.sdk.metric_records import RecordedMetric
     from alcove.sdk.reports import ReportResult
     from alcove.sdk.sync import SyncResult
     from alcove.sdk.tokens import Attestation
@@ -189,6 +190,7 @@ class Client:
             clock=self._clock,
             executor=self._open_executor,
             record=self._outcomes.record,
+            record_metric=self._outcomes.record_metric,
             closing=self._closing,
             watch=self._watch,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
@@ -310,6 +312,13 @@ class Client:
             answers_30_days=self._synchronizer.open_questions().count_answers(),
             answers_cap_30_days=MAX_QUESTIONS,
         )
+
+    def recorded_metrics(self) -> "tuple[RecordedMetric, ...]":
+        """Return what became of the records of the app's own metrics (`handle.record`), by name, in this process.
+
+        A name that is never `kept` on any device is one that no task asks for, or that is spelled otherwise there.
+        """
+        return self._outcomes.metrics.records()
 
     def start_background_sync(self, interval_s: float) -> None:
         """Sync and report, each on its own thread, about every `interval_s` seconds; again: with another interval.

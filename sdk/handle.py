@@ -25,6 +25,7 @@ from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError
 from alcove.sdk.load_attempts import NO_ATTEMPT, LoadAttempt
+from alcove.sdk.metric_records import MetricRecord, check_name, check_value
 
 T = TypeVar("T")
 
@@ -137,6 +138,7 @@ class FeatureHandle(Generic[T]):
         clock: measures latency.
         executor: returns where `predict_async` runs.
         record: takes outcomes.
+        record_metric: takes records of the app's own metrics.
         closing: stops what runs on the client's threads, and the handle's own.
         watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
@@ -151,6 +153,7 @@ class FeatureHandle(Generic[T]):
         clock: Clock,
         executor: Callable[[], Executor],
         record: Callable[[Measurement], None],
+        record_metric: Callable[[MetricRecord], None],
         closing: Cancellation,
         watch: Callable[[int], None],
         deadline_s: float | None = None,
@@ -161,6 +164,7 @@ class FeatureHandle(Generic[T]):
         self._clock = clock
         self._executor = executor
         self._record = record
+        self._record_metric = record_metric
         self._closing = closing
         self._watch = watch
         self._deadline_s = deadline_s
@@ -265,6 +269,23 @@ class FeatureHandle(Generic[T]):
         chosen = last[0] if answer is None else answer
         if chosen.error is None and chosen.version == active.version:
             self._measure(active, Outcome.ACCEPTED if accepted else Outcome.REFUSED, chosen.latency_ms)
+
+    def record(self, name: str, value: float = 1.0) -> None:
+        """Note on this device one record of a metric of the app's own (`alcove metric create`).
+
+        Where the device's task asks for the metric, its records of a window are added up here, and the bin of the
+        result may become the cell of one noised report.  Any other name is left out; `Client.recorded_metrics` counts
+        both.  Safe for several threads; on an event loop it takes as long as `record_outcome`: a small file is written,
+        without a wait for the disk.
+
+        Args:
+            name: of the metric.
+            value: at least 0; of a share True or False; of a count it is not read.
+
+        Raises:
+            OutOfBoundError: the name or the value is none, whatever this device is asked for.
+        """
+        self._record_metric(MetricRecord(self.name, self._model_ref.active, check_name(name), check_value(value)))
 
     def _measure(self, active: ActiveModel, outcome: Outcome, latency_ms: float) -> None:
         """Record what came of a prediction; of a device that left its arm's version, only that it did."""

@@ -55,6 +55,9 @@ MAX_PENDING: Final = 256
 """Outcomes that wait for a report, one a task and window: four of each feature; a policy could name new tasks at every
 sync, and a file that grows beyond what is read would end all reports."""
 
+MAX_METRIC_NAMES: Final = 256
+"""Names of an app's own metrics that are counted apart in memory: more are a bug that makes names."""
+
 MAX_HISTORY_ANSWERS: Final = 64
 """Own answers of a feature that a device remembers: a share of them is known to about six per cent."""
 

@@ -16,6 +16,7 @@ from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.consent import Consent
 from alcove.sdk.handle import Measurement
 from alcove.sdk.history import History
+from alcove.sdk.metric_records import MetricCounter, MetricRecord, is_asked, is_fit
 from alcove.sdk.participation import Participation
 from alcove.sdk.storage import Files
 
@@ -34,6 +35,7 @@ class Outcomes:
         history: how answers fared.
         consent: whether the device may record and report.
         participation: the tasks with aggregators that the device takes part in.
+        metrics: what became of records of the app's own metrics, in this process.
 
     Args:
         folder: of the reports; it exists.
@@ -59,6 +61,7 @@ class Outcomes:
         self.history = History(folder, files)
         self.consent = Consent(folder, files)
         self.participation = Participation(folder, files, clock, entropy, consent=self.consent)
+        self.metrics = MetricCounter()
         self._aggregators = aggregators
         self._attestation = attestation
         self._folder = folder
@@ -85,6 +88,18 @@ class Outcomes:
             self._forget_if_refused()
         if measurement.active.task is not None:
             self.open_reporter().record(measurement)
+
+    def record_metric(self, record: MetricRecord) -> None:
+        """Keep a record of a metric that the device's task asks for, unless the user said no."""
+        if not self.consent.is_given:
+            return
+        if not is_asked(record):
+            self.metrics.count(record, "unasked")
+        elif not is_fit(record):
+            self.metrics.count(record, "unfit")
+        else:
+            self.metrics.count(record, "kept")
+            self.open_reporter().record_metric(record)
 
     def set_consent(self, is_given: bool) -> None:
         """Let the device record and report, or let it not and remove what was kept.
@@ -125,6 +140,7 @@ class Outcomes:
         """Hold no lock of the parent in a forked child."""
         self._lock = threading.Lock()
         self._reporter = None
+        self.metrics.begin_in_child()
 
     def _forget_if_refused(self) -> None:
         if not self.consent.is_given:  # the user said no meanwhile

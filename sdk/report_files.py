@@ -1,6 +1,6 @@
 """Keeps what a device has to report, in two files that are replaced whole.
 
-    pending.json   of each task and window one outcome, its true cell: on this device only
+    pending.json   of each task and window one outcome, its true cell, or the result of a metric: on this device only
     outbox.json    reports that are paid for and wait to be sent; both mechanisms, in the order in which they were made
 
 Damage loses what was not sent, never budget; nothing damaged is sent.
@@ -9,6 +9,7 @@ Damage loses what was not sent, never budget; nothing damaged is sent.
 import base64
 import contextlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,9 @@ from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.report import report_from_bytes, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
+from alcove.registry.policy.metric import MetricKind
 from alcove.registry.policy.outcome import Outcome
-from alcove.registry.policy.task import TaskPolicy
+from alcove.registry.policy.task import METRIC_OUTCOME, TaskPolicy
 from alcove.sdk.limits import MAX_PENDING, MAX_STATE_BYTES
 from alcove.sdk.storage import Files
 from pydantic import ValidationError
@@ -41,13 +43,53 @@ _DAMAGE: Final = (ValidationError, DocumentError, AlcovePrivacyError, ValueError
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """One outcome of a window with its true cell, and out of how many it was drawn."""
+    """One outcome of a window with its true cell, or the window's result of a metric.
+
+    Attributes:
+        task: the policy's task.
+        window: which window it is of.
+        outcome: which outcome; of a metric `METRIC_OUTCOME`.
+        cell: the true cell.
+        seen: out of how many outcomes it was drawn; of a metric the number of records, which a count stops at its last
+            edge.
+        total: of a share the number of true records, of a value their sum, which stops at its last edge; else 0.
+    """
 
     task: TaskPolicy
     window: int
     outcome: Outcome
     cell: int
     seen: int
+    total: float = 0.0
+
+    @classmethod
+    def of_metric(cls, task: TaskPolicy, window: int, arm: int) -> "PendingOutcome":
+        """Return the window of a task of a metric in which nothing was recorded so far."""
+        return cls(task, window, METRIC_OUTCOME, task.metric_cell(arm, 0, 0.0), 0)
+
+    def add_record(self, value: float) -> bool:
+        """Add one record to the window's result; tell whether anything changed."""
+        metric = self.task.metric
+        if metric is None or metric.is_saturated(self.seen, self.total):
+            return False
+        self.seen += 1
+        if metric.kind is MetricKind.SHARE:
+            self.total += value
+        elif metric.kind is MetricKind.VALUE:
+            self.total = min(self.total + value, metric.edges[-1])
+        self.cell = self.task.metric_cell(self.task.layout.axes(self.cell).arm, self.seen, self.total)
+        return True
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its numbers can belong together."""
+        if self.window < 0 or not 0 <= self.cell < self.task.cell_count or self.task.window_s < WINDOW_MIN_S:
+            return False
+        if self.task.metric is None:
+            return self.seen > 0
+        if self.seen < 0 or not 0 <= self.total < math.inf:
+            return False
+        return self.cell == self.task.metric_cell(self.task.layout.axes(self.cell).arm, self.seen, self.total)
 
     def is_of(self, task: TaskPolicy, window: int) -> bool:
         """Tell whether it is the outcome of a task's window."""
@@ -116,9 +158,9 @@ class PendingFile:
             with contextlib.suppress(*_DAMAGE):
                 task = TaskPolicy.model_validate_json(fields["task"])
                 outcome, cell = Outcome(fields["outcome"]), int(fields["cell"])
-                entry = PendingOutcome(task, int(fields["window"]), outcome, cell, int(fields["seen"]))
-                is_sound = entry.window >= 0 and 0 <= entry.cell < task.cell_count and entry.seen > 0
-                if is_sound and task.window_s >= WINDOW_MIN_S:
+                numbers = int(fields["seen"]), float(fields["total"])
+                entry = PendingOutcome(task, int(fields["window"]), outcome, cell, *numbers)
+                if entry.is_sound:
                     entries.append(entry)
         return entries
 
@@ -131,6 +173,7 @@ class PendingFile:
                 "outcome": e.outcome,
                 "cell": e.cell,
                 "seen": e.seen,
+                "total": e.total,
             }
             for e in entries[-MAX_PENDING:]
         ]

@@ -1,6 +1,7 @@
 """Reports a device's outcomes: at most one cell per task and window, randomized on the device or shared in two.
 
-    record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only
+    record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only;
+              in a task of a metric the result of the window so far, whose bin is the cell when the window is over
     report ─┬─ no aggregators: debit the ledger ─▶ randomize ──┬─▶ outbox.json ─▶ POST, each alone ─▶ gone
             └─ aggregators, window over, due: debit ─▶ share ──┘      └─ failed: the same bytes next time, no new debit
 
@@ -59,6 +60,7 @@ from alcove.sdk.storage import FileLock, Files
 
 if TYPE_CHECKING:
     from alcove.sdk.handle import Measurement
+    from alcove.sdk.metric_records import MetricRecord
     from alcove.sdk.shared_reports import DueReport, Envelope, SharedReports
     from alcove.sdk.tokens import Attestation, DeviceTokens
     from alcove.sdk.transport import OpenTransport
@@ -159,6 +161,9 @@ class Reporter:
             return
         task = TaskPolicy.model_validate_json(active.task)
         window = task.window_at(self._clock.now_s())
+        if task.metric is not None:
+            self._note_metric(task, window, active.arm, None)
+            return
         if window is None or active.arm >= task.arm_count or not task.layout.is_counted(measurement.outcome):
             return
         if task.window_s < WINDOW_MIN_S:
@@ -179,6 +184,35 @@ class Reporter:
                 if uniform_below(entry.seen, self._entropy) == 0:
                     entry.outcome, entry.cell = measurement.outcome, cell
             self._pending.write(pending, is_durable=False)
+
+    def record_metric(self, record: "MetricRecord") -> None:
+        """Add a record to the result of its window, if the device's task asks for the metric.
+
+        A disk that fails loses it.
+        """
+        active = record.active
+        if active.task is None or active.arm is None:
+            return
+        task = TaskPolicy.model_validate_json(active.task)
+        if task.metric is not None and task.metric.name == record.name:
+            self._note_metric(task, task.window_at(self._clock.now_s()), active.arm, record.value)
+
+    def _note_metric(self, task: TaskPolicy, window: int | None, arm: int, value: float | None) -> None:
+        """Note that the device used the feature in a window, and what it recorded, if anything; a crash is no more."""
+        if window is None or arm >= task.arm_count or task.window_s < WINDOW_MIN_S:
+            return
+        with contextlib.suppress(DeviceStorageError), self._exclusive():
+            if not self._consent.is_given:
+                return
+            pending = self._pending.read()
+            entry = next((e for e in pending if e.is_of(task, window)), None)
+            is_new = entry is None
+            if entry is None:
+                entry = PendingOutcome.of_metric(task, window, arm)
+                pending.append(entry)
+            is_changed = value is not None and entry.add_record(value)
+            if is_new or is_changed:
+                self._pending.write(pending, is_durable=False)
 
     def report(self, open_transport: "OpenTransport", *, most: int | None = None) -> ReportResult:
         """Make the due reports and send those that wait; raises nothing for transient failures or a spent budget.
@@ -237,6 +271,9 @@ class Reporter:
                 present = entry.task.window_at(now_s)
                 if present is None or not present - 1 <= entry.window <= present:
                     tally.dropped += 1
+                    continue
+                if entry.task.metric is not None and entry.window == present:
+                    kept.append(entry)  # its result is not complete
                     continue
                 report = self._debit_and_randomize(entry, tally, kept)
                 if report is not None:

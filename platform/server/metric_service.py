@@ -37,7 +37,7 @@ class MetricService(rpc.MetricServiceServicer):
 
     async def CreateMetric(self, request: pb.CreateMetricRequest, context: Any) -> pb.CreateMetricResponse:
         """Create a metric, or its next version."""
-        asked = _asked(request)
+        asked = _definition_from(request)
         await self._require_owner(asked.feature, "create metrics")
 
         async def work(uow: UnitOfWork) -> pb.CreateMetricResponse:
@@ -92,7 +92,7 @@ class MetricService(rpc.MetricServiceServicer):
         require_owner(current_principal(), team, action)
 
 
-def _asked(request: pb.CreateMetricRequest) -> MetricDefinition:
+def _definition_from(request: pb.CreateMetricRequest) -> MetricDefinition:
     """Return what a request asks for.
 
     Raises:

@@ -18,6 +18,7 @@ from alcove.registry import limits
 from alcove.registry.canonical import Decimal, Digest, Identifier, Part, canonical_json
 from alcove.registry.policy.aggregation import Aggregation  # noqa: TC002 - pydantic reads it
 from alcove.registry.policy.layout import HistogramLayout
+from alcove.registry.policy.metric import MetricTerms  # noqa: TC002 - pydantic reads it
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY, Outcome
 from pydantic import Field, field_serializer, field_validator, model_validator
 
@@ -28,6 +29,11 @@ OutcomeGroups = tuple[Annotated[tuple[Outcome, ...], Field(min_length=1)], ...]
 ANSWERS: Final[OutcomeGroups] = ((Outcome.REFUSED,), (Outcome.ACCEPTED,))
 """Refused and accepted answers, each counted by itself."""
 
+METRIC_OUTCOME: Final = Outcome.ACCEPTED
+"""Outcome of the full array that has the bins of a metric; the others are empty."""
+
+_METRIC_GROUPS: Final[OutcomeGroups] = ((METRIC_OUTCOME,),)
+
 
 class TaskTerms(Part):
     """Everything that a task says besides its id; `TaskPolicy` describes the fields."""
@@ -35,13 +41,15 @@ class TaskTerms(Part):
     experiment_id: Identifier
     epsilon: Decimal
     arm_count: Annotated[int, Field(strict=True, ge=2, le=limits.ARMS_MAX)]
-    outcome_groups: Annotated[OutcomeGroups, Field(min_length=1, max_length=limits.OUTCOMES_MAX)] = ANSWERS
+    outcome_groups: Annotated[OutcomeGroups, Field(max_length=limits.OUTCOMES_MAX)] = ANSWERS
     latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
     # Not written where it is None: a task without it keeps the id that it had before aggregators (decision 0038).
     aggregation: Annotated[Aggregation | None, Field(exclude_if=lambda value: value is None)] = None
+    # Not written where it is None, so that a task of outcomes says nothing of metrics (decision 0053).
+    metric: Annotated[MetricTerms | None, Field(exclude_if=lambda value: value is None)] = None
 
     @field_validator("latency_edges_ms", "pre_edges", mode="before")
     @classmethod
@@ -97,6 +105,7 @@ class TaskTerms(Part):
 
     @model_validator(mode="after")
     def _validate_terms(self) -> Self:
+        self._validate_question()
         if not 0 < self.epsilon_fraction <= limits.EPSILON_MAX:
             msg = f"epsilon must be in (0, {limits.EPSILON_MAX}], got {self.epsilon}"
             raise ValueError(msg)
@@ -117,6 +126,19 @@ class TaskTerms(Part):
             raise ValueError(msg)
         return self
 
+    def _validate_question(self) -> None:
+        """Refuse a task that asks for nothing, or for two things.
+
+        Raises:
+            ValueError: it counts neither outcomes nor a metric, or both.
+        """
+        if self.metric is None and not self.outcome_groups:
+            msg = "a task counts a group of outcomes, or a metric"
+            raise ValueError(msg)
+        if self.metric is not None and (self.outcome_groups or self.latency_edges_ms or self.pre_edges):
+            msg = "a task of a metric has its bins alone: no outcomes, no latency edges, none of an earlier share"
+            raise ValueError(msg)
+
     @property
     def epsilon_fraction(self) -> Fraction:
         """Privacy loss of one report, or of one window's sums where aggregators add them up; exact."""
@@ -125,6 +147,8 @@ class TaskTerms(Part):
     @property
     def layout(self) -> HistogramLayout:
         """Order of the cells: one more latency bin than edges; with covariate edges one more bin, 0, for "unknown"."""
+        if self.metric is not None:
+            return _layout(self.arm_count, _METRIC_GROUPS, self.metric.bin_count, 1)
         return _layout(
             self.arm_count,
             self.outcome_groups,
@@ -153,13 +177,14 @@ class TaskPolicy(TaskTerms):
             sums against everybody but one of the aggregators (`aggregation`).
         arm_count: arms, numbered as in the experiment; in a rollout 0 = control, 1 = treatment.
         outcome_groups: outcomes that are counted, numbered as in `Outcome`, each group as one; an outcome in no group
-            makes no report.
+            makes no report.  None in a task of a metric.
         latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.  Groups whose outcomes
             all carry a latency have these bins, the others one.
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
         pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
             met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
+        metric: what the device adds up in the place of outcomes (`metric.py`); its bins stand where latency bins do.
         aggregation: the two aggregators that add reports up by Prio3; windows then begin at multiples of `window_s`,
             as DAP counts time. None: each report is one randomized cell (randomized response).
     """
@@ -202,6 +227,17 @@ class TaskPolicy(TaskTerms):
         latency_bin = bisect.bisect_right(self.latency_edges_ms, latency_ms)
         return layout.cell_index(arm, outcome, latency_bin if layout.latency_bins_of(outcome) > 1 else 0, pre_bin)
 
+    def metric_cell(self, arm: int, records: int, total: float) -> int:
+        """Return the cell of a window's result of the task's metric, as `MetricTerms.bin_of` has it.
+
+        Raises:
+            ValueError: the arm is out of range, or the task has no metric.
+        """
+        if self.metric is None:
+            msg = "the task has no metric"
+            raise ValueError(msg)
+        return self.layout.cell_index(arm, METRIC_OUTCOME, self.metric.bin_of(records, total))
+
     def window_at(self, now_s: int) -> int | None:
         """Return the number of the window that holds `now_s`, or None before the first one."""
         elapsed_s = now_s - self.first_window_start_s
@@ -216,15 +252,18 @@ def make_task(
     latency_edges_ms: Sequence[float],
     window_s: int,
     first_window_start_s: int,
-    outcome_groups: Sequence[Sequence[Outcome]] = ANSWERS,
+    outcome_groups: Sequence[Sequence[Outcome]] | None = None,
     pre_edges: Sequence[float] = (),
     aggregation: Aggregation | None = None,
+    metric: MetricTerms | None = None,
 ) -> TaskPolicy:
-    """Return the task with its id computed.
+    """Return the task with its id computed; where neither outcomes nor a metric are named, it counts `ANSWERS`.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
+    if outcome_groups is None:
+        outcome_groups = ANSWERS if metric is None else ()
     terms = TaskTerms(
         experiment_id=experiment_id,
         epsilon=epsilon,
@@ -235,6 +274,7 @@ def make_task(
         first_window_start_s=first_window_start_s,
         pre_edges=tuple(pre_edges),
         aggregation=aggregation,
+        metric=metric,
     )
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
 

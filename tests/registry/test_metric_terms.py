@@ -1,8 +1,11 @@
 """Terms of a team's own metric: which bin a window's result is in, and what is refused."""
 
+from typing import Any
+
 import pytest
 from alcove.registry import limits
 from alcove.registry.canonical import canonical_json
+from alcove.registry.policy import TaskPolicy, make_task
 from alcove.registry.policy.metric import MetricKind, MetricTerms
 from pydantic import ValidationError
 
@@ -73,3 +76,55 @@ def test_terms_are_signed_without_floats() -> None:
     data = canonical_json(metric.model_dump(mode="json"))
     assert b'"edges":["0.25","10","1234.5"]' in data
     assert MetricTerms.model_validate_json(data) == metric
+
+
+def make_metric_task(metric: MetricTerms | None, **changes: Any) -> TaskPolicy:
+    """A task of two arms that asks for a metric."""
+    fields: dict[str, Any] = {
+        "experiment_id": "ex-1",
+        "epsilon": "1",
+        "arm_count": 2,
+        "latency_edges_ms": (),
+        "window_s": 86_400,
+        "first_window_start_s": 0,
+    }
+    return make_task(**(fields | changes), metric=metric)
+
+
+def test_a_task_of_a_metric_has_arms_times_bins_and_nothing_else() -> None:
+    """Each arm's bins stand together, the bin of devices that recorded nothing first."""
+    task = make_metric_task(terms("count", 3))
+    assert task.cell_count == 2 * 3
+    assert [task.metric_cell(arm, records, 0) for arm in (0, 1) for records in (0, 1, 3)] == list(range(6))
+    with pytest.raises(ValueError, match="no metric"):
+        make_metric_task(None).metric_cell(0, 1, 0)
+
+
+def test_the_terms_of_a_metric_are_part_of_the_tasks_id() -> None:
+    """Another version, edge, kind or name is another task; where outcomes are counted nothing is said of metrics."""
+    task_terms = terms("value", 0.5, 60)
+    task = make_metric_task(task_terms)
+    signed = canonical_json(task.model_dump(mode="json"))
+    assert b'"metric":{"edges":["0.5","60"],"kind":"value","name":"undone_edits","version":1}' in signed
+    assert b'"outcome_groups":[]' in signed
+    assert TaskPolicy.model_validate_json(task.model_dump_json()) == task
+    others = [
+        terms("value", 0.5, 61),
+        terms("count", 60),
+        terms("value", 60),
+        MetricTerms(name="x", version=1, kind=MetricKind.VALUE, edges=(0.5, 60)),
+        MetricTerms(name="undone_edits", version=2, kind=MetricKind.VALUE, edges=(0.5, 60)),
+    ]
+    ids = {task.task_id, make_metric_task(None).task_id, *(make_metric_task(other).task_id for other in others)}
+    assert len(ids) == len(others) + 2
+    assert b"metric" not in canonical_json(make_metric_task(None).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"latency_edges_ms": (1.0,)}, {"pre_edges": (0.5,)}, {"outcome_groups": ((0,), (1,))}, {"arm_count": 17}],
+)
+def test_a_task_that_asks_for_two_things_is_refused(changes: dict[str, Any]) -> None:
+    """A device reports one cell: outcomes or a metric."""
+    with pytest.raises(ValidationError):
+        make_metric_task(terms("count", 3), **changes)

@@ -31,6 +31,7 @@ from alcove.registry.policy import (
 )
 from alcove.registry.policy.aggregation import Aggregation
 from alcove.registry.policy.document import halt_to_bytes
+from alcove.registry.policy.metric import MetricTerms
 from alcove.registry.repository import Repository
 from alcove.registry.team import sign_min_version, sign_version
 from alcove.sdk import Client
@@ -114,12 +115,13 @@ class World:
         pre_edges: tuple[float, ...] = (),
         experiment_id: str = "exp",
         outcomes: int = 2,
+        metric: MetricTerms | None = None,
         aggregation: Aggregation | None = None,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
-        `experiment_id` and `outcomes` the experiment's; `aggregation` is of both tasks.
+        `experiment_id`, `outcomes` and `metric` (in their place) the experiment's; `aggregation` is of both tasks.
         """
         experiment = None
         if arms:
@@ -128,12 +130,13 @@ class World:
                 experiment_id=experiment_id,
                 epsilon=epsilon,
                 arm_count=len(arms),
-                outcome_groups=[(outcome,) for outcome in list(Outcome)[:outcomes]],
-                latency_edges_ms=(1.0, 10.0),
+                outcome_groups=[(outcome,) for outcome in list(Outcome)[:outcomes]] if metric is None else None,
+                latency_edges_ms=(1.0, 10.0) if metric is None else (),
                 window_s=window_s,
                 first_window_start_s=NOW - 1000 * window_s,
                 pre_edges=pre_edges,
                 aggregation=aggregation,
+                metric=metric,
             )
             members = tuple(
                 Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
