@@ -118,9 +118,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
 def _pairs(estimates: Estimates, test: SequentialTest, *, alpha: float, control: int) -> tuple[Difference, ...]:
     metric = estimates.metric
     primary = metric.primary
-    if primary.kind is PrimaryKind.ACCEPTED:  # of all that is counted
-        counted = tuple(Outcome)[: estimates.aggregate.outcomes]
-        primary = Primary(PrimaryKind.RATIO, None, (Outcome(metric.success_outcome),), counted)
+    if primary.kind is PrimaryKind.ACCEPTED:
+        primary = Primary(PrimaryKind.RATIO, None, (Outcome.ACCEPTED,), (Outcome.REFUSED, Outcome.ACCEPTED))
     if primary.kind is PrimaryKind.LATENCY_QUANTILE:
         test = AlwaysValid(test.planned_reports)
     return primary_pairs(

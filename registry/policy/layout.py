@@ -72,13 +72,13 @@ class HistogramLayout:
     def of_groups(
         cls, arms: int, groups: Iterable[Iterable[int]], *, latency_bins: int = 1, covariate_bins: int = 1
     ) -> HistogramLayout:
-        """Return the layout of outcomes counted in groups; the full array ends at the last group, or holds two.
+        """Return the layout of outcomes counted in groups; the full array ends at the last outcome that is counted.
 
         Raises:
             ValueError: as the class.
         """
         counted = tuple(tuple(int(outcome) for outcome in group) for group in groups)
-        last = max((group[0] for group in counted if group), default=0)
+        last = max((outcome for group in counted for outcome in group), default=0)
         return cls(arms, max(2, last + 1), latency_bins, covariate_bins, counted)
 
     def __post_init__(self) -> None:

@@ -4,11 +4,14 @@ Their p-values are always valid until the last planned analysis; that one compar
 its answer is kept with it.  Nothing of it enters a decision.
 """
 
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan, MetricRecord, SecondaryRecord
 from alcove.platform.domain.experiments.analysis import ALPHA, planned_reports_of, read_estimates
-from alcove.platform.domain.experiments.task import outcome_count
+from alcove.platform.domain.experiments.task import outcome_groups
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import (
     Aggregate,
@@ -23,6 +26,9 @@ from alcove.platform.stats import (
 from alcove.registry.policy import Outcome
 
 __all__ = ["analyze_secondary_at_horizon", "compare_secondary", "validate_secondary"]
+
+Groups: TypeAlias = tuple[tuple[Outcome, ...], ...]
+_ANSWERS: Final = ("refused", "accepted")
 
 
 def validate_secondary(record: ExperimentRecord) -> None:
@@ -84,23 +90,45 @@ def _compare(
 
 
 def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
-    """Return the metric as statistics read it; a ratio without a denominator is a share of all that is counted."""
+    """Return the metric as statistics read it: of the outcomes that stand for their groups in the counts.
+
+    A ratio without a denominator is a share of all that is counted.
+    """
     if metric.kind not in tuple(PrimaryKind):
         raise InvalidFieldError("secondary.kind", " | ".join(PrimaryKind), metric.kind)
-    counted = tuple(Outcome)[: outcome_count(record)]
-    known = {outcome.name.lower(): outcome for outcome in counted}
-    for each in (*metric.numerator, *metric.denominator):
-        if each not in known:
-            raise InvalidFieldError("secondary", f"outcomes that reports count: {', '.join(known)}", each)
     kind = PrimaryKind(metric.kind)
-    denominator = tuple(known[each] for each in metric.denominator)
-    if kind is PrimaryKind.RATIO and not denominator:
-        denominator = counted
-    numerator = tuple(known[each] for each in metric.numerator)
+    groups = outcome_groups(record)
+    above, below = metric.numerator, metric.denominator
+    if kind is PrimaryKind.ACCEPTED:
+        kind, above, below = PrimaryKind.RATIO, ("accepted",), _ANSWERS
+    if kind is not PrimaryKind.RATIO:
+        _groups_of(groups, _ANSWERS, metric.kind)
     try:
-        return Primary(kind, metric.quantile, numerator, denominator, metric.less_is_better)
+        return Primary(
+            kind,
+            metric.quantile,
+            _groups_of(groups, above, metric.kind),
+            _groups_of(groups, below, metric.kind) or tuple(group[0] for group in groups if kind is PrimaryKind.RATIO),
+            metric.less_is_better,
+        )
     except ArgumentError as error:
         raise InvalidFieldError(f"secondary.{error.name}", error.bound, error.value) from None
+
+
+def _groups_of(groups: Groups, names: Collection[str], metric: str) -> tuple[Outcome, ...]:
+    """Return the first outcome of each group that some outcomes fill.
+
+    Raises:
+        InvalidFieldError: reports do not tell these outcomes from others.
+    """
+    spelled = [[outcome.name.lower() for outcome in group] for group in groups]
+    asked = set(names)
+    filled = [group[0] for group, own in zip(groups, spelled, strict=True) if asked.issuperset(own)]
+    covered = {name for own in spelled if asked.issuperset(own) for name in own}
+    if asked - covered:
+        told = "; ".join(" or ".join(own) for own in spelled)
+        raise InvalidFieldError("secondary", f"of outcomes that reports tell apart: {told}", f"{metric} of {names}")
+    return tuple(filled)
 
 
 def _decides(plan: ExperimentPlan) -> MetricRecord:

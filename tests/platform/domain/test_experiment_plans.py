@@ -360,3 +360,15 @@ def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     assert "better in error / (accepted + error)" in found.decision.reason
     (pair,) = found.comparison.primary_pairs
     assert pair.value == pytest.approx(1 / 6 - 3 / 8, abs=0.05)
+
+
+def test_a_ratio_of_outcomes_that_are_counted_as_one_can_decide() -> None:
+    """Refused, errors and crashes are one group where the share of accepted among all four is asked for."""
+    plan = core.ExperimentPlan(
+        primary="ratio", numerator=("accepted",), denominator=("refused", "accepted", "error", "fallback")
+    )
+    experiment = replace(record(plan, edges_ms=()), started_at_s=1)
+    task = task_of(experiment)
+    assert task.cell_count == 4
+    found = evaluate(experiment, Reports.of_cells(task, [5000, 5000, 4000, 6000], 1)).comparison
+    assert found.primary_pairs[0].value == pytest.approx(0.1 / (math.expm1(2) / (math.e**2 + 3)), rel=0.05)

@@ -25,7 +25,12 @@ GUARDED = ExperimentPlan(guardrails=(GuardrailRecord("error", 0.01, None),))
 @pytest.mark.parametrize(
     ("plan", "edges_ms", "why"),
     [
-        (ExperimentPlan(secondary=(ERRORS,)), EDGES_MS, r"outcomes that reports count: refused, accepted"),
+        (ExperimentPlan(secondary=(ERRORS,)), EDGES_MS, r"tell apart: refused; accepted"),
+        (
+            ExperimentPlan(primary="latency_mean", secondary=(MetricRecord("accepted"),)),
+            EDGES_MS,
+            "refused or accepted",
+        ),
         (replace(GUARDED, secondary=(MEAN,)), (), "latency_edges_ms"),
         (replace(GUARDED, secondary=(MEAN, MEAN)), EDGES_MS, "each metric once"),
         (ExperimentPlan(secondary=(MetricRecord("accepted"),)), EDGES_MS, "that which decides"),
@@ -47,6 +52,25 @@ def test_metrics_that_reports_cannot_answer_are_refused(
     """Beforehand, with what there is."""
     with pytest.raises(InvalidFieldError, match=why):
         validate_secondary(record(plan, edges_ms))
+
+
+def test_a_metric_reads_the_outcome_that_stands_for_its_group() -> None:
+    """Where answers are counted as one, latency still has them; where errors and crashes are one, both together."""
+    crashes_and_errors = MetricRecord("ratio", numerator=("error", "fallback"), denominator=())
+    plan = ExperimentPlan(
+        primary="ratio", numerator=("refused",), denominator=("refused", "error", "fallback"),
+        denominator_share=0.5, secondary=(crashes_and_errors,),
+    )  # fmt: skip
+    experiment = replace(record(plan, edges_ms=()), started_at_s=1)
+    validate_secondary(experiment)
+    task = task_of(experiment)
+    assert task.cell_count == 6
+    views = make_views(experiment, Reports.of_cells(task, [5000, 4000, 1000, 5000, 4000, 1000], 1))
+    assert [each.value for each in views.secondary] == [0.0]
+    with pytest.raises(InvalidFieldError, match="error or fallback"):
+        validate_secondary(
+            replace(experiment, plan=replace(plan, secondary=(MetricRecord("ratio", numerator=("error",)),)))
+        )
 
 
 def test_secondary_metrics_are_compared_and_leave_the_decision_as_it_was() -> None:
