@@ -19,6 +19,7 @@ Sources: the delta method as in `_ratio.py`; variances as cited.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
@@ -124,12 +125,18 @@ def _noise(
 
 def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> tuple[FloatArray, float]:
     """Return A of the module's docstring for rho, [arms, cells], and p - q."""
-    try:
-        mechanism = RandomizedResponse(cells.size, epsilon)
-    except ParameterError as error:
-        raise ArgumentError(error.name, error.bound, error.value) from error
-    other = float(mechanism.other_probability)
-    gap = float(mechanism.keep_probability) - other
+    other, gap = _answer_chances(cells.size, epsilon)
     squares = other * (rho @ rho.T) + gap * ((rho * cells) @ rho.T)
     means = other * rho.sum(axis=1, keepdims=True) + gap * rho
     return (squares - (means * cells) @ means.T) / gap**2, gap
+
+
+@lru_cache(maxsize=256)
+def _answer_chances(cells: int, epsilon: Fraction) -> tuple[float, float]:
+    """Return q and p - q of the module's docstring."""
+    try:
+        mechanism = RandomizedResponse(cells, epsilon)
+    except ParameterError as error:
+        raise ArgumentError(error.name, error.bound, error.value) from error
+    other = float(mechanism.other_probability)
+    return other, float(mechanism.keep_probability) - other

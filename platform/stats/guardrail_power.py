@@ -125,7 +125,10 @@ class GuardrailModel:
 
     def covariance(self, difference: float) -> ArmCovariance:
         """Return the covariance of the ratios of control and treatment, which is worse by `difference`."""
-        return ratio_covariance((self.metric, self.metric.shift(difference)), self.shares, self.reports)
+        if difference not in self._covariances:
+            models = (self.metric, self.metric.shift(difference))
+            self._covariances[difference] = ratio_covariance(models, self.shares, self.reports)
+        return self._covariances[difference]
 
     def _at_margin(self, own: ArmCovariance) -> ArmCovariance:
         """Return what the test of safety states: sampling as at the margin, never less than is seen.
@@ -139,6 +142,11 @@ class GuardrailModel:
         stated = np.diag(rates * (1.0 - rates) / size / np.asarray(self.shares))
         widest = stated if float(np.trace(stated)) > float(np.trace(own.sampling)) else own.sampling
         return ArmCovariance(widest, own.per_report, own.per_window)
+
+    @cached_property
+    def _covariances(self) -> dict[float, ArmCovariance]:
+        """Those that were computed: a search over devices asks for one again and again."""
+        return {}
 
     @cached_property
     def _sizes(self) -> ArmCovariance:

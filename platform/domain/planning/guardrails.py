@@ -1,0 +1,72 @@
+"""Models the guardrails of a rollout for plans: which cells of its reports each reads, and how often devices do."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from alcove.platform.domain.cells import ANSWERED_OUTCOMES, OUTCOMES_READ
+from alcove.platform.domain.mechanism import mechanism_of
+from alcove.platform.domain.planning.behavior import Behavior
+from alcove.platform.domain.rollout_records import GuardrailRecord
+from alcove.platform.stats import GuardMetric, MetricModel
+from alcove.platform.stats.arm_covariance import ReportModel
+from alcove.platform.stats.guardrail_power import GuardrailModel
+from alcove.registry.policy import TaskPolicy
+from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
+
+__all__ = ["PlannedGuardrail", "guardrail_of", "report_model_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedGuardrail:
+    """A guardrail of a plan, ready to be asked.
+
+    Attributes:
+        model: of the reports of both groups.
+        reporting: part of the devices whose use makes a report.
+    """
+
+    model: GuardrailModel
+    reporting: float
+
+
+def guardrail_of(
+    record: GuardrailRecord, task: TaskPolicy, behavior: Behavior, shares: tuple[float, float], reports: ReportModel
+) -> PlannedGuardrail | None:
+    """Return what a guardrail reads from the reports of a task; None where its test cannot be planned.
+
+    A quantile of the latency has no standard error that were known beforehand, and is not planned; a share of answers
+    slower than an edge is.
+
+    Args:
+        record: of the plan.
+        task: of the stage's reports.
+        behavior: of the version in use.
+        shares: of control and treatment in the reports, together 1.
+        reports: how they are made private.
+    """
+    if record.quantile is not None:
+        return None
+    layout = task.layout
+    events, base = _outcomes_of(GuardMetric(record.metric))
+    cells = [layout.axes(cell) for cell in range(layout.arm_cell_count)]
+    in_base = np.array([base is None or axes.outcome in base for axes in cells], np.float64)
+    weights = np.array([axes.outcome in events for axes in cells], np.float64)
+    probabilities = np.array(behavior.cells(task))
+    reporting = float(probabilities.sum())
+    model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)
+    return PlannedGuardrail(model, reporting)
+
+
+def report_model_of(task: TaskPolicy) -> ReportModel:
+    """Return how the reports of a task are made private."""
+    local = None if task.aggregation is None else task.aggregation.local_epsilon_fraction
+    return ReportModel(mechanism_of(task.aggregation), task.epsilon_fraction, local)
+
+
+def _outcomes_of(metric: GuardMetric) -> tuple[frozenset[int], frozenset[int] | None]:
+    """Return the outcomes that are events, and those that they are a part of; None: all."""
+    if metric is GuardMetric.REFUSED:
+        return OUTCOMES_READ[metric][0], ANSWERED_OUTCOMES
+    if metric is GuardMetric.LATENCY:
+        return OUTCOMES_WITH_LATENCY, OUTCOMES_WITH_LATENCY
+    return OUTCOMES_READ[metric][0], None
