@@ -24,7 +24,7 @@ Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; r
 ValidateOnly = Annotated[
     bool, typer.Option("--validate-only", help="Check the request and compute the plan, and store nothing.")
 ]
-Metric = Literal["accepted", "latency_mean", "latency_quantile", "ratio"]
+Metric = Literal["accepted", "latency_mean", "latency_quantile", "latency_share", "ratio"]
 Arms = Annotated[
     list[str],
     typer.Option(
@@ -47,6 +47,10 @@ class DesignOptions:
         ),
     ] = None
     quantile: Annotated[float, typer.Option(help="Quantile that latency_quantile compares, in (0, 1).")] = MEDIAN
+    slower_than: Annotated[
+        float | None,
+        typer.Option(metavar="MS", help="Latency edge of latency_share: answers that take as long or longer are slow."),
+    ] = None
     numerator: Annotated[
         str | None,
         typer.Option(help="Outcomes that a ratio counts, such as accepted; of refused, accepted, error, fallback."),
@@ -75,7 +79,8 @@ class DesignOptions:
         typer.Option(
             "--guard",
             help="What the winner must not make worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
-            "latency:20ms[:QUANTILE]. Repeatable.",
+            "latency:20ms[:QUANTILE] (bins no wider than the margin), or latency>160ms:1%, the share of answers that "
+            "take as long as a latency edge or longer. Repeatable.",
         ),
     ] = None
     mde: Annotated[
@@ -126,7 +131,12 @@ class DesignOptions:
         }
         return {
             "primary": _primary(
-                self.primary, self.quantile, self.numerator, self.denominator, less_is_better=self.less_is_better
+                self.primary,
+                self.quantile,
+                self.numerator,
+                self.denominator,
+                less_is_better=self.less_is_better,
+                slower_than=self.slower_than,
             ),
             "plan": ExperimentPlan.model_validate({name: value for name, value in plan.items() if value is not None}),
             "guardrails": [guardrail_of(text) for text in self.guard or ()],
@@ -366,8 +376,16 @@ def _edges(text: str) -> tuple[float, ...]:
 
 
 def _primary(
-    kind: Metric | None, quantile: float, numerator: str | None, denominator: str | None, *, less_is_better: bool
+    kind: Metric | None,
+    quantile: float,
+    numerator: str | None,
+    denominator: str | None,
+    *,
+    less_is_better: bool,
+    slower_than: float | None,
 ) -> Primary:
+    if (kind == "latency_share") != (slower_than is not None):
+        raise typer.BadParameter("--primary latency_share needs --slower-than, and nothing else takes it")
     if kind != "ratio" and (numerator or denominator or less_is_better):
         raise typer.BadParameter("outcomes and --less-is-better belong to --primary ratio", param_hint="--primary")
     return Primary(
@@ -376,6 +394,7 @@ def _primary(
         numerator=_outcomes(numerator, "--numerator"),
         denominator=_outcomes(denominator, "--denominator"),
         less_is_better=less_is_better,
+        edge_ms=slower_than or 0.0,
     )
 
 

@@ -10,12 +10,22 @@ from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
 from pydantic import ValidationError
 
-__all__ = ["PLAN_FIELDS", "AskedMechanism", "PlanOptions", "duration_s", "guardrail_of", "mechanism_of", "stage_of"]
+__all__ = [
+    "PLAN_FIELDS",
+    "SLOWER",
+    "AskedMechanism",
+    "PlanOptions",
+    "duration_s",
+    "guardrail_of",
+    "mechanism_of",
+    "stage_of",
+]
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,8}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+SLOWER: Final = re.compile(r"latency>(\d+(?:\.\d+)?)ms", re.ASCII)
 _SHARES: Final = ("crash_fallback", "error", "refused")
 PLAN_FIELDS: Final = tuple(Plan.model_fields)
 
@@ -47,7 +57,8 @@ class PlanOptions:
         typer.Option(
             "--guard",
             help="What must not get worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
-            "latency:20ms[:QUANTILE]. Repeatable.",
+            "latency:20ms[:QUANTILE] (bins no wider than the margin), or latency>160ms:1%, the share of answers that "
+            "take as long as a latency edge or longer. Repeatable.",
         ),
     ] = None
     on_harm: Annotated[
@@ -153,7 +164,7 @@ def stage_of(text: str) -> StagePlan:
 
 
 def guardrail_of(text: str) -> GuardrailPlan:
-    """Return the guardrail that METRIC:MARGIN[:QUANTILE] means.
+    """Return the guardrail that METRIC:MARGIN[:QUANTILE] or latency>EDGE:MARGIN means.
 
     Raises:
         typer.BadParameter: it reads otherwise.
@@ -161,9 +172,12 @@ def guardrail_of(text: str) -> GuardrailPlan:
     metric, *rest = text.split(":")
     if metric in _SHARES and len(rest) == 1 and rest[0].endswith("%") and _NUMBER.fullmatch(rest[0][:-1]):
         return GuardrailPlan.model_validate({"metric": metric, "margin": float(rest[0][:-1]) / 100})
+    slower = SLOWER.fullmatch(metric)
+    if slower is not None and len(rest) == 1 and rest[0].endswith("%") and _NUMBER.fullmatch(rest[0][:-1]):
+        return GuardrailPlan(metric="latency", margin=float(rest[0][:-1]) / 100, edge_ms=float(slower[1]))
     is_latency = metric == "latency" and 1 <= len(rest) <= 2 and rest[0].endswith("ms")
     if is_latency and _NUMBER.fullmatch(rest[0][:-2]) and all(_NUMBER.fullmatch(part) for part in rest[1:]):
         quantile = float(rest[1]) if len(rest) == 2 else 0.0
         return GuardrailPlan(metric="latency", margin=float(rest[0][:-2]), quantile=quantile)
     shapes = ", ".join(f"{name}:0.5%" for name in _SHARES)
-    raise typer.BadParameter(f"a guardrail is written {shapes} or latency:20ms:0.95; got {text!r}")
+    raise typer.BadParameter(f"a guardrail is written {shapes}, latency:20ms:0.95 or latency>160ms:1%; got {text!r}")

@@ -2,7 +2,7 @@
 
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
-from alcove.platform.client import GuardrailVerdict, Rollout
+from alcove.platform.client import GuardrailPlan, Rollout
 
 __all__ = ["show_details"]
 
@@ -64,10 +64,10 @@ def _show_analysis(rollout: Rollout) -> None:
     title += f"({analysis.report_count} reports)"
     rows = [
         {
-            "guardrail": verdict.metric,
-            "margin": _value(guardrail.margin, verdict),
-            "difference": _value(verdict.difference, verdict),
-            "interval": f"{_value(verdict.low, verdict)} to {_value(verdict.high, verdict)}",
+            "guardrail": _name(guardrail),
+            "margin": _value(guardrail.margin, guardrail),
+            "difference": _value(verdict.difference, guardrail),
+            "interval": f"{_value(verdict.low, guardrail)} to {_value(verdict.high, guardrail)}",
             "says": verdict.kind,
         }
         for guardrail, verdict in zip(rollout.plan.guardrails, analysis.verdicts, strict=False)
@@ -75,7 +75,11 @@ def _show_analysis(rollout: Rollout) -> None:
     print_rows(rows, as_json=False, empty=title, title=title)
 
 
-def _value(value: float | None, verdict: GuardrailVerdict) -> str:
+def _name(guardrail: GuardrailPlan) -> str:
+    return f"latency > {guardrail.edge_ms:g} ms" if guardrail.edge_ms else guardrail.metric
+
+
+def _value(value: float | None, guardrail: GuardrailPlan) -> str:
     if value is None:
         return "?"
-    return f"{value:g} ms" if verdict.metric == "latency" else f"{100 * value:.3g} %"
+    return f"{value:g} ms" if guardrail.metric == "latency" and not guardrail.edge_ms else f"{100 * value:.3g} %"

@@ -4,13 +4,15 @@ from typing import Final, cast, get_args
 
 import typer
 from alcove.platform.cli.output import print_table, say
+from alcove.platform.cli.plans import SLOWER
 from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
 __all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary"]
 
 SECONDARY_HELP: Final = (
     "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
-    "latency_quantile[:QUANTILE], or a ratio such as accepted/accepted,refused. Repeatable; '' for none."
+    "latency_quantile[:QUANTILE], latency>160ms (the share of slow answers), or a ratio such as "
+    "accepted/accepted,refused. Repeatable; '' for none."
 )
 _SHARES: Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]] = {
     "refused": (("refused",), ("refused", "accepted")),
@@ -29,6 +31,9 @@ def secondary_metric(text: str) -> Primary:
     name, colon, rest = text.partition(":")
     if name in ("accepted", "latency_mean") and not colon:
         return Primary(kind=name)  # type: ignore[arg-type]
+    slower = SLOWER.fullmatch(text)
+    if slower is not None:
+        return Primary(kind="latency_share", edge_ms=float(slower[1]))
     if name == "latency_quantile":
         return Primary(kind="latency_quantile", quantile=_quantile(text, rest) if colon else _MEDIAN)
     if name in _SHARES and not colon:
@@ -65,6 +70,8 @@ def _name(metric: Primary) -> str:
     if metric.kind == "ratio":
         below = ",".join(metric.denominator) or "all"
         return f"{','.join(metric.numerator)} / {below}"
+    if metric.edge_ms:
+        return f"latency > {metric.edge_ms:g} ms"
     return f"{metric.kind} {metric.quantile:g}" if metric.quantile else metric.kind
 
 

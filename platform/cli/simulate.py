@@ -164,7 +164,10 @@ def _record(plan: Plan) -> RolloutPlan:
     """Return the plan as the engine has it; what is left open gets the server's defaults there."""
     return RolloutPlan(
         stages=tuple(Stage(each.share_basis_points, each.minimum_s, each.minimum_cohort) for each in plan.stages),
-        guardrails=tuple(GuardrailRecord(each.metric, each.margin, each.quantile or None) for each in plan.guardrails),
+        guardrails=tuple(
+            GuardrailRecord(each.metric, each.margin, each.quantile or None, each.edge_ms or None)
+            for each in plan.guardrails
+        ),
         on_harm=_ACTIONS.get(plan.on_harm, PlanAction.HALT),
         on_timeout=_ACTIONS.get(plan.on_timeout, PlanAction.HOLD),
         timeout_s=plan.timeout_s,

@@ -53,16 +53,17 @@ class Decision(Value):
 
 
 class Primary(Value):
-    """The metric that decides; `quantile` of "latency_quantile" only, 0 else; outcomes of "ratio" only."""
+    """The metric that decides; `quantile` of "latency_quantile", `edge_ms` of "latency_share", outcomes of "ratio"."""
 
     kind: Annotated[
-        Literal["unspecified", "accepted", "latency_mean", "latency_quantile", "ratio"],
+        Literal["unspecified", "accepted", "latency_mean", "latency_quantile", "ratio", "latency_share"],
         without_prefix("PRIMARY_KIND_"),
     ] = "accepted"
     quantile: float = 0.0
     numerator: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
     denominator: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
     less_is_better: bool = False
+    edge_ms: float = 0.0
 
 
 class ExperimentPlan(Value):

@@ -176,6 +176,7 @@ def _primary(primary: Primary) -> pb.Primary:
         numerator=map(_outcome, primary.numerator),
         denominator=map(_outcome, primary.denominator),
         less_is_better=primary.less_is_better,
+        edge_ms=primary.edge_ms,
     )
 
 
@@ -185,7 +186,7 @@ def _outcome(name: OutcomeName) -> "pb.Outcome.ValueType":
 
 def _guardrail(guardrail: GuardrailPlan) -> pb.Guardrail:
     metric = pb.GuardMetric.Value(f"GUARD_METRIC_{guardrail.metric.upper()}")
-    return pb.Guardrail(metric=metric, margin=guardrail.margin, quantile=guardrail.quantile)
+    return pb.Guardrail(metric=metric, margin=guardrail.margin, quantile=guardrail.quantile, edge_ms=guardrail.edge_ms)
 
 
 def _plan(plan: ExperimentPlan) -> pb.Plan:

@@ -34,11 +34,15 @@ class StagePlan(Value):
 
 
 class GuardrailPlan(Value):
-    """A limit on how much worse than the control's a metric may be: a share, or milliseconds for "latency"."""
+    """A limit on how much worse than the control's a metric may be: a share, or milliseconds for a latency quantile.
+
+    Of "latency" only: `quantile` (0: 0.95), or `edge_ms` for the share of answers that took as long or longer.
+    """
 
     metric: Metric
     margin: float
     quantile: float = 0.0
+    edge_ms: float = 0.0
 
 
 class Plan(Value):

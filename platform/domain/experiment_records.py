@@ -18,6 +18,7 @@ class MetricRecord:
         numerator: names of the outcomes that a ratio counts; empty for other metrics.
         denominator: names of the outcomes that it is a part of; empty: all that are counted.
         less_is_better: of a ratio: whether the lower one is the better one.
+        edge_ms: of a share of slow answers: those that took this long or longer; None for the others.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class MetricRecord:
     numerator: tuple[str, ...] = ()
     denominator: tuple[str, ...] = ()
     less_is_better: bool = False
+    edge_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class ExperimentPlan:
 
     Attributes:
         primary: what decides, as `platform.stats.PrimaryKind` spells it.
-        quantile: of a latency that decides; None for the others.
+        quantile: of a latency that decides in milliseconds; None for the others.
+        edge_ms: of a latency that decides as a share of slow answers; None for the others.
         guardrails: what the winner must not make worse.
         mde: smallest difference that shall be found: a share, or milliseconds.
         base_rate: expected accepted share of the control, or its ratio, in (0, 1); 0: a half, the worst case.
@@ -77,6 +80,7 @@ class ExperimentPlan:
     cuped_error_ratio: float = 0.0
     aggregation: Aggregation | None = None
     secondary: tuple[MetricRecord, ...] = ()
+    edge_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,15 @@ class GuardrailRecord:
 
     Attributes:
         metric: as `platform.stats.GuardMetric` spells it.
-        margin: by how much more than the control's it may be: a share, or milliseconds.
-        quantile: of a latency; None for the others.
+        margin: by how much more than the control's it may be: a share, or milliseconds for a quantile.
+        quantile: of a latency in milliseconds; None for the others.
+        edge_ms: of a latency as a share: answers that took this long or longer are slow; None for the others.
     """
 
     metric: str
     margin: float
     quantile: float | None = None
+    edge_ms: float | None = None
 
 
 @dataclass(frozen=True)

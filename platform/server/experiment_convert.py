@@ -52,7 +52,7 @@ _PLAN_FIELDS = (  # the others are the server's
     "horizon_reports",
     "denominator_share",
 )
-_PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_better")
+_PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_better", "edge_ms")
 _QUANTILE_DEFAULT = 0.95
 
 
@@ -133,10 +133,17 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         decision=None if record.decision is None else _decision(record.decision),
         etag=str(record.revision),
         primary=_metric_message(
-            MetricRecord(plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better)
+            MetricRecord(
+                plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better, plan.edge_ms
+            )
         ),
         guardrails=[
-            pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
+            pb.Guardrail(
+                metric=_METRICS[GuardMetric(each.metric)],
+                margin=each.margin,
+                quantile=each.quantile or 0.0,
+                edge_ms=each.edge_ms or 0.0,
+            )
             for each in plan.guardrails
         ],
         plan=to_message(pb.Plan, plan),
@@ -221,6 +228,7 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         numerator=primary.numerator,
         denominator=primary.denominator,
         less_is_better=primary.less_is_better,
+        edge_ms=primary.edge_ms,
         guardrails=tuple(map(_guardrail_from, request.guardrails)),
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,
@@ -248,6 +256,7 @@ def _metric_from(name: str, message: pb.Primary) -> MetricRecord:
         _outcomes_from(f"{name}.numerator", message.numerator),
         _outcomes_from(f"{name}.denominator", message.denominator),
         message.less_is_better,
+        message.edge_ms or None,
     )
 
 
@@ -258,6 +267,7 @@ def _metric_message(metric: MetricRecord) -> pb.Primary:
         numerator=[_OUTCOMES[name] for name in metric.numerator],
         denominator=[_OUTCOMES[name] for name in metric.denominator],
         less_is_better=metric.less_is_better,
+        edge_ms=metric.edge_ms or 0.0,
     )
 
 
@@ -275,8 +285,8 @@ def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
     if metric is None:
         names = " | ".join(f"GUARD_METRIC_{known.name}" for known in GuardMetric)
         raise InvalidFieldError("guardrails.metric", names, message.metric)
-    default = _QUANTILE_DEFAULT if metric is GuardMetric.LATENCY else None
-    return GuardrailRecord(metric, message.margin, message.quantile or default)
+    default = _QUANTILE_DEFAULT if metric is GuardMetric.LATENCY and not message.edge_ms else None
+    return GuardrailRecord(metric, message.margin, message.quantile or default, message.edge_ms or None)
 
 
 def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:

@@ -123,7 +123,12 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
         plan,
         stages=[pb.Stage(**vars(stage)) for stage in plan.stages],
         guardrails=[
-            pb.Guardrail(metric=_METRICS[GuardMetric(each.metric)], margin=each.margin, quantile=each.quantile or 0.0)
+            pb.Guardrail(
+                metric=_METRICS[GuardMetric(each.metric)],
+                margin=each.margin,
+                quantile=each.quantile or 0.0,
+                edge_ms=each.edge_ms or 0.0,
+            )
             for each in plan.guardrails
         ],
         on_harm=_ACTIONS[plan.on_harm],
@@ -158,7 +163,7 @@ def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
     if metric is None:
         names = " | ".join(f"GUARD_METRIC_{known.name}" for known in GuardMetric)
         raise InvalidFieldError("plan.guardrails.metric", names, message.metric)
-    return GuardrailRecord(metric, message.margin, message.quantile or None)
+    return GuardrailRecord(metric, message.margin, message.quantile or None, message.edge_ms or None)
 
 
 def _action_from(field: str, number: int, default: PlanAction) -> PlanAction:

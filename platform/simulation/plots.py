@@ -39,8 +39,7 @@ def _draw(scenario: Scenario, summary: Summary) -> Figure:
     _draw_found(axes[0], summary)
     _draw_shares(axes[1], scenario, summary)
     for number, (guardrail, axis) in enumerate(zip(guardrails, axes[2:], strict=True)):
-        is_latency = guardrail.metric == "latency"
-        scale, unit = (1.0, "ms") if is_latency else (100.0, "%")
+        scale, unit = (100.0, "%") if guardrail.quantile is None else (1.0, "ms")
         windows, lows, middles, highs = [], [], [], []
         for analysis in summary.analyses:
             low, middle, high = analysis.differences[number] if analysis.differences else (None, None, None)

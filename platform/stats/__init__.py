@@ -24,14 +24,15 @@ from alcove.platform.stats.guardrail import (
     evaluate_guardrail,
     evaluate_guardrails,
 )
+from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, propose_edges
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.plausibility import find_impossible
-from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model
+from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model, slow_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
-from alcove.platform.stats.quantiles import quantile_difference
+from alcove.platform.stats.quantiles import QuantileComparison, quantile_difference
 from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
 from alcove.platform.stats.secondary import (
     FixedHorizon,
@@ -79,6 +80,7 @@ __all__ = [
     "PrePeriod",
     "Primary",
     "PrimaryKind",
+    "QuantileComparison",
     "ReasonCode",
     "Rules",
     "SampleRatio",
@@ -99,13 +101,17 @@ __all__ = [
     "estimate",
     "evaluate_guardrail",
     "evaluate_guardrails",
+    "explain_resolution",
     "find_impossible",
+    "is_resolved",
     "mean_model",
     "pool",
+    "propose_edges",
     "quantile_difference",
     "ratio_difference",
     "ratio_model",
     "secondary_differences",
     "share_model",
+    "slow_model",
     "split_pre_period",
 ]

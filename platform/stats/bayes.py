@@ -106,11 +106,15 @@ def bayesian_view(estimates: Estimates, *, control: int = 0) -> BayesianView:
     if primary.kind is PrimaryKind.LATENCY_QUANTILE:
         return BayesianView((), (), "none", "a quantile of binned latencies has no posterior here")
     numerator, denominator = metric_weights(
-        estimates.aggregate, primary, estimates.bin_values_ms, success_outcome=estimates.metric.success_outcome or 0
+        estimates.aggregate,
+        primary,
+        estimates.bin_values_ms,
+        success_outcome=estimates.metric.success_outcome or 0,
+        edges_ms=estimates.metric.edges_ms,
     )
     low, high = 0.0, 1.0
     prior = "uniform on [0, 1] for each arm, independent of the others"
-    if primary.is_latency:
+    if primary.is_in_ms:
         low, high = float(estimates.bin_values_ms[0]), float(estimates.bin_values_ms[-1])
         prior = f"uniform on [{low:g} ms, {high:g} ms] for each arm, independent of the others"
     if obstacle := _find_obstacle(estimates, denominator):
@@ -167,7 +171,7 @@ def _posteriors(
     above, below = numerator.ravel(), denominator.ravel()
     sizes = [moments.total(arm, below) for arm in arms]
     totals = [moments.total(arm, above) for arm in arms]
-    if not estimates.metric.primary.is_latency and not estimates.aggregate.noise_covariance.any():
+    if not estimates.metric.primary.is_in_ms and not estimates.aggregate.noise_covariance.any():
         repeats = estimates.metric.reports_per_device
         exact = tuple(
             Posterior(alpha=1.0 + totals[arm] / repeats, beta=1.0 + (sizes[arm] - totals[arm]) / repeats)

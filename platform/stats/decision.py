@@ -79,6 +79,7 @@ class Difference:
             arms, clipped to [-1, 1]; None where unbounded.
         standard_error: one standard error of `value`, sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
+        excludes_ends: whether the difference is strictly inside the interval, as that of a latency quantile in ms.
     """
 
     arm: int
@@ -87,6 +88,7 @@ class Difference:
     interval: Interval | None
     standard_error: float | None
     noise_percent: float | None
+    excludes_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,15 +149,17 @@ def apply_rules(
     if held is not None:
         return held
     for arm in range(len(sizes)):
-        margins = [_margin(arm, pair) for pair in pairs if arm in (pair.arm, pair.versus)]
-        if all(margin is not None and margin > 0.0 for margin in margins):
+        own = [pair for pair in pairs if arm in (pair.arm, pair.versus)]
+        margins = [_margin(arm, pair) for pair in own]
+        if all(_is_positive(margin, pair) for margin, pair in zip(margins, own, strict=True)):
             others = "the other arm" if len(sizes) == 2 else "each other arm"
             least = min(margin for margin in margins if margin is not None)
+            at_least = "more than" if any(pair.excludes_ends for pair in own) else "at least"
             return Decision(
                 DecisionKind.WINNER,
                 arm,
                 ReasonCode.BETTER,
-                f"arm {arm} is {better} than {others} by at least {least:.4f}{unit}",
+                f"arm {arm} is {better} than {others} by {at_least} {least:.4f}{unit}",
             )
     return _hold(ReasonCode.INTERVAL_INCLUDES_ZERO, _closest_call(pairs))
 
@@ -214,6 +218,10 @@ def _margin(arm: int, pair: Difference) -> float | None:
     if pair.interval is None:
         return None
     return pair.interval.low if pair.arm == arm else -pair.interval.high
+
+
+def _is_positive(margin: float | None, pair: Difference) -> bool:
+    return margin is not None and (margin > 0.0 or (margin == 0.0 and pair.excludes_ends))
 
 
 def _closest_call(pairs: Sequence[Difference]) -> str:

@@ -101,11 +101,11 @@ def upper_bound(strata: Sequence[ExactSums], *, alpha: float) -> float:
     return -lower_bound([(kc, nc, kt, nt) for kt, nt, kc, nc in strata], alpha=alpha)
 
 
-def exceeds(events: FloatArray, sizes: FloatArray, share: float, *, alpha: float) -> FloatArray:
-    """Return where the share of one arm is above `share`, as an always-valid test at `alpha`; 1.0 means yes."""
+def log_share_evidence(events: FloatArray, sizes: FloatArray, share: float) -> FloatArray:
+    """Return log E against "the share of one arm is at most `share`"; for a test of several arms theirs add up."""
     kept = np.minimum(_share(events, sizes), share)
-    evidence = _log_mixture(events, sizes) - _log_likelihood(events, sizes, kept)
-    return (evidence >= -math.log(alpha)).astype(np.float64)
+    evidence: FloatArray = _log_mixture(events, sizes) - _log_likelihood(events, sizes, kept)
+    return evidence
 
 
 def _share(events: FloatArray, sizes: FloatArray) -> FloatArray:

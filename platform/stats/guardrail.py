@@ -19,8 +19,9 @@ covariance in them (`_shares.py`); for SAFE the errors are those that a differen
 Always-valid bounds of exact counts come from the exact e-process of `exact_e_process.py`, which needs no burn-in. The
 choice depends on the mechanism and the plan alone, never on the counts, so it costs no error.
 
-Latency quantiles: bounds of each arm at alpha / 2 (`quantiles.py`). Without an upper end of its last bin a histogram
-can't show that a quantile there is safe. Of several stages those are read whose groups are split as now.
+Latency: the share of answers slower than an edge is a share like any other. A quantile in ms is bounded by the edges of
+the bins (`quantiles.py`), whatever latencies are inside them; without an upper end of its last bin a histogram can't
+show that a quantile there is safe. Of several stages those are read whose groups are split as now.
 
 Assumed: windows of like size, or growing ones; with the noise drawn once for each window (`Aggregate`).
 """
@@ -35,9 +36,10 @@ from alcove.platform.stats._shares import ShareSums, sampling_at_margin, share_d
 from alcove.platform.stats.aggregate import Aggregate, FloatArray, pool
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.exact_e_process import lower_bound, upper_bound
+from alcove.platform.stats.latency_bins import answer_outcomes, validate_edges
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.one_sided import GuardTests
-from alcove.platform.stats.quantiles import QuantileBounds, validate_edges
+from alcove.platform.stats.quantiles import QuantileComparison
 from alcove.platform.stats.strata import Stratum, StratumDifference, combine
 from alcove.registry.policy.outcome import Outcome
 
@@ -194,14 +196,16 @@ def _weights(aggregate: Aggregate, guardrail: Guardrail, edges_ms: Sequence[floa
         events[outcome] = 1.0
         base[:] = 1.0
         return events, base
-    base[[Outcome.REFUSED, Outcome.ACCEPTED]] = 1.0
     if guardrail.metric is GuardMetric.REFUSED:
+        base[[Outcome.REFUSED, Outcome.ACCEPTED]] = 1.0
         events[Outcome.REFUSED] = 1.0
         return events, base
+    answers = list(answer_outcomes(aggregate.outcomes))
+    base[answers] = 1.0
     edges = validate_edges(edges_ms, aggregate.bins)
     if guardrail.edge_ms not in edges:
         raise ArgumentError("edge_ms", f"one of the edges {edges}", guardrail.edge_ms)
-    events[[Outcome.REFUSED, Outcome.ACCEPTED], edges.index(guardrail.edge_ms) + 1 :] = 1.0
+    events[answers, edges.index(guardrail.edge_ms) + 1 :] = 1.0
     return events, base
 
 
@@ -282,48 +286,41 @@ def _quantile_verdict(
     edges_ms: Sequence[float],
 ) -> GuardVerdict:
     alike = [stratum for stratum in strata if stratum.treatment_share == strata[-1].treatment_share]
-    aggregate = pool([stratum.aggregate for stratum in alike])
-    edges = validate_edges(edges_ms, aggregate.bins)
-    found = []
-    for bound in (tests.harm, tests.safe):
-        if bound is None:
-            continue
-        found.append(
-            [
-                QuantileBounds(
-                    aggregate,
-                    arm,
-                    edges=edges,
-                    quantile=guardrail.quantile or 0.0,
-                    critical_value=bound.critical_value(part=0.5),
-                    alpha=bound.alpha / 2.0,
-                    reports_per_device=sum(stratum.reports_per_device for stratum in alike),
-                )
-                for arm in arms
-            ]
-        )
-    treatment, control = found[0]
-    variation = max(treatment.size_variation, control.size_variation)
-    if not variation <= MAX_SIZE_VARIATION:
-        return _unknown(variation)
-    high = math.inf if tests.safe is None else found[-1][0].high - found[-1][1].low
-    return _verdict(guardrail, treatment.value - control.value, treatment.low - control.high, high, " ms")
+    treatment, control = arms
+    compared = QuantileComparison(
+        pool([stratum.aggregate for stratum in alike]),
+        guardrail.quantile or 0.0,
+        edges_ms,
+        arm=treatment,
+        versus=control,
+        reports_per_device=sum(stratum.reports_per_device for stratum in alike),
+    )
+    if not compared.size_variation <= MAX_SIZE_VARIATION:
+        return _unknown(compared.size_variation)
+    high = math.inf if tests.safe is None else compared.high(tests.safe)
+    return _verdict(guardrail, compared.value, compared.low(tests.harm), high, " ms")
 
 
 def _verdict(guardrail: Guardrail, value: float, low: float, high: float, unit: str) -> GuardVerdict:
-    if low > guardrail.margin:
-        kind, seen = GuardKind.HARMFUL, f"at least {low:.5g}{unit}, above"
-    elif high < guardrail.margin:
-        kind, seen = GuardKind.SAFE, f"at most {high:.5g}{unit}, below"
+    """Return the verdict; a latency in ms is strictly between its bounds, which may then lie on the margin."""
+    margin, is_open = guardrail.margin, guardrail.quantile is not None
+    if low > margin or (is_open and low == margin):
+        kind, seen = GuardKind.HARMFUL, f"{'more than' if is_open else 'at least'} {low:.5g}{unit}, above"
+    elif high < margin or (is_open and high == margin):
+        kind, seen = GuardKind.SAFE, f"{'less than' if is_open else 'at most'} {high:.5g}{unit}, below"
     elif math.isinf(high):
         kind, seen = GuardKind.INCONCLUSIVE, f"at least {low:.5g}{unit}, around"
     else:
         kind, seen = GuardKind.INCONCLUSIVE, f"between {low:.5g} and {high:.5g}{unit}, around"
-    name = guardrail.metric if guardrail.quantile is None else f"{guardrail.metric} quantile {guardrail.quantile:g}"
+    name = str(guardrail.metric)
+    if guardrail.quantile is not None:
+        name = f"{name} quantile {guardrail.quantile:g}"
+    elif guardrail.edge_ms is not None:
+        name = f"{name} share slower than {guardrail.edge_ms:g} ms"
     return GuardVerdict(
         kind,
         value,
         low if math.isfinite(low) else None,
         high if math.isfinite(high) else None,
-        f"{name}: treatment minus control is {seen} the margin of {guardrail.margin:g}{unit}",
+        f"{name}: treatment minus control is {seen} the margin of {margin:g}{unit}",
     )

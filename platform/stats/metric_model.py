@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.latency_bins import answer_outcomes
 
 _NEAREST = 1e-9  # of a share to 0 and 1, where nothing would vary
 
@@ -70,6 +71,25 @@ def share_model(rate: float, *, outcome: int = 1, outcomes: int = 2, bins: int =
     weights = np.zeros((outcomes, bins))
     weights[outcome] = 1.0
     return MetricModel(weights, np.ones((outcomes, bins)), probabilities)
+
+
+def slow_model(rate: float, *, outcomes: int, bins: int, slow_bins: int) -> MetricModel:
+    """Return the model of the share of answers in the last `slow_bins` bins: `rate`, all answers, bins alike.
+
+    Raises:
+        ArgumentError: rate not in (0, 1), or no such bins.
+    """
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError("base_rate", "in (0, 1)", rate)
+    if not 0 < slow_bins < bins:
+        raise ArgumentError("slow_bins", f"in [1, {bins})", slow_bins)
+    answers = list(answer_outcomes(outcomes))
+    probabilities, weights, base = (np.zeros((outcomes, bins)) for _ in range(3))
+    base[answers] = 1.0
+    weights[answers, -slow_bins:] = 1.0
+    is_slow = weights[answers[0]] > 0.0
+    probabilities[answers] = np.where(is_slow, rate / slow_bins, (1.0 - rate) / (bins - slow_bins)) / len(answers)
+    return MetricModel(weights, base, probabilities)
 
 
 def mean_model(bin_values: Sequence[float], *, outcomes: int = 2) -> MetricModel:

@@ -40,10 +40,10 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.mechanism import Mechanism
-from alcove.platform.stats.metric_model import MetricModel, mean_model, ratio_model, share_model
+from alcove.platform.stats.metric_model import MetricModel, mean_model, ratio_model, share_model, slow_model
 from alcove.platform.stats.power_curve import power_curve_of
 
-__all__ = ["MAX_DEVICES", "MetricModel", "PowerModel", "mean_model", "ratio_model", "share_model"]
+__all__ = ["MAX_DEVICES", "MetricModel", "PowerModel", "mean_model", "ratio_model", "share_model", "slow_model"]
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""

@@ -3,6 +3,7 @@
     accepted           share of an arm's devices whose user kept the answer; more is better
     latency_mean       mean of the answers' latency in ms, as far as bins tell; less is better
     latency_quantile   a quantile of it; less is better
+    latency_share      part of the answers that were slower than an edge of the bins; less is better
     ratio              reports with an outcome in `numerator` over those with one in `denominator`; more is better, or
                        less where it is said
 
@@ -21,13 +22,12 @@ from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.latency_bins import answer_outcomes, validate_edges
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.metrics import ratio_difference
 from alcove.platform.stats.quantiles import quantile_difference
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 from alcove.registry.policy.outcome import Outcome
-
-_ANSWERS = (Outcome.REFUSED, Outcome.ACCEPTED)
 
 
 class PrimaryKind(StrEnum):
@@ -36,6 +36,7 @@ class PrimaryKind(StrEnum):
     ACCEPTED = "accepted"
     LATENCY_MEAN = "latency_mean"
     LATENCY_QUANTILE = "latency_quantile"
+    LATENCY_SHARE = "latency_share"
     RATIO = "ratio"
 
 
@@ -46,6 +47,7 @@ class Primary:
     Attributes:
         kind: which.
         quantile: of LATENCY_QUANTILE, in (0, 1); else None.
+        edge_ms: of LATENCY_SHARE, an edge of the bins; answers above it are slow; else None.
         numerator: outcomes of RATIO, distinct; else none.
         denominator: outcomes of RATIO, distinct: those of the numerator and at least one more; else none.
         is_less_better: of RATIO: whether the lower ratio wins.
@@ -59,9 +61,15 @@ class Primary:
     numerator: tuple[Outcome, ...] = ()
     denominator: tuple[Outcome, ...] = ()
     is_less_better: bool = False
+    edge_ms: float | None = None
 
     def __post_init__(self) -> None:
         self._validate_ratio()
+        if self.kind is PrimaryKind.LATENCY_SHARE:
+            if self.edge_ms is None or not (math.isfinite(self.edge_ms) and self.edge_ms > 0.0):
+                raise ArgumentError("edge_ms", "positive and finite", self.edge_ms)
+        elif self.edge_ms is not None:
+            raise ArgumentError("edge_ms", f"absent for {self.kind}", self.edge_ms)
         if self.kind is PrimaryKind.LATENCY_QUANTILE:
             if self.quantile is None or not 0.0 < self.quantile < 1.0:
                 raise ArgumentError("quantile", "in (0, 1)", self.quantile)
@@ -70,7 +78,12 @@ class Primary:
 
     @property
     def is_latency(self) -> bool:
-        """True where it is read from the bins, in ms."""
+        """True where it is read from the bins."""
+        return self.is_in_ms or self.kind is PrimaryKind.LATENCY_SHARE
+
+    @property
+    def is_in_ms(self) -> bool:
+        """True where its differences are milliseconds; else they are shares."""
         return self.kind in (PrimaryKind.LATENCY_MEAN, PrimaryKind.LATENCY_QUANTILE)
 
     @property
@@ -91,7 +104,7 @@ class Primary:
     @property
     def unit(self) -> str:
         """Unit of its differences, with a space before it; "" for shares."""
-        return " ms" if self.is_latency else ""
+        return " ms" if self.is_in_ms else ""
 
     def _validate_ratio(self) -> None:
         above, below = self.numerator, self.denominator
@@ -136,15 +149,9 @@ def primary_pairs(
             test.
     """
     factor = test.critical_value(reports=aggregate.reports, alpha=alpha)
-    if primary.kind is PrimaryKind.RATIO:
-        weights, base = _ratio_weights(aggregate, primary)
-        return tuple(
-            _ratio_pair(aggregate, pair, weights, base, factor=factor, reports_per_device=reports_per_device)
-            for pair in ordered
-        )
-    if aggregate.bins < 2:
-        raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
     if primary.quantile is not None:
+        if aggregate.bins < 2:
+            raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
         if not isinstance(test, AlwaysValid):
             raise ArgumentError("test", f"always valid for {primary.kind}, which has no standard error", test)
         return tuple(
@@ -159,16 +166,20 @@ def primary_pairs(
             )
             for pair in ordered
         )
-    base = np.zeros((aggregate.outcomes, aggregate.bins))
-    base[list(_ANSWERS)] = 1.0
+    weights, base = metric_weights(aggregate, primary, bin_values_ms, edges_ms=edges_ms)
     return tuple(
-        _ratio_pair(aggregate, pair, base * bin_values_ms, base, factor=factor, reports_per_device=reports_per_device)
+        _ratio_pair(aggregate, pair, weights, base, factor=factor, reports_per_device=reports_per_device)
         for pair in ordered
     )
 
 
 def metric_weights(
-    aggregate: Aggregate, primary: Primary, bin_values_ms: FloatArray, *, success_outcome: int
+    aggregate: Aggregate,
+    primary: Primary,
+    bin_values_ms: FloatArray,
+    *,
+    success_outcome: int = Outcome.ACCEPTED,
+    edges_ms: Sequence[float] = (),
 ) -> tuple[FloatArray, FloatArray]:
     """Return each cell's weight in the numerator and in the denominator of a metric that is a ratio of sums.
 
@@ -177,6 +188,7 @@ def metric_weights(
         primary: any but a quantile.
         bin_values_ms: as in `Metric`.
         success_outcome: as in `Metric`.
+        edges_ms: as in `Metric`, for a share of slow answers.
 
     Returns:
         Two arrays, [outcomes, bins].
@@ -194,7 +206,9 @@ def metric_weights(
         return weights, base + 1.0
     if aggregate.bins < 2:
         raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
-    base[list(_ANSWERS)] = 1.0
+    base[list(answer_outcomes(aggregate.outcomes))] = 1.0
+    if primary.edge_ms is not None:
+        return base * _is_slow(edges_ms, aggregate.bins, primary.edge_ms), base
     return base * bin_values_ms, base
 
 
@@ -206,6 +220,14 @@ def negate(pair: Difference) -> Difference:
         value=None if pair.value is None else -pair.value,
         interval=None if interval is None else Interval(-interval.high, -interval.low),
     )
+
+
+def _is_slow(edges_ms: Sequence[float], bins: int, edge_ms: float) -> FloatArray:
+    """Return 1 for each bin above the edge and 0 for the others, [bins]."""
+    edges = validate_edges(edges_ms, bins)
+    if edge_ms not in edges:
+        raise ArgumentError("edge_ms", f"one of the edges {edges}", edge_ms)
+    return (np.arange(bins) > edges.index(edge_ms)).astype(np.float64)
 
 
 def _ratio_weights(aggregate: Aggregate, primary: Primary) -> tuple[FloatArray, FloatArray]:
@@ -270,7 +292,7 @@ def _quantile_pair(
     )
     if found is None:
         return Difference(arm, versus, None, None, None, None)
-    return Difference(arm, versus, found[0], found[1], None, None)
+    return Difference(arm, versus, found[0], found[1], None, None, excludes_ends=True)
 
 
 def _size_variation(aggregate: Aggregate, arm: int, base: FloatArray) -> float:

@@ -15,6 +15,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
+from alcove.platform.domain.latency import validate_edge, validate_resolution
 from alcove.platform.domain.mechanism import mechanism_of
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.rollout_records import GuardrailRecord
@@ -30,6 +31,7 @@ from alcove.platform.stats import (
     mean_model,
     ratio_model,
     share_model,
+    slow_model,
 )
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
@@ -56,6 +58,7 @@ def primary_of(plan: ExperimentPlan) -> Primary:
             _outcomes("numerator", plan.numerator),
             _outcomes("denominator", plan.denominator),
             plan.less_is_better,
+            plan.edge_ms,
         )
     except ArgumentError as error:
         raise InvalidFieldError(f"primary.{error.name}", error.bound, error.value) from None
@@ -85,15 +88,17 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("pre_edges", f"absent unless {PrimaryKind.ACCEPTED} decides", plan.pre_edges)
     is_latency = primary.is_latency
     _validate_interim_analyses(plan)
-    needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails_of(plan))
+    guardrails = guardrails_of(plan)
+    needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails)
     if needs_bins and not record.latency_edges_ms:
         raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
-    bound = limits.LATENCY_MARGIN_MAX_MS if is_latency else 1.0
+    bound = limits.LATENCY_MARGIN_MAX_MS if primary.is_in_ms else 1.0
     if not (math.isfinite(plan.mde) and 0.0 <= plan.mde < bound):
         raise InvalidFieldError("mde", f"in [0, {bound:g})", plan.mde)
+    _validate_latency(record, primary)
     if not 0.0 <= plan.base_rate < 1.0:
         raise InvalidFieldError("base_rate", "in [0, 1)", plan.base_rate)
-    if is_latency and plan.base_rate:
+    if primary.is_in_ms and plan.base_rate:
         raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
     if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
         raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
@@ -132,28 +137,46 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
         local_epsilon=_local_epsilon(plan),
         is_less_better=primary.is_less_better,
     )
-    in_ms = _share_per_ms(record, primary)
+    in_ms, hidden = _share_per_ms(record, primary)
     most = _windows_of_a_period(record, task)
     if plan.expected_devices:
+        found = model.detectable(plan.expected_devices, most)
         bare = replace(
             bare,
-            detectable=(model.detectable(plan.expected_devices, most) or 0.0) / in_ms,
+            detectable=0.0 if found is None else found / in_ms + hidden,
             planned_reports=plan.horizon_reports or min(plan.expected_devices * most, MAX_REPORTS),
         )
     if not plan.mde:
         return bare
-    devices = model.devices_needed(plan.mde * in_ms) or 0
+    mde = (plan.mde - hidden) * in_ms
+    if mde <= 0.0:
+        return bare
+    devices = model.devices_needed(mde) or 0
     if devices and plan.aggregation is not None:
         devices = max(devices, plan.aggregation.min_batch_size)
     windows = None
     if plan.expected_devices:
-        windows = model.windows_needed(plan.mde * in_ms, plan.expected_devices, most=most)
+        windows = model.windows_needed(mde, plan.expected_devices, most=most)
     return replace(
         bare,
         devices_needed=devices,
         days_needed=0 if windows is None else math.ceil(windows * record.window_s / DAY_S),
         planned_reports=plan.horizon_reports or min(plan.expected_devices * (windows or most) or devices, MAX_REPORTS),
     )
+
+
+def _validate_latency(record: ExperimentRecord, primary: Primary) -> None:
+    """Refuse edges that the bins do not have, and milliseconds that they cannot show."""
+    plan, edges_ms = record.plan, record.latency_edges_ms
+    if primary.edge_ms is not None:
+        validate_edge("primary.edge_ms", primary.edge_ms, edges_ms)
+    if primary.quantile is not None and plan.mde:
+        validate_resolution("mde", plan.mde, "latency_edges_ms", edges_ms)
+    for guardrail in plan.guardrails:
+        if guardrail.edge_ms is not None:
+            validate_edge("guardrails.edge_ms", guardrail.edge_ms, edges_ms)
+        elif guardrail.quantile is not None:
+            validate_resolution("guardrails.margin", guardrail.margin, "latency_edges_ms", edges_ms)
 
 
 def _validate_interim_analyses(plan: ExperimentPlan) -> None:
@@ -192,7 +215,7 @@ def _guardrail(record: GuardrailRecord) -> Guardrail:
     if record.metric not in tuple(GuardMetric):
         raise InvalidFieldError("guardrails.metric", " | ".join(GuardMetric), record.metric)
     try:
-        return Guardrail(GuardMetric(record.metric), record.margin, record.quantile)
+        return Guardrail(GuardMetric(record.metric), record.margin, record.quantile, record.edge_ms)
     except ArgumentError as error:
         raise InvalidFieldError(
             f"guardrails.{error.name}".removesuffix(".guardrail"), error.bound, error.value
@@ -213,20 +236,26 @@ def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
             bins=bins,
             denominator_share=record.plan.denominator_share or 1.0,
         )
+    if primary.edge_ms is not None:
+        slow_bins = len(record.latency_edges_ms) - record.latency_edges_ms.index(primary.edge_ms)
+        return slow_model(record.plan.base_rate or _WORST_RATE, outcomes=outcomes, bins=bins, slow_bins=slow_bins)
     # A quantile is planned as the share of answers below it, which has its variance.
     rate = primary.quantile or record.plan.base_rate or _WORST_RATE
     return share_model(rate, outcomes=outcomes, bins=bins)
 
 
-def _share_per_ms(record: ExperimentRecord, primary: Primary) -> float:
-    """Return what one unit of the metric is in the model's: for a quantile, latencies evenly filling the bins."""
+def _share_per_ms(record: ExperimentRecord, primary: Primary) -> tuple[float, float]:
+    """Return what one unit of the metric is in the model's, and how much of a difference its bins hide.
+
+    For a quantile latencies fill the bins evenly, and no difference of less than the bin of the quantile is seen.
+    """
     if primary.quantile is None:
-        return 1.0
+        return 1.0, 0.0
     lows = (0.0, *record.latency_edges_ms)
     widths = [high - low for low, high in pairwise(lows)]
     widths.append(widths[-1])
     place = min(int(primary.quantile * len(widths)), len(widths) - 1)
-    return 1.0 / (len(widths) * widths[place])
+    return 1.0 / (len(widths) * widths[place]), widths[place]
 
 
 def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[float]) -> float:

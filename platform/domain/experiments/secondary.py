@@ -12,6 +12,7 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan, MetricRecord, SecondaryRecord
 from alcove.platform.domain.experiments.analysis import ALPHA, planned_reports_of, read_estimates
 from alcove.platform.domain.experiments.task import outcome_groups
+from alcove.platform.domain.latency import validate_edge
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import (
     Aggregate,
@@ -48,6 +49,8 @@ def validate_secondary(record: ExperimentRecord) -> None:
         primary = _primary_of(record, metric)
         if primary.is_latency and not record.latency_edges_ms:
             raise InvalidFieldError("latency_edges_ms", f"at least one edge for the secondary {metric.kind}", ())
+        if primary.edge_ms is not None:
+            validate_edge("secondary.edge_ms", primary.edge_ms, record.latency_edges_ms)
 
 
 def compare_secondary(
@@ -110,6 +113,7 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
             _groups_of(groups, above, metric.kind),
             _groups_of(groups, below, metric.kind) or tuple(group[0] for group in groups if kind is PrimaryKind.RATIO),
             metric.less_is_better,
+            metric.edge_ms,
         )
     except ArgumentError as error:
         raise InvalidFieldError(f"secondary.{error.name}", error.bound, error.value) from None
@@ -132,4 +136,6 @@ def _groups_of(groups: Groups, names: Collection[str], metric: str) -> tuple[Out
 
 
 def _decides(plan: ExperimentPlan) -> MetricRecord:
-    return MetricRecord(plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better)
+    return MetricRecord(
+        plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better, plan.edge_ms
+    )

@@ -81,7 +81,7 @@ def analyze(rollout: RolloutRecord, aggregate: Aggregate, reports_per_device: in
     compared = decide(estimate(aggregate, metric), AlwaysValid(planned_reports), rules)
     verdicts = evaluate_guardrails(
         [Stratum(aggregate, groups[TREATMENT] / sum(groups), reports_per_device)],
-        [Guardrail(GuardMetric(each.metric), each.margin, each.quantile) for each in plan.guardrails],
+        [Guardrail(GuardMetric(each.metric), each.margin, each.quantile, each.edge_ms) for each in plan.guardrails],
         control=CONTROL,
         treatment=TREATMENT,
         tests=GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports),

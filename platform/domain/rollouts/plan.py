@@ -7,6 +7,7 @@ from dataclasses import replace
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
+from alcove.platform.domain.latency import validate_edge, validate_resolution
 from alcove.platform.domain.mechanism import default_epsilon
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
@@ -113,16 +114,24 @@ def _guardrail(plan: RolloutPlan, guardrail: GuardrailRecord) -> GuardrailRecord
     if guardrail.metric not in tuple(GuardMetric):
         raise InvalidFieldError("plan.guardrails.metric", names, guardrail.metric)
     is_latency = guardrail.metric == GuardMetric.LATENCY
-    bound = limits.LATENCY_MARGIN_MAX_MS if is_latency else 1.0
+    is_in_ms = is_latency and not guardrail.edge_ms
+    bound = limits.LATENCY_MARGIN_MAX_MS if is_in_ms else 1.0
     if not (math.isfinite(guardrail.margin) and 0 <= guardrail.margin < bound):
         raise InvalidFieldError("plan.guardrails.margin", f"in [0, {bound:g})", guardrail.margin)
     if not is_latency:
-        if guardrail.quantile:
-            raise InvalidFieldError("plan.guardrails.quantile", f"none for {guardrail.metric}", guardrail.quantile)
-        return replace(guardrail, quantile=None)
+        for name, value in (("quantile", guardrail.quantile), ("edge_ms", guardrail.edge_ms)):
+            if value:
+                raise InvalidFieldError(f"plan.guardrails.{name}", f"none for {guardrail.metric}", value)
+        return replace(guardrail, quantile=None, edge_ms=None)
     if not plan.latency_edges_ms:
         raise InvalidFieldError("plan.latency_edges_ms", "at least one, for the guardrail of latency", ())
+    if guardrail.edge_ms:
+        if guardrail.quantile:
+            raise InvalidFieldError("plan.guardrails.quantile", "none beside edge_ms", guardrail.quantile)
+        validate_edge("plan.guardrails.edge_ms", guardrail.edge_ms, plan.latency_edges_ms)
+        return replace(guardrail, quantile=None)
     quantile = guardrail.quantile or DEFAULT_QUANTILE
     if not 0 < quantile < 1:
         raise InvalidFieldError("plan.guardrails.quantile", "in (0, 1)", quantile)
-    return replace(guardrail, quantile=quantile)
+    validate_resolution("plan.guardrails.margin", guardrail.margin, "plan.latency_edges_ms", plan.latency_edges_ms)
+    return replace(guardrail, quantile=quantile, edge_ms=None)

@@ -32,7 +32,7 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     assert shop.operator("experiment", "list", "--app", "planned", "--json").json == []
     (draft,) = shop.operator("experiment", "create", *about, *asked, "--json").json
     assert draft["plan"]["devices_needed"] > 1000
-    assert draft["guardrails"] == [{"metric": "crash_fallback", "margin": 0.005, "quantile": 0.0}]
+    assert draft["guardrails"] == [{"metric": "crash_fallback", "margin": 0.005, "quantile": 0.0, "edge_ms": 0.0}]
     name = draft["experiment_id"]
     small = shop.operator("experiment", "update", name, "--devices", "500", "--etag", draft["etag"])
     assert small.code == 0, small.err

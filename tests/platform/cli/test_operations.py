@@ -200,7 +200,8 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
         "--guard",
         "crash_fallback:0.5%",
     )
-    plan += ("--guard", "latency:20ms:0.9", "--latency-edge", "10", "--latency-edge", "50", "--timeout", "14d")
+    plan += ("--guard", "latency:20ms:0.9", "--guard", "latency>40ms:1%", "--timeout", "14d")
+    plan += tuple(part for edge in ("10", "20", "30", "40", "50") for part in ("--latency-edge", edge))
     wanted = (*about, "--version", "3.1.0", *plan, "--audience", "os == ios and app_version >= 2.1")
     tried = shop.operator("rollout", "create", *wanted, "--validate-only", "--json").json[0]
     assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
@@ -218,7 +219,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     shown = shop.operator("rollout", "status", rollout_id).out
     for words in ("app_version >= 2.1", "1 of 3", "5000", "a person advances", "1 % of the devices keep the default"):
         assert words in shown, shown
-    assert "randomized response: each report hides arm and outcome up to ε = 1" in shown
+    assert "randomized response: each report hides arm and outcome up to ε = 2" in shown
     safe = shop.operator("rollout", "advance", rollout_id)
     assert safe.code == 1
     assert "override_reason" in safe.err
@@ -245,6 +246,9 @@ BAD_PLANS = (
     (("--guard", "mood:1%"), "latency:20ms:0.95"),
     (("--guard", "error:1"), "latency:20ms:0.95"),
     (("--guard", "latency:20"), "latency:20ms:0.95"),
+    (("--guard", "latency>160:1%"), "latency>160ms:1%"),
+    (("--guard", "latency>160ms:20ms"), "latency>160ms:1%"),
+    (("--stage", "1%", "--guard", "latency:9ms", "--latency-edge", "10", "--latency-edge", "80"), "71, 75.5, 80, 84.5"),
     (("--plan", "nowhere.json"), "nowhere.json"),
     (("--stage", "10%", "--stage", "5%"), "more than 1000"),
     (("--audience", "shoe_size == 46"), "shoe_size"),

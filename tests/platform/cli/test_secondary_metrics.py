@@ -14,6 +14,7 @@ from tests.platform.cli.test_bayesian_results import experiment
         ("accepted", Primary(kind="accepted")),
         ("latency_mean", Primary(kind="latency_mean")),
         ("latency_quantile", Primary(kind="latency_quantile", quantile=0.5)),
+        ("latency>160ms", Primary(kind="latency_share", edge_ms=160.0)),
         ("latency_quantile:0.95", Primary(kind="latency_quantile", quantile=0.95)),
         ("error", Primary(kind="ratio", numerator=("error",), less_is_better=True)),
         ("crash_fallback", Primary(kind="ratio", numerator=("fallback",), less_is_better=True)),

@@ -37,7 +37,9 @@ ARMS = (
 )
 CRASHES = GuardrailPlan(metric="crash_fallback", margin=0.01)
 EDGES_MS = (5.0, 20.0)
+FINE_MS = (5.0, 7.0, 9.0, 11.0, 13.0)
 MEDIAN = Primary(kind="latency_quantile", quantile=0.5)
+SLOW_SHARE = Primary(kind="latency_share", edge_ms=20.0)
 PER_ANSWER = Primary(kind="ratio", numerator=("accepted",), denominator=("accepted", "refused"))
 ERRORS_OF_ANSWERED = Primary(kind="ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True)
 
@@ -122,11 +124,15 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
         ),
         "arms": (replace_share(ARMS[0], 1000), replace_share(ARMS[1], 3000)),
         "epsilon": "1.5",
-        "latency_edges_ms": EDGES_MS,
+        "latency_edges_ms": FINE_MS,
         "window_s": 43_200,
         "minimum_cohort": 300,
         "primary": Primary(kind="latency_quantile", quantile=0.5),
-        "guardrails": (CRASHES, GuardrailPlan(metric="latency", margin=3.0)),
+        "guardrails": (
+            CRASHES,
+            GuardrailPlan(metric="latency", margin=3.0),
+            GuardrailPlan(metric="latency", margin=0.01, edge_ms=9.0),
+        ),
         "plan": ExperimentPlan(mde=2.0, expected_devices=10_000_000),
     }
     tried = operator.update_experiment(draft.experiment_id, validate_only=True, **change)
@@ -137,6 +143,7 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
     assert (changed.epsilon, changed.window_s, changed.minimum_cohort) == ("1.5", 43_200, 300)
     assert (changed.primary.kind, changed.primary.quantile) == ("latency_quantile", 0.5)
     assert changed.guardrails[1] == GuardrailPlan(metric="latency", margin=3.0, quantile=0.95)
+    assert changed.guardrails[2] == GuardrailPlan(metric="latency", margin=0.01, edge_ms=9.0)
     running = operator.start_experiment(draft.experiment_id, etag=changed.etag)
     policy = world.tree.policy(app)
     assert policy is not None
@@ -172,6 +179,17 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
         ({"guardrails": (GuardrailPlan(metric="latency", margin=2.0),)}, "latency_edges_ms"),
         ({"guardrails": (GuardrailPlan(metric="latency", margin=2.0, quantile=1.5),), "latency_edges_ms": EDGES_MS},
          "guardrails.quantile"),
+        ({"guardrails": (GuardrailPlan(metric="latency", margin=2.0),), "latency_edges_ms": EDGES_MS},
+         "latency_edges_ms"),
+        ({"guardrails": (GuardrailPlan(metric="latency", margin=0.1, edge_ms=6.0),), "latency_edges_ms": EDGES_MS},
+         "guardrails.edge_ms"),
+        ({"guardrails": (GuardrailPlan(metric="error", margin=0.1, edge_ms=5.0),)}, "guardrails"),
+        ({"primary": MEDIAN, "latency_edges_ms": EDGES_MS, "plan": ExperimentPlan(mde=2.0)}, "latency_edges_ms"),
+        ({"primary": SLOW_SHARE, "latency_edges_ms": FINE_MS}, "primary.edge_ms"),
+        ({"primary": SLOW_SHARE, "latency_edges_ms": EDGES_MS, "plan": ExperimentPlan(mde=2.0)}, "mde"),
+        ({"primary": Primary(kind="latency_share"), "latency_edges_ms": EDGES_MS}, "primary.edge_ms"),
+        ({"primary": SLOW_SHARE}, "latency_edges_ms"),
+        ({"primary": MEDIAN.model_copy(update={"edge_ms": 5.0}), "latency_edges_ms": EDGES_MS}, "primary.edge_ms"),
         ({"primary": Primary(kind="ratio")}, "primary.numerator"),
         ({"primary": PER_ANSWER.model_copy(update={"denominator": ()})}, "primary.denominator"),
         ({"primary": PER_ANSWER.model_copy(update={"numerator": ("refused", "accepted")})}, "primary.numerator"),
@@ -285,7 +303,11 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
     """By mean and by quantile, whichever index it has; equal accuracies."""
     rng = np.random.default_rng(20_270_302)
     fast, slow = [[0.15, 0.04, 0.01], [0.6, 0.15, 0.05]], [[0.01, 0.04, 0.15], [0.05, 0.15, 0.6]]
-    for primary in (core.ExperimentPlan("latency_mean"), core.ExperimentPlan("latency_quantile", 0.5)):
+    for primary in (
+        core.ExperimentPlan("latency_mean"),
+        core.ExperimentPlan("latency_quantile", 0.5),
+        core.ExperimentPlan("latency_share", edge_ms=20.0),
+    ):
         for cells, winner in (([slow, fast], 1), ([fast, slow], 0), ([fast, fast], None)):
             running = replace(record(primary), started_at_s=1)
             found = evaluate(running, Reports.of_cells(task_of(running), randomize(rng, running, cells, 300_000), 1))
@@ -294,18 +316,26 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
             assert pair.interval is not None
             if winner is not None:
                 assert "faster" in found.decision.reason
-                assert "ms" in found.decision.reason
-                assert (pair.interval.high < 0.0) is (winner == 1)
+                assert ("ms" in found.decision.reason) is (primary.edge_ms is None)
+                assert (pair.interval.high <= 0.0) is (winner == 1)
 
 
 def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
     """A mean needs more devices for a smaller difference; a tiny fleet gets what it can find instead."""
     task = task_of(replace(record(core.ExperimentPlan()), started_at_s=1))
-    for kind, quantile in (("latency_mean", None), ("latency_quantile", 0.5)):
+    for kind, quantile, edges_ms, differences in (
+        ("latency_mean", None, EDGES_MS, (4.0, 1.0)),
+        ("latency_quantile", 0.5, FINE_MS, (10.0, 2.5)),
+    ):
         needs = [
-            make_plan(record(core.ExperimentPlan(kind, quantile, mde=mde)), task).devices_needed for mde in (4.0, 1.0)
+            make_plan(record(core.ExperimentPlan(kind, quantile, mde=mde), edges_ms), task).devices_needed
+            for mde in differences
         ]
         assert 0 < 10 * needs[0] < needs[1]
+    slower = core.ExperimentPlan("latency_share", edge_ms=9.0, mde=0.02, base_rate=0.05)
+    assert 0 < make_plan(record(slower, FINE_MS), task).devices_needed < 2 * 10**6
+    hidden = make_plan(record(core.ExperimentPlan("latency_quantile", 0.5, mde=2.0), FINE_MS), task)
+    assert hidden.devices_needed == 0  # a shift of one bin is not seen wherever the quantile lies in it
     small = make_plan(record(core.ExperimentPlan(mde=0.01, expected_devices=2_000)), task)
     assert small.days_needed == 0
     assert small.detectable > 0.01

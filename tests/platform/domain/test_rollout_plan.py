@@ -14,7 +14,10 @@ from alcove.platform.domain.rollouts.plan import validate_plan, validate_update
 STAGES = (Stage(100, 3600, 500), Stage(1000, 3600, 500), Stage(5000, 3600, 500))
 CRASH = GuardrailRecord("crash_fallback", 0.01)
 SLOW = GuardrailRecord("latency", 20.0, 0.9)
-PLAN = RolloutPlan(stages=STAGES, guardrails=(CRASH, SLOW), latency_edges_ms=(10.0, 50.0), timeout_s=86_400)
+SLOWER = GuardrailRecord("latency", 0.01, edge_ms=40.0)
+PLAN = RolloutPlan(
+    stages=STAGES, guardrails=(CRASH, SLOW), latency_edges_ms=(10.0, 20.0, 30.0, 40.0, 50.0), timeout_s=86_400
+)
 
 WRONG = {
     "stages that go down": (replace(PLAN, stages=(Stage(500, 0, 50), Stage(100, 0, 50))), "stages.share", "more than"),
@@ -48,6 +51,25 @@ WRONG = {
         replace(PLAN, guardrails=(CRASH,)),
         "latency_edges_ms",
         "none without a guardrail of latency",
+    ),
+    "an edge of a share": (replace(PLAN, guardrails=(replace(CRASH, edge_ms=40.0), SLOW)), "edge_ms", "none for"),
+    "an edge and a quantile": (replace(PLAN, guardrails=(replace(SLOWER, quantile=0.5),)), "quantile", "none beside"),
+    "an edge between the bins": (
+        replace(PLAN, guardrails=(replace(SLOWER, edge_ms=45.0),)),
+        "edge_ms",
+        "one of the latency edges 10, 20, 30, 40, 50",
+    ),
+    "a margin of a share in ms": (replace(PLAN, guardrails=(replace(SLOWER, margin=20.0),)), "margin", r"\[0, 1\)"),
+    "a margin of no milliseconds": (replace(PLAN, guardrails=(replace(SLOW, margin=0.0),)), "margin", "above 0 ms"),
+    "a margin finer than the bins": (
+        replace(PLAN, guardrails=(replace(SLOW, margin=9.0),)),
+        "plan.latency_edges_ms",
+        "5 neighboring edges no further apart than 9 ms .* such as 12, 16.5, 21",
+    ),
+    "the audit's margin and bins": (
+        replace(PLAN, guardrails=(replace(SLOW, margin=10.0),), latency_edges_ms=(10.0, 20.0, 40.0, 80.0, 160.0)),
+        "plan.latency_edges_ms",
+        "no further apart than 10 ms .* such as 20, 25, 30, 35, 40",
     ),
     "latency without bins": (replace(PLAN, latency_edges_ms=()), "latency_edges_ms", "at least one"),
     "edges that fall": (replace(PLAN, latency_edges_ms=(50.0, 10.0)), "plan", "rise"),
@@ -89,6 +111,8 @@ def test_what_is_left_open_gets_its_default() -> None:
     assert plan.stages == (Stage(5, 0, MINIMUM_COHORT_DEFAULT),)
     assert (plan.guardrails[0].quantile, plan.window_s, plan.epsilon) == (0.95, 86_400, "2")
     assert validate_plan(RolloutPlan()) == RolloutPlan()
+    slower = replace(PLAN, guardrails=(replace(SLOWER, quantile=0.0),))
+    assert validate_plan(slower).guardrails == (SLOWER,)
 
 
 def running(stage: int) -> RolloutRecord:

@@ -60,6 +60,7 @@ PLAN = {
     "plan.guardrails.metric": (0, 5, 99),
     "plan.guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "plan.guardrails.quantile": (-0.1, 0.5, *NOT_NUMBERS),
+    "plan.guardrails.edge_ms": (-0.1, 0.5, *NOT_NUMBERS),
     "plan.on_harm": (1, 5, 99),
     "plan.on_timeout": (4, 5, 99),
     "plan.timeout_s": (90 * 86_400 + 1, 2**32 - 1),
@@ -85,16 +86,18 @@ COMPARISON = {
     "window_s": (3599, 2**31, 2**32 - 1),
     "minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),
     "primary": (NO_BOUND,),
-    "primary.kind": (5, 99),
+    "primary.kind": (6, 99),
     "primary.quantile": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "primary.numerator": (0, 2, 5, 99),  # 2: what decides in these requests is no ratio
     "primary.denominator": (0, 2, 5, 99),
     "primary.less_is_better": (True,),
+    "primary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
     "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
     "guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "guardrails.quantile": (-0.1, 0.5, *NOT_NUMBERS),
+    "guardrails.edge_ms": (-0.1, 0.5, *NOT_NUMBERS),
     "plan": (NO_BOUND,),
     "plan.mde": (-0.1, *NOT_NUMBERS),
     "plan.base_rate": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
@@ -270,6 +273,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
 CALLED = {
     "update_mask.paths": "update_mask",
     "guardrails.quantile": "guardrails",  # with the metric that it is none of
+    "guardrails.edge_ms": "guardrails",
     "team_metadata": "team-text",  # the metadata's own name, which the team knows it by
 }
 
@@ -354,8 +358,8 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         ],
         "guardrails": guardrails,
         "primary": {"kind": "PRIMARY_KIND_LATENCY_QUANTILE", "quantile": 0.5},
-        "latencyEdgesMs": [10.0, 20.0],
-        "plan": {"mde": 0.01},
+        "latencyEdgesMs": [10.0, 12.0, 14.0, 16.0, 18.0],
+        "plan": {"mde": 2.0},
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
     everything = (
