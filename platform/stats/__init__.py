@@ -28,6 +28,7 @@ from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, 
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
+from alcove.platform.stats.own_metric import BinMetric, evaluate_bin_guardrail
 from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model, slow_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
@@ -54,6 +55,7 @@ __all__ = [
     "ArmEstimate",
     "ArmPosterior",
     "BayesianView",
+    "BinMetric",
     "Comparison",
     "Decision",
     "DecisionKind",
@@ -99,6 +101,7 @@ __all__ = [
     "decide",
     "effective_reports",
     "estimate",
+    "evaluate_bin_guardrail",
     "evaluate_guardrail",
     "evaluate_guardrails",
     "explain_resolution",
