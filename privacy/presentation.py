@@ -30,12 +30,18 @@ class Reader:
         self.message = message
         self.error = error
         self._encoded = encoded
+        self._size = len(encoded)
         self._at = 0
 
     @property
     def is_at_end(self) -> bool:
         """Whether all bytes have been read."""
-        return self._at == len(self._encoded)
+        return self._at == self._size
+
+    @property
+    def position(self) -> int:
+        """How many bytes have been read."""
+        return self._at
 
     def read(self, size: int, field: str) -> bytes:
         """Return the next bytes.
@@ -43,12 +49,11 @@ class Reader:
         Raises:
             MessageError: there are fewer.
         """
-        end = self._at + size
-        if end > len(self._encoded):
-            left = len(self._encoded) - self._at
-            raise self.refuse(field, f"{size} bytes are announced, {left} are left")
-        part, self._at = self._encoded[self._at : end], end
-        return part
+        at = self._at
+        self._at = end = at + size
+        if end > self._size:
+            raise self.refuse(field, f"{size} bytes are announced, {self._size - at} are left")
+        return self._encoded[at:end]
 
     def refuse(self, field: str, reason: str) -> MessageError:
         """Return the error for a field."""
@@ -72,16 +77,17 @@ class Unsigned(Codec):
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self._end = 1 << 8 * size
 
     def write(self, value: Any, field: str) -> bytes:
         """Return the number, big-endian."""
-        if not 0 <= value < 1 << 8 * self.size:
+        if not 0 <= value < self._end:
             raise ParameterError(name=field, bound=f"in [0, 2^{8 * self.size})", value=value)
-        return int(value).to_bytes(self.size, "big")
+        return int(value).to_bytes(self.size)
 
     def read(self, reader: Reader, field: str) -> int:
         """Return the number."""
-        return int.from_bytes(reader.read(self.size, field), "big")
+        return int.from_bytes(reader.read(self.size, field))
 
 
 class Enumerated(Codec):
@@ -129,13 +135,14 @@ class Opaque(Codec):
 
     def write(self, value: Any, field: str) -> bytes:
         """Return length and bytes."""
-        if len(value) < self.least:
-            raise ParameterError(name=field, bound=f"at least {self.least} bytes", value=len(value))
-        return self.length.write(len(value), field) + bytes(value)
+        size = len(value)
+        if size < self.least:
+            raise ParameterError(name=field, bound=f"at least {self.least} bytes", value=size)
+        return self.length.write(size, field) + bytes(value)
 
     def read(self, reader: Reader, field: str) -> bytes:
         """Return the bytes."""
-        size = self.length.read(reader, field)
+        size = int.from_bytes(reader.read(self.length.size, field))
         if size < self.least:
             raise reader.refuse(field, f"it has {size} bytes, at least {self.least} are required")
         return reader.read(size, field)
@@ -205,15 +212,16 @@ class Structure:
     """
 
     message_error: ClassVar[type[MessageError]] = MessageError
-    _codecs: ClassVar[dict[str, Codec] | None] = None
+    _codecs: ClassVar[tuple[tuple[str, Codec], ...] | None] = None
 
     @classmethod
-    def _list_codecs(cls) -> dict[str, Codec]:
-        """Return the codec of each field, in order; of each class it is worked out once."""
-        if "_codecs" not in vars(cls) or cls._codecs is None:
+    def _list_codecs(cls) -> tuple[tuple[str, Codec], ...]:
+        """Return each field with its codec, in order; of each class they are worked out once."""
+        found = cls.__dict__.get("_codecs")
+        if found is None:
             hints = get_type_hints(cls, include_extras=True)
-            cls._codecs = {name: hints[name].__metadata__[0] for name in cls.__annotations__}
-        return cls._codecs
+            found = cls._codecs = tuple((name, hints[name].__metadata__[0]) for name in cls.__annotations__)
+        return found
 
     def to_bytes(self) -> bytes:
         """Return the bytes.
@@ -221,7 +229,7 @@ class Structure:
         Raises:
             ParameterError: a field is out of its bound.
         """
-        return b"".join(codec.write(getattr(self, name), name) for name, codec in self._list_codecs().items())
+        return b"".join([codec.write(getattr(self, name), name) for name, codec in self._list_codecs()])
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> Self:
@@ -239,7 +247,7 @@ class Structure:
     @classmethod
     def read_from(cls, reader: Reader) -> Self:
         """Return the structure that comes next."""
-        return cls(**{name: codec.read(reader, name) for name, codec in cls._list_codecs().items()})
+        return cls(**{name: codec.read(reader, name) for name, codec in cls._list_codecs()})
 
 
 def _read_all(kind: type[Structure], reader: Reader, field: str, most: int | None) -> tuple[Any, ...]:

@@ -14,50 +14,37 @@ Source: draft-ietf-ppm-dap-18, sections 4.5.3.1 and 4.5.4.4.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
-from alcove.platform.aggregator.batches import VerifiedReport, add_reports, lock_task
+from alcove.platform.aggregator.batches import add_reports, lock_task
+from alcove.platform.aggregator.jobs import BegunJob, FinishedJob, begin_job, finish_job, read_job
 from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.leases import LEASE_S, delay_after, is_due
-from alcove.platform.aggregator.problems import DapProblem
-from alcove.platform.aggregator.store import AggregatorDatabase
-from alcove.platform.aggregator.store.tables import AggregationJobRow, ReportRow
-from alcove.platform.aggregator.tasks import OpenTask, TaskBook
-from alcove.platform.domain.errors import PeerUnavailableError
-from alcove.privacy.dap.messages import (
-    AggregationJobInitReq,
-    AggregationJobResp,
-    Report,
-    ReportError,
-    ReportShare,
-    Role,
-    VerifyInit,
-    VerifyResp,
-    VerifyRespType,
+from alcove.platform.aggregator.packets import (
+    claim_packets,
+    drop_packets,
+    find_waiting_task,
+    postpone_reports,
+    read_packets,
 )
-from alcove.privacy.dap.reports import open_input_share
+from alcove.platform.aggregator.problems import DapProblem
+from alcove.platform.aggregator.store import AggregatorDatabase, run_in
+from alcove.platform.aggregator.store.tables import AggregationJobRow, table_of
+from alcove.platform.aggregator.tasks import JOB_REPORTS, OpenTask, TaskBook
+from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy.dap.task import DapTask
-from alcove.privacy.errors import DapMessageError, ReportRejectedError
-from alcove.privacy.presentation import Opaque, Rest, Structure
-from alcove.privacy.prio3 import Report as VdafReport
-from alcove.privacy.prio3 import VerifyState
 from alcove.runtime.clock import Clock
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 __all__ = ["Aggregation", "HelperPort"]
-
-JOB_REPORTS: Final = 512
-"""Most reports of a job."""
-
-MAX_TASK_JOBS: Final = 4
-"""Most jobs of a task under way: while the helper is away, reports wait outside of jobs."""
 
 AGAIN_S: Final = 60
 """Seconds until a report that was too early for the helper is tried again."""
 
+_JOBS: Final = table_of(AggregationJobRow)
 _log = structlog.get_logger()
 
 
@@ -74,44 +61,13 @@ class HelperPort(Protocol):
 
 
 @dataclass(frozen=True)
-class _State(Structure):
-    """What the leader keeps of a report until the helper has answered."""
-
-    output_share: Annotated[bytes, Opaque(4)]
-    joint_rand_seed: Annotated[bytes, Opaque(1)]
-
-
-@dataclass(frozen=True)
-class _States(Structure):
-    """The states of a job's reports, in their order."""
-
-    states: Annotated[tuple[_State, ...], Rest(_State)]
-
-
-@dataclass(frozen=True)
 class _Job:
-    """A job that this process has leased; what is stored of it is read by then."""
+    """A job that this process has leased; `begun` is what was stored of it before."""
 
     sequence: int
     task_id: bytes
-    request: bytes | None
-    states: bytes | None
     attempts: int
-
-
-@dataclass(frozen=True)
-class _Finished:
-    """What becomes of a job's reports.
-
-    Attributes:
-        added: verified by both.
-        early: ids of those that wait again.
-        rejected: why the others are left out.
-    """
-
-    added: tuple[VerifiedReport, ...]
-    early: tuple[bytes, ...]
-    rejected: tuple[str, ...]
+    begun: tuple[bytes, bytes] | None = None
 
 
 class Aggregation:
@@ -156,7 +112,7 @@ class Aggregation:
         Raises:
             ServerError: the database does not take it now; the job is taken up again.
         """
-        job = await self._claim()
+        job = await self._take_up() or await self._claim()
         if job is None:
             return False
         try:
@@ -165,121 +121,89 @@ class Aggregation:
             _log.warning("the task of reports that wait is refused", problem=str(problem))
             await self._postpone(job)
             return True
-        if job.request is None or job.states is None:
-            job = await self._begin(opened, job)
-        if job is None or job.request is None or job.states is None:
+        begun = await self._begin(opened, job) if job.begun is None else await asyncio.to_thread(read_job, *job.begun)
+        if begun is None:
             return True  # no report was left, or somebody else has the job
         try:
-            answer = await self._helper.aggregate(opened.task, job.request)
+            answer = await self._helper.aggregate(opened.task, begun.request)
         except (PeerUnavailableError, DapProblem) as error:
             self.is_helper_away = True
             _log.warning("the helper did not answer an aggregation job", attempts=job.attempts, problem=str(error))
             await self._postpone(job)
             return True
         self.is_helper_away = False
-        request = AggregationJobInitReq.from_bytes(job.request)
-        states = _States.from_bytes(job.states).states
-        try:
-            answers = _read_answers(request, answer)
-        except DapMessageError as error:
-            _log.error("an aggregation job is abandoned: the helper's answer is none", problem=str(error))
-            answers = tuple(_abandon(init) for init in request.verify_inits)
-        await self._finish(opened, job, _finish_reports(opened, request, states, answers))
+        finished = await asyncio.to_thread(finish_job, opened, begun, answer)
+        await self._finish(opened, job, finished)
         return True
 
-    async def _claim(self) -> _Job | None:
-        """Lease a job whose lease is over, or make one of reports that wait; None: there is nothing to do."""
+    async def _take_up(self) -> _Job | None:
+        """Lease a job whose lease is over; None: there is none."""
         now_s = self._clock.now_s()
-        async with self._database.write() as session:
-            overdue = (
-                select(AggregationJobRow)
-                .where(is_due(AggregationJobRow.leased_until_s, now_s))
-                .order_by(AggregationJobRow.leased_until_s)
-                .limit(1)
-                .with_for_update(skip_locked=True)
-            )
-            row = (await session.scalars(overdue)).first()
-            if row is not None:
-                row.leased_until_s = now_s + LEASE_S
-                row.attempts += 1
-                self.has_more = True
-                return _Job(row.sequence, row.task_id, row.request, row.states, row.attempts)
-            busy = (
-                select(AggregationJobRow.task_id)
-                .group_by(AggregationJobRow.task_id)
-                .having(func.count() >= MAX_TASK_JOBS)
-            )
-            waits = (ReportRow.job.is_(None)) & is_due(ReportRow.not_before_s, now_s)
-            oldest = select(ReportRow.task_id).where(waits, ReportRow.task_id.not_in(busy)).order_by(ReportRow.sequence)
-            task_id = (await session.scalars(oldest.limit(1))).first()
-            if task_id is None:
-                return None
-            reports = (
-                select(ReportRow.sequence)
-                .where(waits, ReportRow.task_id == task_id)
-                .order_by(ReportRow.sequence)
-                .limit(JOB_REPORTS)
-                .with_for_update(skip_locked=True)
-            )
-            sequences = (await session.scalars(reports)).all()
-            if not sequences:
-                return None
-            self.has_more = len(sequences) == JOB_REPORTS
-            row = AggregationJobRow(task_id=task_id, attempts=1, leased_until_s=now_s + LEASE_S)
-            session.add(row)
-            await session.flush()
-            await session.execute(update(ReportRow).where(ReportRow.sequence.in_(sequences)).values(job=row.sequence))
-            return _Job(row.sequence, task_id, None, None, 1)
-
-    async def _begin(self, opened: OpenTask, job: _Job) -> _Job | None:
-        """Open and verify a job's reports, store its request; return it, or None where no report is left."""
-        query = select(ReportRow.sequence, ReportRow.report).where(ReportRow.job == job.sequence)
+        overdue = (
+            select(AggregationJobRow)
+            .where(is_due(AggregationJobRow.leased_until_s, now_s))
+            .order_by(AggregationJobRow.leased_until_s)
+            .limit(1)
+        )
         async with self._database.read() as session:
-            rows = (await session.execute(query.order_by(ReportRow.sequence))).all()
-        reports = [Report.from_bytes(report) for _, report in rows]
-        begun = await asyncio.to_thread(self._verify, opened, reports)
-        left_out = [sequence for (sequence, _), each in zip(rows, begun, strict=True) if each is None]
-        sound = [each for each in begun if each is not None]
-        request = AggregationJobInitReq(0, b"", (), tuple(init for init, _ in sound)).to_bytes() if sound else None
-        states = _States(tuple(state for _, state in sound)).to_bytes()
-        async with self._database.write() as session:
-            row = await session.get(AggregationJobRow, job.sequence, with_for_update=True)
-            if row is None or row.request is not None:
-                return None  # another process has begun it since
-            if left_out:
-                await session.execute(delete(ReportRow).where(ReportRow.sequence.in_(left_out)))
-            if request is None:
-                await session.delete(row)
+            if (await session.scalars(overdue.with_only_columns(AggregationJobRow.sequence))).first() is None:
                 return None
-            row.request, row.states = request, states
-        return _Job(job.sequence, job.task_id, request, states, job.attempts)
+        async with self._database.write() as session:
+            row = (await session.scalars(overdue.with_for_update(skip_locked=True))).first()
+            if row is None:
+                return None
+            row.leased_until_s = now_s + LEASE_S
+            row.attempts += 1
+            self.has_more = True
+            begun = None if row.request is None or row.states is None else (row.request, row.states)
+            return _Job(row.sequence, row.task_id, row.attempts, begun)
 
-    def _verify(self, opened: OpenTask, reports: Sequence[Report]) -> list[tuple[VerifyInit, _State] | None]:
-        """Return for each report what is sent and what is kept; None: it is left out."""
-        keys = self._keys().private
-        payloads: list[VdafReport | None] = []
-        for report in reports:
-            share = ReportShare(report.metadata, report.public_share, report.leader_input_share)
-            try:
-                opened_share = open_input_share(opened.task, Role.LEADER, keys, share)
-            except ReportRejectedError as error:
-                self.rejected[error.label] += 1
-                payloads.append(None)
-                continue
-            payloads.append(VdafReport(report.metadata.report_id, report.public_share, opened_share.payload))
-        verified = iter(opened.verifier.begin_leader([each for each in payloads if each is not None]))
-        results: list[tuple[VerifyInit, _State] | None] = []
-        for report, payload in zip(reports, payloads, strict=True):
-            found = None if payload is None else next(verified)
-            if found is None or isinstance(found, ReportRejectedError):
-                if found is not None:
-                    self.rejected[found.label] += 1
-                results.append(None)
-                continue
-            state, message = found
-            share = ReportShare(report.metadata, report.public_share, report.helper_input_share)
-            results.append((VerifyInit(share, message), _State(state.output_share, state.joint_rand_seed)))
-        return results
+    async def _claim(self) -> _Job | None:
+        """Make a job of reports that wait; None: none do."""
+        now_s = self._clock.now_s()
+        async with self._database.read() as session:
+            task_id = await run_in(session, find_waiting_task, now_s)
+        if task_id is None:
+            return None
+        try:
+            most = (await self._book.find(task_id)).job_reports
+        except DapProblem:
+            most = JOB_REPORTS  # they wait together until the task is allowed again
+
+        def claim(connection: Connection) -> tuple[int, int, bool]:
+            values = {"task_id": task_id, "attempts": 1, "leased_until_s": now_s + LEASE_S}
+            sequence = connection.execute(insert(_JOBS).values(values).returning(_JOBS.c.sequence)).scalar_one()
+            claimed = claim_packets(connection, task_id, sequence, most=most, now_s=now_s)
+            if claimed.reports == 0:  # another process has them
+                connection.execute(delete(_JOBS).where(_JOBS.c.sequence == sequence))
+            return sequence, claimed.reports, claimed.has_more
+
+        async with self._database.write() as session:
+            sequence, reports, self.has_more = await run_in(session, claim)
+        return _Job(sequence, task_id, 1) if reports else None
+
+    async def _begin(self, opened: OpenTask, job: _Job) -> BegunJob | None:
+        """Open and verify a job's reports, store its request; return it, or None where no report is left."""
+        async with self._database.read() as session:
+            packets = await run_in(session, read_packets, job.sequence)
+        begun, rejected = await asyncio.to_thread(begin_job, opened, self._keys().private, packets)
+
+        def store(connection: Connection) -> bool:
+            key = (_JOBS.c.sequence == job.sequence) & _JOBS.c.request.is_(None)
+            if connection.execute(select(_JOBS.c.sequence).where(key).with_for_update()).scalar() is None:
+                return False  # another process has begun it since
+            if begun is None:
+                _drop_job(connection, job.sequence)
+            else:
+                values = {"request": begun.request, "states": begun.states}
+                connection.execute(update(_JOBS).where(key).values(values))
+            return True
+
+        async with self._database.write() as session:
+            if not await run_in(session, store):
+                return None
+        self.rejected.update(rejected)
+        return begun
 
     async def _postpone(self, job: _Job) -> None:
         until_s = self._clock.now_s() + delay_after(job.attempts)
@@ -287,60 +211,35 @@ class Aggregation:
             key = AggregationJobRow.sequence == job.sequence
             await session.execute(update(AggregationJobRow).where(key).values(leased_until_s=until_s))
 
-    async def _finish(self, opened: OpenTask, job: _Job, finished: "_Finished") -> None:
+    async def _finish(self, opened: OpenTask, job: _Job, finished: FinishedJob) -> None:
         """Add what both have verified, and end the job, in one transaction (J3)."""
+        again_s = self._clock.now_s() + AGAIN_S
+
+        def finish(connection: Connection) -> bool:
+            lock_task(connection, job.task_id, is_exclusive=False)
+            key = _JOBS.c.sequence == job.sequence
+            if connection.execute(select(_JOBS.c.sequence).where(key).with_for_update()).scalar() is None:
+                return False
+            add_reports(connection, opened.verifier, job.task_id, finished.added)
+            if finished.early:
+                postpone_reports(
+                    connection,
+                    job.task_id,
+                    job.sequence,
+                    finished.early,
+                    most=opened.job_reports,
+                    not_before_s=again_s,
+                )
+            _drop_job(connection, job.sequence)
+            return True
+
         async with self._database.write() as session:
-            await lock_task(session, job.task_id, is_exclusive=False)
-            row = await session.get(AggregationJobRow, job.sequence, with_for_update=True)
-            if row is None:
-                return
-            await add_reports(session, opened.verifier, job.task_id, finished.added)
-            is_early = (ReportRow.job == job.sequence) & ReportRow.report_id.in_(finished.early)
-            again_s = self._clock.now_s() + AGAIN_S
-            await session.execute(update(ReportRow).where(is_early).values(job=None, not_before_s=again_s))
-            await session.execute(delete(ReportRow).where(ReportRow.job == job.sequence))
-            await session.delete(row)
-        self.added += len(finished.added)
-        self.rejected.update(finished.rejected)
+            is_ours = await run_in(session, finish)
+        if is_ours:
+            self.added += len(finished.added)
+            self.rejected.update(finished.rejected)
 
 
-def _read_answers(request: AggregationJobInitReq, answer: bytes) -> tuple[VerifyResp, ...]:
-    """Return the helper's answers, one a report of the request, in its order.
-
-    Raises:
-        DapMessageError: they are not.
-    """
-    answers = AggregationJobResp.from_bytes(answer).verify_resps
-    if [each.report_id for each in answers] != [init.report_share.metadata.report_id for init in request.verify_inits]:
-        raise DapMessageError("AggregationJobResp", "verify_resps", "the reports are not those of the request")
-    if any(each.kind is VerifyRespType.FINISH for each in answers):
-        raise DapMessageError("AggregationJobResp", "verify_resps", "Prio3 does not finish without a message")
-    return answers
-
-
-def _abandon(init: VerifyInit) -> VerifyResp:
-    return VerifyResp(init.report_share.metadata.report_id, VerifyRespType.REJECT, error=ReportError.REPORT_DROPPED)
-
-
-def _finish_reports(
-    opened: OpenTask, request: AggregationJobInitReq, states: Sequence[_State], answers: Sequence[VerifyResp]
-) -> _Finished:
-    """Return what becomes of each report, by the helper's answer."""
-    added: list[VerifiedReport] = []
-    early: list[bytes] = []
-    rejected: list[str] = []
-    for init, state, answer in zip(request.verify_inits, states, answers, strict=True):
-        if answer.error is ReportError.REPORT_TOO_EARLY:
-            early.append(answer.report_id)
-        elif answer.error is not None:
-            rejected.append(answer.error.name.lower())
-        else:
-            kept = VerifyState(state.output_share, state.joint_rand_seed)
-            try:
-                output_share = opened.verifier.finish_leader(kept, answer.payload)
-            except ReportRejectedError as error:  # the helper has added it: its message was changed, or it is no helper
-                _log.error("a report that the helper has added does not finish here", problem=error.reason)
-                rejected.append(error.label)
-                continue
-            added.append(VerifiedReport(answer.report_id, init.report_share.metadata.time, output_share))
-    return _Finished(tuple(added), tuple(early), tuple(rejected))
+def _drop_job(connection: Connection, sequence: int) -> None:
+    drop_packets(connection, sequence)
+    connection.execute(delete(_JOBS).where(_JOBS.c.sequence == sequence))

@@ -24,10 +24,11 @@ from alcove.platform.aggregator.config import AggregatorConfig
 from alcove.platform.aggregator.helper import derive_resource_id
 from alcove.platform.aggregator.leases import LEASE_S, delay_after, is_due
 from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
+from alcove.platform.aggregator.packets import count_waiting
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.queries import check_collection, read_interval
-from alcove.platform.aggregator.store import AggregatorDatabase
-from alcove.platform.aggregator.store.tables import BucketRow, CollectionJobRow, ReportRow
+from alcove.platform.aggregator.store import AggregatorDatabase, run_in
+from alcove.platform.aggregator.store.tables import BucketRow, CollectionJobRow
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
 from alcove.platform.domain.errors import PeerUnavailableError
 from alcove.privacy.dap.messages import (
@@ -125,7 +126,7 @@ class Collection:
         check_collection(request, task_id)
         job_id = derive_resource_id(body)
         async with self._database.write() as session:
-            await lock_task(session, task_id, is_exclusive=True)
+            await _lock(session, task_id)
             row = await session.get(CollectionJobRow, (task_id, job_id))
             if row is not None and row.state != "failed":
                 return job_id
@@ -158,7 +159,7 @@ class Collection:
     async def forget(self, task_id: bytes, job_id: bytes) -> None:
         """Remove what a job holds for the collector; what protects against collecting twice stays."""
         async with self._database.write() as session:
-            await lock_task(session, task_id, is_exclusive=True)
+            await _lock(session, task_id)
             row = await session.get(CollectionJobRow, (task_id, job_id))
             if row is not None and row.state in FROZEN:
                 row.response = None
@@ -191,7 +192,7 @@ class Collection:
             return None
         opened = await self._find_task(found.task_id)
         async with self._database.write() as session:
-            await lock_task(session, found.task_id, is_exclusive=True)
+            await _lock(session, found.task_id)
             key = (CollectionJobRow.task_id == found.task_id) & (CollectionJobRow.job_id == found.job_id)
             row = (await session.scalars(select(CollectionJobRow).where(key, is_open).with_for_update())).first()
             if row is None:
@@ -218,8 +219,8 @@ class Collection:
 
     async def _advance(self, session: AsyncSession, opened: OpenTask, row: CollectionJobRow) -> None:
         """Close, freeze or fail a job, by how many reports its windows have and how many are under way."""
-        added = await _count(session, BucketRow, row)
-        under_way = await _count(session, ReportRow, row)
+        added = await _count_added(session, row)
+        under_way = await run_in(session, count_waiting, row.task_id, row.start, row.end)
         least = opened.task.configuration.min_batch_size
         if added + under_way < least:
             detail = f"fewer than {least} reports"  # how many would tell of single devices
@@ -258,7 +259,7 @@ class Collection:
         interval = Interval(batch.first_time, batch.last_time - batch.first_time + 1)
         response = CollectionJobResp(batch.reports, interval, leader, helper).to_bytes()
         async with self._database.write() as session:
-            await lock_task(session, frozen.task_id, is_exclusive=True)
+            await _lock(session, frozen.task_id)
             row = await session.get(CollectionJobRow, (frozen.task_id, frozen.job_id), with_for_update=True)
             if row is None or row.state != "frozen":
                 return  # another process has ended it, with noise of its own
@@ -281,10 +282,16 @@ class Collection:
                 row.leased_until_s = until_s
 
 
-async def _count(session: AsyncSession, table: type[BucketRow] | type[ReportRow], row: CollectionJobRow) -> int:
-    """Return how many reports of a job's windows there are in a table."""
-    counted = func.sum(BucketRow.reports) if table is BucketRow else func.count()
-    query = select(counted).where(table.task_id == row.task_id, table.time >= row.start, table.time < row.end)
+async def _lock(session: AsyncSession, task_id: bytes) -> None:
+    """Keep those who add reports of a task, and those who collect, out until the transaction ends (A6)."""
+    await run_in(session, lock_task, task_id, is_exclusive=True)
+
+
+async def _count_added(session: AsyncSession, row: CollectionJobRow) -> int:
+    """Return how many reports of a job's windows have been added."""
+    query = select(func.sum(BucketRow.reports)).where(
+        BucketRow.task_id == row.task_id, BucketRow.time >= row.start, BucketRow.time < row.end
+    )
     return int((await session.scalar(query)) or 0)
 
 

@@ -29,7 +29,7 @@ from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.queries import MAX_TIME, check_collection, read_interval
-from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.aggregator.store import AggregatorDatabase, run_in
 from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow
 from alcove.platform.aggregator.tasks import OpenTask
 from alcove.platform.aggregator.token_keys import TokenKeys
@@ -52,12 +52,15 @@ from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.prio3 import Report
 from alcove.privacy.tokens import TokenKey
 from alcove.runtime.clock import Clock
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["Helper", "derive_resource_id"]
 
 RESOURCE_ID_BYTES: Final = 16
+
+JOBS_AT_MOST: Final = 2
+"""Times the reports of our own leader's jobs that a job of another leader may have."""
 
 _Outcome = tuple[VerifyInit, tuple[bytes, bytes] | ReportRejectedError]
 """A report's output share and the message for the leader, or why it is left out."""
@@ -116,7 +119,7 @@ class Helper:
             ServerError: the database does not take it now; asking again helps.
         """
         task_id = opened.task.task_id
-        request = _read_job(body, task_id)
+        request = _read_job(body, opened)
         job_id = derive_resource_id(body)
         stored = await self.find_job(task_id, job_id)
         if stored is not None:
@@ -130,7 +133,7 @@ class Helper:
             return job_id, _respond(early)
         answers: list[_Answer] | None = None
         async with self._database.write() as session:
-            await lock_task(session, task_id, is_exclusive=False)
+            await run_in(session, lock_task, task_id, is_exclusive=False)
             row = {
                 "task_id": task_id,
                 "job_id": job_id,
@@ -141,7 +144,7 @@ class Helper:
             claim = insert(session, AnsweredJobRow).values(row).on_conflict_do_nothing()
             claimed = (await session.execute(claim.returning(AnsweredJobRow.job_id))).first()
             if claimed is not None:
-                answers = await self._commit(session, opened, outcomes)
+                answers = await run_in(session, _add, opened, outcomes)
                 key = (AnsweredJobRow.task_id == task_id) & (AnsweredJobRow.job_id == job_id)
                 await session.execute(update(AnsweredJobRow).where(key).values(response=_respond(answers)))
         if answers is None:  # the same request, answered a moment ago
@@ -185,35 +188,6 @@ class Helper:
         outcomes |= dict(zip(places, verified, strict=True))
         return [(init, outcomes[index]) for index, init in enumerate(request.verify_inits)]
 
-    async def _commit(self, session: AsyncSession, opened: OpenTask, outcomes: list[_Outcome]) -> list[_Answer]:
-        """Add what is verified, new, of a window that is not collected and with a token of its own."""
-        task = opened.task
-        sound = [init for init, found in outcomes if not isinstance(found, ReportRejectedError)]
-        released = await find_released(session, task.task_id, map(_time, sound))
-        sound = [init for init in sound if _time(init) not in released]
-        own = {_id(init) for init in sound}
-        if task.info.token_issuer is not None:
-            nonces = {_id(init): (_time(init), read_nonce(init.report_share.metadata)) for init in sound}
-            own = await spend_tokens(session, task.task_id, nonces)
-        ids = [(_id(init), _time(init)) for init in sound if _id(init) in own]
-        new = await insert_report_ids(session, task.task_id, ids)
-        answers: list[_Answer] = []
-        added: list[VerifiedReport] = []
-        for init, found in outcomes:
-            if isinstance(found, ReportRejectedError):
-                answers.append((init, found))
-            elif _time(init) in released:
-                answers.append((init, ReportRejectedError(ReportError.BATCH_COLLECTED, "its window was released")))
-            elif _id(init) not in own:
-                answers.append((init, refuse_spent()))
-            elif _id(init) not in new:
-                answers.append((init, ReportRejectedError(ReportError.REPORT_REPLAYED, "it was added before")))
-            else:
-                added.append(VerifiedReport(_id(init), _time(init), found[0]))
-                answers.append((init, found[1]))
-        await add_reports(session, opened.verifier, task.task_id, added)
-        return answers
-
     async def release(self, opened: OpenTask, body: bytes) -> tuple[bytes, bytes]:
         """Return the id of an aggregate share and the share, noised and sealed for the collector.
 
@@ -234,7 +208,7 @@ class Helper:
         share_id = derive_resource_id(body)
         drawn = await asyncio.to_thread(self._noise, task.noise_scale, task.circuit.output_length)
         async with self._database.write() as session:
-            await lock_task(session, task.task_id, is_exclusive=True)
+            await run_in(session, lock_task, task.task_id, is_exclusive=True)
             stored = await session.get(AggregateShareRow, (task.task_id, share_id))
             if stored is not None:
                 return share_id, stored.response
@@ -274,6 +248,36 @@ class Helper:
                 self.added += 1
 
 
+def _add(connection: Connection, opened: OpenTask, outcomes: list[_Outcome]) -> list[_Answer]:
+    """Add what is verified, new, of a window that is not collected and with a token of its own."""
+    task = opened.task
+    sound = [init for init, found in outcomes if not isinstance(found, ReportRejectedError)]
+    released = find_released(connection, task.task_id, map(_time, sound))
+    sound = [init for init in sound if _time(init) not in released]
+    own = {_id(init) for init in sound}
+    if task.info.token_issuer is not None:
+        nonces = {_id(init): (_time(init), read_nonce(init.report_share.metadata)) for init in sound}
+        own = spend_tokens(connection, task.task_id, nonces)
+    ids = [(_id(init), _time(init)) for init in sound if _id(init) in own]
+    new = insert_report_ids(connection, task.task_id, ids)
+    answers: list[_Answer] = []
+    added: list[VerifiedReport] = []
+    for init, found in outcomes:
+        if isinstance(found, ReportRejectedError):
+            answers.append((init, found))
+        elif _time(init) in released:
+            answers.append((init, ReportRejectedError(ReportError.BATCH_COLLECTED, "its window was released")))
+        elif _id(init) not in own:
+            answers.append((init, refuse_spent()))
+        elif _id(init) not in new:
+            answers.append((init, ReportRejectedError(ReportError.REPORT_REPLAYED, "it was added before")))
+        else:
+            added.append(VerifiedReport(_id(init), _time(init), found[0]))
+            answers.append((init, found[1]))
+    add_reports(connection, opened.verifier, task.task_id, added)
+    return answers
+
+
 def _reject_early(outcomes: list[_Outcome]) -> list[_Answer] | None:
     """Return the answers to a job of reports that are all too early; None: it is another.
 
@@ -306,7 +310,8 @@ async def _check_overlap(session: AsyncSession, task_id: bytes, start: int, end:
         raise DapProblem(ProblemType.BATCH_OVERLAP, "a part of the batch was released before", task_id)
 
 
-def _read_job(body: bytes, task_id: bytes) -> AggregationJobInitReq:
+def _read_job(body: bytes, opened: OpenTask) -> AggregationJobInitReq:
+    task_id = opened.task.task_id
     try:
         request = AggregationJobInitReq.from_bytes(body)
     except DapMessageError as error:
@@ -318,6 +323,10 @@ def _read_job(body: bytes, task_id: bytes) -> AggregationJobInitReq:
     if request.extensions:
         raise DapProblem(ProblemType.UNSUPPORTED_EXTENSION, "no extension of jobs is supported", task_id)
     ids = [_id(init) for init in request.verify_inits]
+    most = JOBS_AT_MOST * opened.job_reports
+    if len(ids) > most:
+        detail = f"a job has at most {most} reports of {opened.task.circuit.output_length} elements, not {len(ids)}"
+        raise DapProblem(ProblemType.INVALID_MESSAGE, detail, task_id)
     if len(set(ids)) < len(ids):
         raise DapProblem(ProblemType.INVALID_MESSAGE, "a report is there twice", task_id)
     return request

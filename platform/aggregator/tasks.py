@@ -19,11 +19,18 @@ from alcove.privacy.dap.task import DapTask, read_task
 from alcove.privacy.dap.verification import Verifier
 from alcove.privacy.errors import DapMessageError, DapTaskError
 
-__all__ = ["OpenTask", "TaskBook"]
+__all__ = ["JOB_REPORTS", "OpenTask", "TaskBook"]
 
 KEPT: Final = 256  # tasks in memory
 MISSING_S: Final = 1.0  # seconds for which a task that is not there is not asked for again
 MISSING_KEPT: Final = 4096
+
+
+JOB_REPORTS: Final = 512
+"""Most reports of a job that the leader makes."""
+
+JOB_ELEMENTS: Final = 1 << 21
+"""Most elements of their sums together: each takes 16 bytes, some times over, while a job is worked on."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,11 @@ class OpenTask:
 
     task: DapTask
     verifier: Verifier
+
+    @property
+    def job_reports(self) -> int:
+        """Most reports of an aggregation job: fewer where a report is a long one, so that memory bounds both."""
+        return max(1, min(JOB_REPORTS, JOB_ELEMENTS // self.task.circuit.output_length))
 
 
 class TaskBook:

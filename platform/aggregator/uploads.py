@@ -16,15 +16,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.platform.aggregator.batches import AS_THEY_ARE, find_closed, insert_report_ids, lock_task, spend_tokens
+from alcove.platform.aggregator.batches import find_closed, insert_report_ids, lock_task, spend_tokens
 from alcove.platform.aggregator.keys import KeyRing
+from alcove.platform.aggregator.packets import insert_packets
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
-from alcove.platform.aggregator.store import AggregatorDatabase
-from alcove.platform.aggregator.store.tables import ReportRow
+from alcove.platform.aggregator.store import AggregatorDatabase, run_in
 from alcove.platform.aggregator.tasks import OpenTask
 from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.domain.errors import StoreBusyError
-from alcove.privacy.dap.messages import Report, ReportError, ReportUploadStatus, Role, UploadRequest
+from alcove.privacy.dap.messages import (
+    MAX_UPLOAD_REPORTS,
+    Report,
+    ReportError,
+    ReportUploadStatus,
+    Role,
+    split_reports,
+)
 from alcove.privacy.dap.report_tokens import (
     check_extensions,
     check_token,
@@ -37,16 +44,21 @@ from alcove.privacy.dap.task import DapTask
 from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.hpke import KEY_BYTES, TAG_BYTES
 from alcove.runtime.clock import Clock
-from sqlalchemy import insert
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import Connection
 
 __all__ = ["Uploads"]
 
 WAITING_MOST: Final = 8192
 """Most reports that wait to be stored."""
 
+WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes of them: a report of the longest sum has a megabyte."""
+
 AT_ONCE: Final = 1024
 """Reports that are stored in one transaction."""
+
+BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+"""Bytes of them, but for those of one request."""
 
 MAX_PRIVATE_BYTES: Final = 4096
 """What an encrypted share may have beside the VDAF's: extensions that only one aggregator reads."""
@@ -54,10 +66,11 @@ MAX_PRIVATE_BYTES: Final = 4096
 
 @dataclass(frozen=True)
 class _Arrival:
-    """Reports of one request that wait, and where to say which of them were refused."""
+    """Reports of one request that wait, each with its bytes, and where to say which of them were refused."""
 
-    task: DapTask
-    reports: tuple[Report, ...]
+    opened: OpenTask
+    reports: tuple[tuple[Report, bytes], ...]
+    size_bytes: int
     stored: "asyncio.Future[dict[bytes, ReportRejectedError]]"
 
 
@@ -88,6 +101,7 @@ class Uploads:
         self._clock = clock
         self._waiting: deque[_Arrival] = deque()
         self._waiting_reports = 0
+        self._waiting_bytes = 0
         self._writer: asyncio.Task[None] | None = None
         self.acknowledged = 0
         self.refused: Counter[str] = Counter()
@@ -100,15 +114,15 @@ class Uploads:
             StoreBusyError: too many wait; nothing of the request was stored, and repeating it helps.
             ServerError: the database does not take it now; repeating helps.
         """
-        task_id = opened.task.task_id
         try:
-            reports = UploadRequest.from_bytes(body).reports
+            arrived = split_reports(body, MAX_UPLOAD_REPORTS)
         except DapMessageError as error:
-            raise DapProblem(ProblemType.INVALID_MESSAGE, str(error), task_id) from None
+            raise DapProblem(ProblemType.INVALID_MESSAGE, str(error), opened.task.task_id) from None
+        reports = [report for report, _ in arrived]
         refusals = [self._check(opened, report) for report in reports]
         await self._check_tokens(opened.task, reports, refusals)
-        sound = tuple(report for report, refusal in zip(reports, refusals, strict=True) if refusal is None)
-        late = await self._store(opened.task, sound) if sound else {}
+        sound = tuple(each for each, refusal in zip(arrived, refusals, strict=True) if refusal is None)
+        late = await self._store(opened, sound) if sound else {}
         statuses = []
         for report, refusal in zip(reports, refusals, strict=True):
             reason = refusal or late.get(report.metadata.report_id)
@@ -169,12 +183,17 @@ class Uploads:
 
         refusals[:] = await asyncio.to_thread(check_all)
 
-    async def _store(self, task: DapTask, reports: tuple[Report, ...]) -> dict[bytes, ReportRejectedError]:
-        if self._waiting_reports + len(reports) > WAITING_MOST:
+    async def _store(
+        self, opened: OpenTask, reports: tuple[tuple[Report, bytes], ...]
+    ) -> dict[bytes, ReportRejectedError]:
+        size_bytes = sum(len(encoded) for _, encoded in reports)
+        is_full = self._waiting_reports + len(reports) > WAITING_MOST
+        if is_full or (self._waiting and self._waiting_bytes + size_bytes > WAITING_BYTES):
             raise StoreBusyError
-        arrival = _Arrival(task, reports, asyncio.get_running_loop().create_future())
+        arrival = _Arrival(opened, reports, size_bytes, asyncio.get_running_loop().create_future())
         self._waiting.append(arrival)
         self._waiting_reports += len(reports)
+        self._waiting_bytes += size_bytes
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
         return await arrival.stored
@@ -182,12 +201,7 @@ class Uploads:
     async def _write(self) -> None:
         """Store what waits, many at once, until nothing does."""
         while self._waiting:
-            batch = [self._waiting.popleft()]
-            size = len(batch[0].reports)
-            while self._waiting and size + len(self._waiting[0].reports) <= AT_ONCE:
-                batch.append(self._waiting.popleft())
-                size += len(batch[-1].reports)
-            self._waiting_reports -= size
+            batch = self._take_batch()
             try:
                 refused = await self._insert(batch)
             except Exception as error:  # noqa: BLE001 - each request is answered with it
@@ -197,52 +211,61 @@ class Uploads:
                 continue
             for arrival in batch:
                 if not arrival.stored.done():
-                    arrival.stored.set_result(refused[arrival.task.task_id])
+                    arrival.stored.set_result(refused[arrival.opened.task.task_id])
+
+    def _take_batch(self) -> list[_Arrival]:
+        """Return the arrivals that are stored next, in one transaction."""
+        batch: list[_Arrival] = []
+        reports = size_bytes = 0
+        while self._waiting:
+            reports += len(self._waiting[0].reports)
+            size_bytes += self._waiting[0].size_bytes
+            if batch and (reports > AT_ONCE or size_bytes > BYTES_AT_ONCE):
+                break
+            batch.append(self._waiting.popleft())
+        self._waiting_reports -= sum(len(arrival.reports) for arrival in batch)
+        self._waiting_bytes -= sum(arrival.size_bytes for arrival in batch)
+        return batch
 
     async def _insert(self, batch: list[_Arrival]) -> dict[bytes, dict[bytes, ReportRejectedError]]:
         """Store reports in one transaction; return for each task those that are refused."""
-        tasks = {arrival.task.task_id: arrival.task for arrival in batch}
-        by_task: dict[bytes, dict[bytes, Report]] = defaultdict(dict)
+        tasks = {arrival.opened.task.task_id: arrival.opened for arrival in batch}
+        by_task: dict[bytes, dict[bytes, tuple[Report, bytes]]] = defaultdict(dict)
         for arrival in batch:
-            for report in arrival.reports:
-                by_task[arrival.task.task_id].setdefault(report.metadata.report_id, report)
-        refused: dict[bytes, dict[bytes, ReportRejectedError]] = {}
-        async with self._database.write() as session:
-            for task_id in sorted(by_task):
-                refused[task_id] = await self._insert_of_task(session, tasks[task_id], by_task[task_id])
-        return refused
+            of_task = by_task[arrival.opened.task.task_id]
+            for report, encoded in arrival.reports:
+                of_task.setdefault(report.metadata.report_id, (report, encoded))
 
-    async def _insert_of_task(
-        self, session: AsyncSession, task: DapTask, reports: dict[bytes, Report]
-    ) -> dict[bytes, ReportRejectedError]:
-        await lock_task(session, task.task_id, is_exclusive=False)
-        times = {report_id: report.metadata.time for report_id, report in reports.items()}
-        closed = await find_closed(session, task.task_id, times.values())
-        # The draft's own word for a report of a batch that was collected.
-        late = ReportRejectedError(ReportError.REPORT_REPLAYED, "its window takes no more reports")
-        refused = {report_id: late for report_id, time in times.items() if time in closed}
-        if task.info.token_issuer is not None:
-            nonces = {
-                report_id: (times[report_id], read_nonce(report.metadata))
-                for report_id, report in reports.items()
-                if report_id not in refused
+        def insert_all(connection: Connection) -> dict[bytes, dict[bytes, ReportRejectedError]]:
+            return {
+                task_id: _insert_reports(connection, tasks[task_id], by_task[task_id]) for task_id in sorted(by_task)
             }
-            own = await spend_tokens(session, task.task_id, nonces)
-            refused |= dict.fromkeys(nonces.keys() - own, refuse_spent())
-        accepted = [(report_id, time) for report_id, time in times.items() if report_id not in refused]
-        new = await insert_report_ids(session, task.task_id, accepted)
-        rows = [
-            {
-                "task_id": task.task_id,
-                "report_id": report_id,
-                "time": times[report_id],
-                "report": report.to_bytes(),
-                "job": None,
-                "not_before_s": 0,
-            }
-            for report_id, report in reports.items()
-            if report_id in new
-        ]
-        if rows:
-            await session.execute(insert(ReportRow).execution_options(**AS_THEY_ARE), rows)
-        return refused
+
+        async with self._database.write() as session:
+            return await run_in(session, insert_all)
+
+
+def _insert_reports(
+    connection: Connection, opened: OpenTask, reports: dict[bytes, tuple[Report, bytes]]
+) -> dict[bytes, ReportRejectedError]:
+    """Store those reports of a task, by their ids, that are new; return those that are refused."""
+    task = opened.task
+    lock_task(connection, task.task_id, is_exclusive=False)
+    times = {report_id: report.metadata.time for report_id, (report, _) in reports.items()}
+    closed = find_closed(connection, task.task_id, times.values())
+    # The draft's own word for a report of a batch that was collected.
+    late = ReportRejectedError(ReportError.REPORT_REPLAYED, "its window takes no more reports")
+    refused = {report_id: late for report_id, time in times.items() if time in closed}
+    if task.info.token_issuer is not None:
+        nonces = {
+            report_id: (times[report_id], read_nonce(report.metadata))
+            for report_id, (report, _) in reports.items()
+            if report_id not in refused
+        }
+        own = spend_tokens(connection, task.task_id, nonces)
+        refused |= dict.fromkeys(nonces.keys() - own, refuse_spent())
+    accepted = [(report_id, time) for report_id, time in times.items() if report_id not in refused]
+    new = insert_report_ids(connection, task.task_id, accepted)
+    waiting = [(times[report_id], encoded) for report_id, (_, encoded) in reports.items() if report_id in new]
+    insert_packets(connection, task.task_id, waiting, most=opened.job_reports)
+    return refused

@@ -11,6 +11,7 @@ Writers see what was committed before them in both, so code may read, decide and
 Everything else in this package is the same for both; what cannot be is said here and in the migrations.
 """
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -24,19 +25,23 @@ from alcove.platform.domain.errors import (
     StoreFullError,
     StoreUnavailableError,
 )
-from sqlalchemy import URL, AsyncAdaptedQueuePool, BigInteger, Connection, Integer, Pool, event
+from sqlalchemy import URL, AsyncAdaptedQueuePool, BigInteger, Connection, FromClause, Integer, Pool, event
 from sqlalchemy.dialects import postgresql, registry, sqlite
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.util import await_only
 
 __all__ = [
     "BIG",
     "BUSY_TIMEOUT_MS",
     "describe_store_errors",
     "insert",
+    "insert_into",
+    "is_busy",
     "join_sqlite",
+    "open_direct_sqlite",
     "open_postgresql",
     "open_sqlite",
     "where_of_url",
@@ -94,6 +99,28 @@ class _DirectConnection(sqlite3.Connection):
         return super().cursor(factory)
 
 
+class _ThreadCommitConnection(_DirectConnection):
+    """A connection that commits, which waits for the disk, in another thread, while the event loop goes on."""
+
+    def commit(self) -> None:
+        """Commit and sync."""
+        await_only(_end_in_thread(super().commit))
+
+
+async def _end_in_thread(step: Callable[[], None]) -> None:
+    """Run a step in a thread and return when it has ended; a cancellation is heeded then, never while it runs."""
+    running = asyncio.get_running_loop().run_in_executor(None, step)
+    cancellation: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait((running,))
+        except asyncio.CancelledError as error:
+            cancellation = error
+    running.result()
+    if cancellation is not None:
+        raise cancellation
+
+
 registry.register("sqlite.alcove_direct", __name__, "DirectDialect")
 
 
@@ -122,21 +149,36 @@ def join_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
     Its writers fail at once where another one writes.  They run in the event loop's thread: between two of its steps a
     transaction would otherwise hold the database while it waits for Python's lock, and others would wait with it.
     """
+    readers, writers = _open_direct(path, _DirectConnection)
+    return readers, writers, writers.execution_options(is_writer=True)
+
+
+def open_direct_sqlite(path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
+    """Return engines as `join_sqlite` for the one process of a file, whose commits wait for the disk in a thread.
+
+    A statement takes the event loop's thread some tens of microseconds, a third of what handing it to another one and
+    back would take; the caller lets one writer at a time begin.
+    """
+    readers, writers = _open_direct(path, _ThreadCommitConnection)
+    return readers, readers, writers.execution_options(is_writer=True)
+
+
+def _open_direct(path: str, writer: type[_DirectConnection]) -> tuple[AsyncEngine, AsyncEngine]:
+    """Return engines of readers and of writers whose statements run in the event loop's thread."""
     engines = [
         create_async_engine(
             f"sqlite+alcove_direct:///{path}",
-            connect_args={"factory": _DirectConnection},
+            connect_args={"factory": factory},
             pool_size=POOL_CONNECTIONS,
             hide_parameters=True,
         )
-        for _ in range(2)
+        for factory in (_DirectConnection, writer)
     ]
     for each, prepare in zip(engines, (_wait_for_nobody, _let_others_go_first), strict=True):
         event.listen(each.sync_engine, "connect", _set_pragmas)
         event.listen(each.sync_engine, "begin", _begin_sqlite)
         event.listen(each.sync_engine, "connect", prepare)
-    readers, writers = engines
-    return readers, writers, writers.execution_options(is_writer=True)
+    return engines[0], engines[1]
 
 
 def open_postgresql(url: str, *, wait_ms: int | None = None) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
@@ -212,9 +254,14 @@ def where_of_url(url: str) -> str:
 
 def insert(session: AsyncSession, table: type[_T]) -> "sqlite.Insert":
     """Return the database's own INSERT, which knows ON CONFLICT; both have the same methods for it."""
-    if session.get_bind().dialect.name == "postgresql":
-        return postgresql.insert(table)  # type: ignore[return-value]
-    return sqlite.insert(table)
+    return insert_into(session.get_bind().dialect.name, table)
+
+
+def insert_into(dialect: str, table: "type[_T] | FromClause") -> "sqlite.Insert":
+    """Return `insert` of the dialect that a connection names."""
+    if dialect == "postgresql":
+        return postgresql.insert(table)  # type: ignore[return-value,arg-type]
+    return sqlite.insert(table)  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -229,6 +276,11 @@ def describe_store_errors(where: str) -> Iterator[None]:
         if kind is None:
             raise
         raise (kind() if kind is StoreBusyError else kind(where, str(error.orig).strip())) from error
+
+
+def is_busy(error: DBAPIError) -> bool:
+    """Tell whether the database said that another process writes."""
+    return _kind(error) is StoreBusyError
 
 
 _Kind = Callable[..., ServerError]

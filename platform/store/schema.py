@@ -88,7 +88,7 @@ class Database:
         else:
             where = str(location)
             _make_private_file(Path(location))
-            readers, searchers, writers = open_sqlite(where)
+            readers, searchers, writers = cls._open_file(where)
         store = cls(readers, searchers, writers, where=where)
         try:
             with describe_store_errors(where):
@@ -98,6 +98,11 @@ class Database:
             await store.close()
             raise
         return store
+
+    @classmethod
+    def _open_file(cls, path: str) -> tuple[AsyncEngine, AsyncEngine, AsyncEngine]:
+        """Return engines for short reads, long reads and writers of a SQLite file."""
+        return open_sqlite(path)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -219,6 +219,27 @@ class UploadRequest(DapStructure):
     reports: Annotated[tuple[Report, ...], Rest(Report, MAX_UPLOAD_REPORTS)]
 
 
+def split_reports(encoded: bytes, most: int | None = None) -> list[tuple[Report, bytes]]:
+    """Return the reports of an upload request, or of several, each with its own bytes.
+
+    Args:
+        encoded: reports, one after the other.
+        most: are read; None: all.
+
+    Raises:
+        DapMessageError: the bytes are no reports, or more.
+    """
+    reader = Reader(UploadRequest.__name__, encoded, DapMessageError)
+    found: list[tuple[Report, bytes]] = []
+    while not reader.is_at_end:
+        if len(found) == most:
+            raise reader.refuse("reports", f"at most {most} are read")
+        start = reader.position
+        report = Report.read_from(reader)
+        found.append((report, encoded[start : reader.position]))
+    return found
+
+
 @dataclass(frozen=True)
 class PlaintextInputShare(DapStructure):
     """What an aggregator decrypts."""

@@ -17,7 +17,6 @@ from alcove.privacy.dap.messages import (
     HpkeCiphertext,
     HpkeConfig,
     HpkeConfigList,
-    InputShareAad,
     PlaintextInputShare,
     Report,
     ReportError,
@@ -93,7 +92,7 @@ def make_report(
     public_share, (leader_share, helper_share) = vdaf.shard(
         task.context, measurement, metadata.report_id, entropy.random_bytes(vdaf.rand_bytes)
     )
-    aad = InputShareAad(task.task_id, task.configuration, metadata, public_share).to_bytes()
+    aad = _bind(task, metadata, public_share)
     return Report(
         metadata,
         public_share,
@@ -139,7 +138,7 @@ def open_input_share(task: DapTask, role: Role, keys: Mapping[int, bytes], share
     private_key = keys.get(sealed.config_id)
     if private_key is None:
         raise ReportRejectedError(ReportError.HPKE_UNKNOWN_CONFIG_ID, f"no key has the id {sealed.config_id}")
-    aad = InputShareAad(task.task_id, task.configuration, metadata, share.public_share).to_bytes()
+    aad = _bind(task, metadata, share.public_share)
     try:
         plaintext = hpke.open_sealed(private_key, sealed.encapsulated_key, _input_share_info(role), aad, sealed.payload)
     except HpkeError as error:
@@ -151,6 +150,12 @@ def open_input_share(task: DapTask, role: Role, keys: Mapping[int, bytes], share
     check_extensions(metadata.public_extensions, public_extension_types(task))
     check_extensions(opened.private_extensions, private_extension_types(task, role))
     return opened
+
+
+def _bind(task: DapTask, metadata: ReportMetadata, public_share: bytes) -> bytes:
+    """Return the associated data of both shares, `InputShareAad`: of the task its bytes are at hand."""
+    size = len(public_share).to_bytes(4, "big")
+    return b"".join((task.task_id, task.encoded, metadata.to_bytes(), size, public_share))
 
 
 def _input_share_info(role: Role) -> bytes:

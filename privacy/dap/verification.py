@@ -19,6 +19,7 @@ from alcove.privacy.prio3 import Report, VerifyState
 from alcove.privacy.prio3.native import NativePrio3
 
 _LEADER, _HELPER = 0, 1
+_INITIALIZE, _FINISH = (bytes([kind]) for kind in (PingPongType.INITIALIZE, PingPongType.FINISH))
 
 
 class Verifier:
@@ -81,7 +82,7 @@ class Verifier:
             output_share = self._vdaf.verify_next(state, message)
         except VdafError as error:
             return _reject(error)
-        return output_share, PingPong(PingPongType.FINISH, verifier_message=message).to_bytes()
+        return output_share, encode_finish(message)
 
     def finish_leader(self, state: VerifyState, message: bytes) -> bytes:
         """Return the leader's output share of a report that the helper has added.
@@ -103,8 +104,14 @@ class Verifier:
         return self._vdaf.aggregate(shares)
 
 
+def encode_finish(verifier_message: bytes) -> bytes:
+    """Return the helper's message for the leader: `PingPong` of FINISH."""
+    return _FINISH + len(verifier_message).to_bytes(4, "big") + verifier_message
+
+
 def _initialize(verifier_share: bytes) -> bytes:
-    return PingPong(PingPongType.INITIALIZE, verifier_share=verifier_share).to_bytes()
+    """Return the leader's message for the helper: `PingPong` of INITIALIZE."""
+    return _INITIALIZE + len(verifier_share).to_bytes(4, "big") + verifier_share
 
 
 def _read(message: bytes, kind: PingPongType) -> bytes:

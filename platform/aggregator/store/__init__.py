@@ -1,5 +1,5 @@
 """Stores an aggregator's rows in SQLite or PostgreSQL."""
 
-from alcove.platform.aggregator.store.database import AggregatorDatabase
+from alcove.platform.aggregator.store.database import AggregatorDatabase, run_in
 
-__all__ = ["AggregatorDatabase"]
+__all__ = ["AggregatorDatabase", "run_in"]

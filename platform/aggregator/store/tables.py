@@ -2,8 +2,8 @@
 
 A1  A report is added once: its id is in `report_ids` from its upload (leader) or its commit (helper) until the window
     is collected, and after that no report of the window is taken.
-A2  A report is a row of `reports` until the transaction that adds it to a batch bucket or drops it; nothing between an
-    acknowledged upload and that transaction is kept in memory alone.
+A2  A report is in a packet (`packets`, `packet_reports`) until the transaction that adds it to a batch bucket or drops
+    it; nothing between an acknowledged upload and that transaction is kept in memory alone.
 A3  A window is collected once: `collection_jobs` (leader) and `aggregate_shares` (helper) of one task never overlap.
 A4  A noised share is drawn in the transaction that stores it, so it exists once.
 A5  An aggregation job is sent in one form of bytes: `request` is stored before it is sent, and never changes.
@@ -14,10 +14,10 @@ A7  A token is spent once: its nonce is in `spent_tokens`, with the one report t
 A8  The first public key of an issuer that was seen for a task and time is the only one, for ever.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from alcove.platform.store.dialects import BIG
-from sqlalchemy import Index, LargeBinary, MetaData, Text, UniqueConstraint
+from sqlalchemy import Index, LargeBinary, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 __all__ = [
@@ -27,12 +27,17 @@ __all__ = [
     "Base",
     "BucketRow",
     "CollectionJobRow",
+    "PacketReportsRow",
+    "PacketRow",
     "ReportIdRow",
-    "ReportRow",
     "SpentTokenRow",
     "TaskRow",
     "TokenKeyRow",
+    "table_of",
 ]
+
+WITHOUT_ROWID: Final = {"sqlite_with_rowid": False}
+"""Of a table whose rows are short: they are in the tree of the primary key, and in no other."""
 
 
 class Base(DeclarativeBase):
@@ -46,6 +51,17 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
+
+
+def table_of(row: type[Base]) -> Table:
+    """Return the table of a class of rows, for statements that make no objects.
+
+    Raises:
+        TypeError: the class has no table of its own.
+    """
+    if not isinstance(row.__table__, Table):
+        raise TypeError(f"{row.__name__} is no class of a table's rows")
+    return row.__table__
 
 
 class TaskRow(Base):
@@ -64,7 +80,7 @@ class ReportIdRow(Base):
     task_id: Mapped[bytes] = mapped_column(primary_key=True)
     report_id: Mapped[bytes] = mapped_column(primary_key=True)
     time: Mapped[int]
-    __table_args__ = (Index("ix_report_ids_task_id_time", "task_id", "time"),)
+    __table_args__ = (Index("ix_report_ids_task_id_time", "task_id", "time"), WITHOUT_ROWID)
 
 
 class SpentTokenRow(Base):
@@ -75,7 +91,7 @@ class SpentTokenRow(Base):
     nonce: Mapped[bytes] = mapped_column(primary_key=True)
     report_id: Mapped[bytes]
     time: Mapped[int]
-    __table_args__ = (Index("ix_spent_tokens_task_id_time", "task_id", "time"),)
+    __table_args__ = (Index("ix_spent_tokens_task_id_time", "task_id", "time"), WITHOUT_ROWID)
 
 
 class TokenKeyRow(Base):
@@ -98,21 +114,28 @@ class BucketRow(Base):
     checksum: Mapped[bytes]
 
 
-class ReportRow(Base):
-    """Leader: a report that waits, as it was uploaded; `job` is the aggregation job that it is in."""
+class PacketRow(Base):
+    """Leader: how many reports of one task and time wait together; `job` is the aggregation job that they are in."""
 
-    __tablename__ = "reports"
+    __tablename__ = "packets"
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     task_id: Mapped[bytes]
-    report_id: Mapped[bytes]
     time: Mapped[int]
-    report: Mapped[bytes]
+    reports: Mapped[int]
     job: Mapped[int | None]
     not_before_s: Mapped[int]
     __table_args__ = (
-        Index("ix_reports_job_sequence", "job", "sequence"),
-        Index("ix_reports_task_id_time", "task_id", "time"),
+        Index("ix_packets_job_sequence", "job", "sequence"),
+        Index("ix_packets_task_id_time", "task_id", "time"),
     )
+
+
+class PacketReportsRow(Base):
+    """Leader: the reports of a packet as they were uploaded, one after the other."""
+
+    __tablename__ = "packet_reports"
+    packet: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    reports: Mapped[bytes]
 
 
 class AggregationJobRow(Base):

@@ -54,7 +54,7 @@ async def _limit(seats: Seats, seat: str, room_pages: int | None) -> None:
         await session.execute(text(f"PRAGMA max_page_count = {most}"))
 
 
-@pytest.mark.parametrize(("seat", "count"), [("leader", 8), ("helper", 120)])  # of which the helper keeps ids alone
+@pytest.mark.parametrize(("seat", "count"), [("leader", 24), ("helper", 120)])  # of which the helper keeps ids alone
 async def test_disk_that_is_full_after_any_number_of_pages_changes_no_count(
     template: Path, tmp_path: Path, seat: str, count: int
 ) -> None:

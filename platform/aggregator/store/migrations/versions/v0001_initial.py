@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("report_id", sa.LargeBinary, nullable=False),
         sa.Column("time", BIG, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "report_id", name="pk_report_ids"),
+        sqlite_with_rowid=False,
     )
     op.create_index("ix_report_ids_task_id_time", "report_ids", ["task_id", "time"])
     op.create_table(
@@ -49,6 +50,7 @@ def _create_tokens() -> None:
         sa.Column("report_id", sa.LargeBinary, nullable=False),
         sa.Column("time", BIG, nullable=False),
         sa.PrimaryKeyConstraint("task_id", "nonce", name="pk_spent_tokens"),
+        sqlite_with_rowid=False,
     )
     op.create_index("ix_spent_tokens_task_id_time", "spent_tokens", ["task_id", "time"])
     op.create_table(
@@ -62,18 +64,23 @@ def _create_tokens() -> None:
 
 def _create_leader() -> None:
     op.create_table(
-        "reports",
+        "packets",
         sa.Column("sequence", BIG, autoincrement=True, nullable=False),
         sa.Column("task_id", sa.LargeBinary, nullable=False),
-        sa.Column("report_id", sa.LargeBinary, nullable=False),
         sa.Column("time", BIG, nullable=False),
-        sa.Column("report", sa.LargeBinary, nullable=False),
+        sa.Column("reports", BIG, nullable=False),
         sa.Column("job", BIG),
         sa.Column("not_before_s", BIG, nullable=False),
-        sa.PrimaryKeyConstraint("sequence", name="pk_reports"),
+        sa.PrimaryKeyConstraint("sequence", name="pk_packets"),
     )
-    op.create_index("ix_reports_job_sequence", "reports", ["job", "sequence"])
-    op.create_index("ix_reports_task_id_time", "reports", ["task_id", "time"])
+    op.create_index("ix_packets_job_sequence", "packets", ["job", "sequence"])
+    op.create_index("ix_packets_task_id_time", "packets", ["task_id", "time"])
+    op.create_table(
+        "packet_reports",
+        sa.Column("packet", BIG, autoincrement=False, nullable=False),
+        sa.Column("reports", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("packet", name="pk_packet_reports"),
+    )
     op.create_table(
         "aggregation_jobs",
         sa.Column("sequence", BIG, autoincrement=True, nullable=False),
