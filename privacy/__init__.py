@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from alcove.privacy.budget import BudgetLimits, Cap
     from alcove.privacy.entropy import Entropy, OsEntropy
     from alcove.privacy.errors import (
         AlcovePrivacyError,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         VdafError,
         VdafVerificationError,
     )
-    from alcove.privacy.ledger import BudgetLimits, Debit, Ledger, LogFile, Spending
+    from alcove.privacy.ledger import Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomized_response import RandomizedResponse
     from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
 
@@ -34,6 +35,7 @@ __all__ = [
     "AlreadyReportedError",
     "BudgetExceededError",
     "BudgetLimits",
+    "Cap",
     "DapMessageError",
     "Debit",
     "Entropy",
@@ -63,6 +65,7 @@ __all__ = [
 
 # Loaded on first use: an app that reports nothing loads none of it.
 _HOMES = {
+    "budget": ("BudgetLimits", "Cap"),
     "entropy": ("Entropy", "OsEntropy"),
     "errors": (
         "AlcovePrivacyError",
@@ -84,7 +87,7 @@ _HOMES = {
         "VdafError",
         "VdafVerificationError",
     ),
-    "ledger": ("BudgetLimits", "Debit", "Ledger", "LogFile", "Spending"),
+    "ledger": ("Debit", "Ledger", "LogFile", "Spending"),
     "randomized_response": ("RandomizedResponse",),
     "report": ("Report", "report_from_bytes", "report_to_bytes"),
 }

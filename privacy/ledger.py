@@ -1,12 +1,12 @@
 """Records the privacy budget that a device has spent: one line per report, written before the report exists.
 
-    debit(task, window, epsilon)
+    debit(task, window, epsilon, may_use_reserve)
       lock ─▶ read ─▶ [tail torn: end it with a mark ─▶ sync] ─▶ within the caps? ─▶ append line ─▶ sync ─▶ return
                                                                      └─ no: typed refusal, nothing written
 
 A line is JSON: {"at_s": 1, "epsilon": "2", "task": "<64 hex>", "up_s": 5, "wall_s": 1, "window": 3}, and "boot" where
-the device's start has a name; a mark is one without epsilon, task and window.  Lines are only ever added: nothing is
-rewritten, so no crash can take spent budget away.
+the device's start has a name; "reserve": true in the line of a guardrail's report.  A mark is one without epsilon, task
+and window.  Lines are only ever added: nothing is rewritten, so no crash can take spent budget away.
 
 Time is the ledger's own (`at_s`): it begins with the wall clock at the first line, and from one line to the next goes
 on by the lesser of what the wall clock shows and the time that the device has run (`wall_s` and `up_s` are both clocks
@@ -15,9 +15,11 @@ at a line).  Where the device was started since, it has run since its start, and
 Invariants:
   I1  `debit` returns after its line, and the directory entry of the file, are on the disk.
   I2  A (task, window) has at most one line, so at most one report.
-  I3  The lines of any 24 hours and any 30 days of the ledger's time sum to no more than the caps.
-  I4  A line that cannot be read (a write cut short by a crash, damage) counts as a whole day's cap, at the latest time
-      that it can have been written: that of the next readable line, or now.  The report it was for never existed.
+  I3  The lines of any 24 hours and any 30 days of the ledger's time sum to no more than the caps (`budget.py`), and the
+      lines that may not use the reserve to no more than theirs; one that does not say whether it may, may not.
+  I4  A line that cannot be read (a write cut short by a crash, damage) counts as the largest report that the limits
+      allow, of an experiment, at the latest time that it can have been written: that of the next readable line, or now.
+      The report it was for never existed.
   I5  Within one start of the device the ledger's time is never faster than the time that passes, whatever the wall
       clock shows; each start adds a day at most.  A clock that is set forward, or back, gives nothing.
   I6  A clock that was wrong and is set right stops nothing for long: a mark notes it when it is seen, and the ledger's
@@ -35,11 +37,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.errors import AlreadyReportedError, BudgetExceededError, ParameterError
 from alcove.privacy.limits import (
     DAY_S,
-    EPSILON_PER_30_DAYS,
-    EPSILON_PER_DAY,
     MAX_BOOT_CHARACTERS,
     MAX_EPSILON,
     MAX_LEDGER_LINE_BYTES,
@@ -73,24 +74,6 @@ class LogFile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetLimits:
-    """What a device may spend over all tasks, as exact epsilon: the defaults, or less.
-
-    Raises:
-        ParameterError: a cap is negative or above its default, which is what people are promised.
-    """
-
-    per_day: Fraction = EPSILON_PER_DAY
-    per_30_days: Fraction = EPSILON_PER_30_DAYS
-
-    def __post_init__(self) -> None:
-        caps = (("per_day", self.per_day, EPSILON_PER_DAY), ("per_30_days", self.per_30_days, EPSILON_PER_30_DAYS))
-        for name, cap, highest in caps:
-            if not 0 <= cap <= highest:
-                raise ParameterError(name=name, bound=f"in [0, {highest}]", value=cap)
-
-
-@dataclass(frozen=True, slots=True)
 class Debit:
     """Budget spent: by one report, or (`task_id` empty) by a line that a crash tore."""
 
@@ -98,6 +81,7 @@ class Debit:
     epsilon: Fraction
     task_id: bytes = b""
     window: int = -1
+    may_use_reserve: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +143,14 @@ class Ledger:
         self._limits = limits
         self._clock = clock
 
-    def debit(self, task_id: bytes, window: int, epsilon: Fraction) -> Debit:
+    def debit(self, task_id: bytes, window: int, epsilon: Fraction, *, may_use_reserve: bool = False) -> Debit:
         """Spend `epsilon` on the one report of a task's window; durable when it returns, before the report is made.
+
+        Args:
+            task_id: of the report.
+            window: of the task.
+            epsilon: what it costs.
+            may_use_reserve: it is a guardrail's, for which experiments leave a reserve.
 
         Raises:
             ParameterError: an argument is out of its bound.
@@ -183,9 +173,12 @@ class Ledger:
             debits = _replay(data, now.at_s, self._limits)
             if any(debit.task_id == task_id and debit.window == window for debit in debits):
                 raise AlreadyReportedError(task_id=task_id.hex(), window=window)
-            self._check_caps(debits, now.at_s, epsilon)
-            self._file.append(_line(now.fields() | {"epsilon": str(epsilon), "task": task_id.hex(), "window": window}))
-            return Debit(now.at_s, epsilon, task_id, window)
+            debit = Debit(now.at_s, epsilon, task_id, window, may_use_reserve)
+            self._check_caps(debits, debit)
+            fields: dict[str, int | str] = {"epsilon": str(epsilon), "task": task_id.hex(), "window": window}
+            reserve: dict[str, int | str] = {"reserve": True} if may_use_reserve else {}
+            self._file.append(_line(now.fields() | fields | reserve))
+            return debit
 
     def note_time(self) -> None:
         """Write a mark where a day has passed since the last line, or a clock restarted; else do nothing.
@@ -239,13 +232,14 @@ class Ledger:
     def _mark(self, data: bytes, now: _Moment) -> None:
         self._file.append((b"" if not data or data.endswith(b"\n") else b"\n") + _line(now.fields()))
 
-    def _check_caps(self, debits: Iterable[Debit], now_s: int, cost: Fraction) -> None:
+    def _check_caps(self, debits: Iterable[Debit], new: Debit) -> None:
         debits = list(debits)
-        periods = (("day", DAY_S, self._limits.per_day), ("30 days", 30 * DAY_S, self._limits.per_30_days))
-        for period, length_s, cap in periods:
-            spent = _sum_within(debits, now_s, length_s)
-            if spent + cost > cap:
-                raise BudgetExceededError(period=period, cap=str(cap), spent=str(spent), cost=str(cost))
+        for cap in self._limits.caps(may_use_reserve=new.may_use_reserve):
+            counted = [debit for debit in debits if not (cap.is_of_experiments and debit.may_use_reserve)]
+            spent = _sum_within(counted, new.at_s, cap.length_s)
+            if not cap.allows(spent, new.epsilon):
+                most = cap.most if spent else cap.most_of_one
+                raise BudgetExceededError(period=cap.period, cap=str(most), spent=str(spent), cost=str(new.epsilon))
 
 
 def _line(fields: dict[str, int | str]) -> bytes:
@@ -287,11 +281,11 @@ def _replay(data: bytes, now_s: int, limits: BudgetLimits) -> list[Debit]:
             undated += 1
             continue
         debit, moment = parsed
-        debits += [Debit(moment.at_s, limits.per_day)] * undated
+        debits += [Debit(moment.at_s, limits.largest_report)] * undated
         undated = 0
         if debit is not None:
             debits.append(debit)
-    return debits + [Debit(now_s, limits.per_day)] * undated
+    return debits + [Debit(now_s, limits.largest_report)] * undated
 
 
 def _parse(line: bytes) -> tuple[Debit | None, _Moment] | None:
@@ -301,9 +295,10 @@ def _parse(line: bytes) -> tuple[Debit | None, _Moment] | None:
         match fields:
             case {"at_s": int(at_s), "epsilon": str(epsilon), "task": str(task), "window": int(window), **more}:
                 is_exact = _RATIONAL.fullmatch(epsilon) and _HEX_TASK.fullmatch(task) and 0 <= window <= MAX_WINDOW
+                reserve = more.pop("reserve", False)
                 moment = _moment(at_s, more)
-                if is_exact and moment is not None:
-                    return Debit(at_s, Fraction(epsilon), bytes.fromhex(task), window), moment
+                if is_exact and moment is not None and isinstance(reserve, bool):
+                    return Debit(at_s, Fraction(epsilon), bytes.fromhex(task), window, reserve), moment
             case {"at_s": int(at_s), **more}:
                 moment = _moment(at_s, more)
                 return None if moment is None else (None, moment)

@@ -45,6 +45,14 @@ EPSILON_PER_30_DAYS: Final = Fraction(8)
 DAY_S: Final = 86_400
 """Seconds of a day."""
 
+RESERVED_SHARE: Final = Fraction(1, 4)
+"""Part of the 30 days' budget that experiments leave to guardrails: ε 2 of 8, a day's cap.  It is one report of a
+rollout at its default ε of 2, or two of 1; a larger one would cost each experiment more devices."""
+
+EXPERIMENTS_PERIOD_S: Final = 30 * 3600
+"""Time in which experiments spend a day's cap at most: the last six of 30 hours are then left to guardrails.  Two
+reports a day at ε 1 that leave in the first 18 hours of a day's windows never wait for it."""
+
 MAX_BOOT_CHARACTERS: Final = 64
 """Longest name of a device's start that a ledger keeps; Linux has 36."""
 

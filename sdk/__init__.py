@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from alcove.privacy.ledger import BudgetLimits
+    from alcove.privacy.budget import BudgetLimits
     from alcove.registry.errors import IntegrityError
     from alcove.registry.policy.attributes import DeviceAttributes
     from alcove.sdk.aggregators import AggregatorPair
@@ -98,7 +98,7 @@ _HOMES = {
     "Answer": "alcove.sdk.handle",
     "AnswerError": "alcove.sdk.handle",
     "Assignments": "alcove.sdk.assignments",
-    "BudgetLimits": "alcove.privacy.ledger",
+    "BudgetLimits": "alcove.privacy.budget",
     "Client": "alcove.sdk.client",
     "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",

@@ -40,7 +40,7 @@ from alcove.sdk.synchronizer import Synchronizer
 from alcove.sdk.transport import RequestObserver, check_server
 
 if TYPE_CHECKING:
-    from alcove.privacy.ledger import BudgetLimits
+    from alcove.privacy.budget import BudgetLimits
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.background import BackgroundSync
     from alcove.sdk.metric_records import RecordedMetric

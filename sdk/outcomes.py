@@ -21,7 +21,7 @@ from alcove.sdk.participation import Participation
 from alcove.sdk.storage import Files
 
 if TYPE_CHECKING:
-    from alcove.privacy.ledger import BudgetLimits
+    from alcove.privacy.budget import BudgetLimits
     from alcove.sdk.reports import Reporter
     from alcove.sdk.tokens import Attestation
 
@@ -75,7 +75,7 @@ class Outcomes:
     @property
     def limits(self) -> "BudgetLimits":
         """The caps of the privacy budget."""
-        from alcove.privacy.ledger import BudgetLimits  # noqa: PLC0415 - loaded with the reports
+        from alcove.privacy.budget import BudgetLimits  # noqa: PLC0415 - loaded with the reports
 
         return self._limits or BudgetLimits()
 

@@ -20,8 +20,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
+from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.errors import AlcovePrivacyError
-from alcove.privacy.ledger import BudgetLimits, Ledger, LogFile
+from alcove.privacy.ledger import Ledger, LogFile
 from alcove.privacy.limits import EPSILON_PER_DAY
 from alcove.registry.policy.attributes import DeviceAttributes
 from alcove.runtime.clock import Clock
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from alcove.registry.policy.audience import Audience
 
 _COST: Final = EPSILON_PER_DAY / MAX_QUESTIONS
-"""What an answer costs in the ledger's own unit; its caps of a day and of 30 days are both `MAX_QUESTIONS` of it."""
+"""What an answer costs in the ledger's own unit; its caps of a day and of 30 days are both `MAX_QUESTIONS` of it, of
+which no reserve is kept."""
 
 _CAPS: Final = BudgetLimits(per_day=_COST * MAX_QUESTIONS, per_30_days=_COST * MAX_QUESTIONS)
 
@@ -83,7 +85,7 @@ class Questions:
             if self._last_answer(question) is is_answer:
                 return True
             window = sum(debit.task_id in _keys(question) for debit in self._ledger.debits())
-            self._ledger.debit(_keys(question)[is_answer], window, _COST)
+            self._ledger.debit(_keys(question)[is_answer], window, _COST, may_use_reserve=True)
         except AlcovePrivacyError:
             return False
         return True

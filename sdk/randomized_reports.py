@@ -31,7 +31,7 @@ def make_randomized_report(entry: PendingOutcome, ledger: Ledger, entropy: Entro
     epsilon = entry.task.epsilon_fraction
     task_id = bytes.fromhex(entry.task.task_id)
     mechanism = RandomizedResponse(entry.task.cell_count, epsilon)
-    ledger.debit(task_id, entry.window, epsilon)
+    ledger.debit(task_id, entry.window, epsilon, may_use_reserve=entry.task.is_guardrail)
     cell = mechanism.randomize(entry.cell, entropy)
     return RandomizedReport(report_to_bytes(Report(task_id, entry.window, cell)))
 

@@ -33,9 +33,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.entropy import Entropy, uniform_below
 from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError
-from alcove.privacy.ledger import BudgetLimits, Ledger
+from alcove.privacy.ledger import Ledger
 from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy.outcome import Outcome
 from alcove.registry.policy.task import TaskPolicy
@@ -261,7 +262,7 @@ class Reporter:
             pending = self._pending.read()
             due, tokens, is_wanted = self._plan_shared(tally)
             kept: list[PendingOutcome] = []
-            for entry in pending:
+            for entry in sorted(pending, key=lambda each: not each.task.is_guardrail):  # they are paid for first
                 if entry.task.aggregation is not None:
                     if is_wanted(entry):
                         kept.append(entry)
@@ -280,7 +281,8 @@ class Reporter:
                     outbox.append(report)
                     self._outbox.write(outbox)
             if len(kept) != len(pending):
-                self._pending.write(kept, is_durable=True)
+                ids = {id(entry) for entry in kept}
+                self._pending.write([entry for entry in pending if id(entry) in ids], is_durable=True)
             return due, tokens
 
     def _drop_late(self, tally: _Tally) -> list[WaitingReport]:

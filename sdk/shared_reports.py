@@ -19,13 +19,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.dap.messages import ReportError
 from alcove.privacy.dap.report_tokens import ReportToken
 from alcove.privacy.dap.reports import Recipients
 from alcove.privacy.dap.task import DapTask
 from alcove.privacy.entropy import Entropy
 from alcove.privacy.errors import AlcovePrivacyError, DapTaskError, ReportRejectedError
-from alcove.privacy.ledger import BudgetLimits, Ledger
+from alcove.privacy.ledger import Ledger
 from alcove.registry.policy.task import TaskPolicy
 from alcove.runtime.clock import Clock
 from alcove.sdk.aggregators import AggregatorPair
@@ -207,7 +208,10 @@ class SharedReports:
         Raises:
             AlcovePrivacyError: it cannot be paid now, or had its report.
         """
-        self._ledger.debit(bytes.fromhex(due.task.task_id), due.window, due.task.epsilon_fraction)
+        task = due.task
+        self._ledger.debit(
+            bytes.fromhex(task.task_id), due.window, task.epsilon_fraction, may_use_reserve=task.is_guardrail
+        )
         return _seal(due, cell, self._entropy.random_bytes(SEED_BYTES), envelope)
 
     def send(

@@ -62,7 +62,8 @@ def reports_per_device(task: TaskPolicy, windows: int, span: int = 0) -> int:
 
     Source: privacy/schedule.py, for a device whose ledger keeps what is promised.
     """
-    return max(1, min(windows, len(debit_times_s(task.epsilon_fraction, task.window_s, max(windows, span)))))
+    times_s = debit_times_s(task.epsilon_fraction, task.window_s, max(windows, span), may_use_reserve=task.is_guardrail)
+    return max(1, min(windows, len(times_s)))
 
 
 def aggregate_of(reports: Reports) -> Aggregate:

@@ -7,6 +7,7 @@ Invariants (checked at construction, so also on every read):
 - I3  A task's id is the digest of everything else it says (`task.py`); it counts as many arms as its experiment has.
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
 - I5  A rollout's treatment and control share no bucket; its task counts two arms, under its own id.
+      The tasks of rollouts may use the reserve of the device's budget (`is_guardrail`), those of experiments may not.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
       `aggregation` alone is written only where it is not None (docs/decisions/0038).
@@ -96,6 +97,9 @@ class RolloutPolicy(Part):
                 f" of {task.experiment_id}"
             )
             raise ValueError(msg)
+        if self.task is not None and not self.task.is_guardrail:
+            msg = f"the task of rollout {self.id} is a guardrail's (is_guardrail), got an experiment's"
+            raise ValueError(msg)
         return self
 
 
@@ -164,6 +168,9 @@ class ExperimentPolicy(Part):
                 f"experiment {self.id} with {len(self.arms)} arms has a task of {self.task.experiment_id}"
                 f" with {self.task.arm_count} arms"
             )
+            raise ValueError(msg)
+        if self.task.is_guardrail:
+            msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
             raise ValueError(msg)
         return self
 

@@ -46,6 +46,7 @@ class TaskTerms(Part):
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
+    is_guardrail: Annotated[bool, Field(strict=True)] = False
     # Not written where it is None: a task without it keeps the id that it had before aggregators (decision 0038).
     aggregation: Annotated[Aggregation | None, Field(exclude_if=lambda value: value is None)] = None
     # Not written where it is None, so that a task of outcomes says nothing of metrics (decision 0053).
@@ -185,6 +186,7 @@ class TaskPolicy(TaskTerms):
         pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
             met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
         metric: what the device adds up in the place of outcomes (`metric.py`); its bins stand where latency bins do.
+        is_guardrail: it watches a rollout; its reports may spend what experiments leave in reserve.
         aggregation: the two aggregators that add reports up by Prio3; windows then begin at multiples of `window_s`,
             as DAP counts time. None: each report is one randomized cell (randomized response).
     """
@@ -254,6 +256,7 @@ def make_task(
     first_window_start_s: int,
     outcome_groups: Sequence[Sequence[Outcome]] | None = None,
     pre_edges: Sequence[float] = (),
+    is_guardrail: bool = False,
     aggregation: Aggregation | None = None,
     metric: MetricTerms | None = None,
 ) -> TaskPolicy:
@@ -273,6 +276,7 @@ def make_task(
         window_s=window_s,
         first_window_start_s=first_window_start_s,
         pre_edges=tuple(pre_edges),
+        is_guardrail=is_guardrail,
         aggregation=aggregation,
         metric=metric,
     )

@@ -41,7 +41,7 @@ class Spender:
                 self._window += 1
                 ledger = Ledger(self.log, BudgetLimits(), self.clock)
                 ledger.note_time()
-                ledger.debit(TASK, self._window, epsilon)
+                ledger.debit(TASK, self._window, epsilon, may_use_reserve=True)
                 self.made.append((self.real_s, self.starts, epsilon))
 
     def most_within(self, length_s: int) -> Fraction:

@@ -67,7 +67,7 @@ def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_
     """Everybody of an audience gets a version, and reports."""
     return RolloutPolicy(
         id=f"ro-{number}", salt=f"salt-{number}", version=version, share_basis_points=9_999, control_basis_points=1,
-        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", len(Outcome)),
+        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", len(Outcome), is_guardrail=True),
     )  # fmt: skip
 
 
@@ -81,12 +81,12 @@ def experiment(number: int, versions: Sequence[VersionRef], audience: Audience |
     return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, task=result)
 
 
-def task(part_id: str, outcomes: int, arms: int = 2) -> TaskPolicy:
+def task(part_id: str, outcomes: int, arms: int = 2, *, is_guardrail: bool = False) -> TaskPolicy:
     """A task at the least epsilon, so that the ledger of reports stops nothing."""
     return make_task(
         experiment_id=part_id, epsilon="0.01", arm_count=arms, latency_edges_ms=(1.0,),
         outcome_groups=[(outcome,) for outcome in list(Outcome)[:outcomes]], window_s=3600,
-        first_window_start_s=NOW - 1000 * 3600,
+        first_window_start_s=NOW - 1000 * 3600, is_guardrail=is_guardrail,
     )  # fmt: skip
 
 

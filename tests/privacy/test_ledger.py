@@ -5,12 +5,21 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
-from alcove.privacy import AlreadyReportedError, BudgetExceededError, BudgetLimits, Ledger, LogFile, ParameterError
+from alcove.privacy import (
+    AlreadyReportedError,
+    BudgetExceededError,
+    BudgetLimits,
+    Debit,
+    Ledger,
+    LogFile,
+    ParameterError,
+)
 from alcove.runtime.testing_seams import ManualClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 DAY = 86_400
+HOUR = 3600
 NOON = 1_800_000_000
 TASK = bytes(range(32))
 ONE = Fraction(1)
@@ -75,13 +84,13 @@ def test_caps_of_a_day_and_of_30_days_hold() -> None:
     window = iter(range(100))
     for day in range(4):
         clock.pass_s(DAY if day else 0)
-        ledger.debit(TASK, next(window), ONE)
-        ledger.debit(TASK, next(window), ONE)
+        ledger.debit(TASK, next(window), ONE, may_use_reserve=True)
+        ledger.debit(TASK, next(window), ONE, may_use_reserve=True)
         with pytest.raises(BudgetExceededError, match=r"epsilon per day is at most 2; 2 is spent"):
-            ledger.debit(TASK, next(window), Fraction(1, 100))
+            ledger.debit(TASK, next(window), Fraction(1, 100), may_use_reserve=True)
     clock.pass_s(DAY)
     with pytest.raises(BudgetExceededError) as caught:
-        ledger.debit(TASK, next(window), ONE)
+        ledger.debit(TASK, next(window), ONE, may_use_reserve=True)
     assert (caught.value.period, caught.value.cap, caught.value.spent, caught.value.cost) == ("30 days", "8", "8", "1")
     clock.pass_s(26 * DAY)
     ledger.debit(TASK, next(window), Fraction(2))
@@ -141,7 +150,7 @@ def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
     with pytest.raises(BudgetExceededError):
         ledger.debit(TASK, 1, ONE)
     clock.pass_s(DAY // 2)
-    assert ledger.debit(TASK, 1, ONE).epsilon == 1
+    assert ledger.debit(TASK, 1, ONE, may_use_reserve=True).epsilon == 1
     assert ledger.spending().thirty_days == 4
 
 
@@ -160,6 +169,7 @@ def test_torn_line_counts_as_spent_for_a_day_and_then_no_more() -> None:
         b'{"at_s": 1, "epsilon": 1, "task": "' + b"00" * 32 + b'", "window": 0}',
         b'{"at_s": 1, "epsilon": "1", "task": "00", "window": 0}',
         b'{"at_s": 1, "epsilon": "1", "task": "' + b"00" * 32 + b'", "window": 0, "more": 1}',
+        b'{"at_s": 1, "epsilon": "1", "reserve": 1, "task": "' + b"00" * 32 + b'", "window": 0}',
     ],
 )
 def test_damaged_line_counts_as_spent(line: bytes) -> None:
@@ -173,22 +183,123 @@ def test_damaged_line_counts_as_spent(line: bytes) -> None:
     ledger.debit(TASK, 0, ONE)
 
 
+def within(debits: list[Debit], end_s: int, length_s: int) -> list[Debit]:
+    """The debits of a period that ends at a time."""
+    return [debit for debit in debits if end_s - length_s < debit.at_s <= end_s]
+
+
 @settings(max_examples=200)
-@given(st.lists(st.tuples(st.integers(-40 * DAY, 40 * DAY), st.sampled_from(["1/2", "1", "2"])), max_size=25))
-def test_no_walk_of_the_clock_passes_the_caps(steps: list[tuple[int, str]]) -> None:
-    """However the clock jumps, in any period of the times written down no more than the caps is spent (I3, I5)."""
+@given(
+    st.lists(
+        st.tuples(st.integers(-40 * DAY, 40 * DAY), st.sampled_from(["1/2", "1", "2", "5", "8"]), st.booleans()),
+        max_size=25,
+    ),
+    st.sampled_from([BudgetLimits(), BudgetLimits(ONE, Fraction(4)), BudgetLimits(per_lone_report=Fraction(8))]),
+)
+def test_no_sequence_of_reports_passes_the_caps(steps: list[tuple[int, str, bool]], limits: BudgetLimits) -> None:
+    """However the clock jumps, whoever reports: no period has more than its cap by the times written down (I3, I5).
+
+    Experiments never eat the reserve, and leave six hours of a day.
+    """
     clock = clock_at()
     log = CrashingLog()
-    made = []
-    for window, (step, epsilon) in enumerate(steps):
+    made: list[Debit] = []
+    for window, (step, epsilon, may_use_reserve) in enumerate(steps):
         clock.time_s = max(0, clock.time_s + step)
+        clock.pass_s(max(step, 0) // 8)
         with contextlib.suppress(BudgetExceededError):
-            made.append(ledger_of(log, clock).debit(TASK, window, Fraction(epsilon)))
+            ledger = Ledger(log, limits, clock)
+            made.append(ledger.debit(TASK, window, Fraction(epsilon), may_use_reserve=may_use_reserve))
     times = [debit.at_s for debit in made]
     assert times == sorted(times)
-    for length, cap in ((DAY, 2), (30 * DAY, 8)):
-        for end in times:
-            assert sum(debit.epsilon for debit in made if end - length < debit.at_s <= end) <= cap
+    experiments = [debit for debit in made if not debit.may_use_reserve]
+    for end in times:
+        for debits, length_s in ((made, DAY), (experiments, 30 * HOUR)):
+            period = within(debits, end, length_s)
+            cap = limits.per_day if len(period) > 1 else limits.largest_report
+            assert sum(debit.epsilon for debit in period) <= cap
+        assert sum(debit.epsilon for debit in within(made, end, 30 * DAY)) <= limits.per_30_days
+        assert sum(debit.epsilon for debit in within(experiments, end, 30 * DAY)) <= limits.per_30_days * Fraction(3, 4)
+    assert list(Ledger(log, limits, clock).debits()) == made
+
+
+def test_experiment_that_spends_what_it_may_leaves_a_rollout_heard() -> None:
+    """At epsilon 2 for an experiment on days 0 to 3, and a rollout from day 4: the device reports for it on day 4."""
+    clock = clock_at()
+    ledger = ledger_of(CrashingLog(), clock)
+    paid = []
+    for day in range(5):
+        with contextlib.suppress(BudgetExceededError):
+            paid.append((day, ledger.debit(TASK, day, Fraction(2), may_use_reserve=day == 4).may_use_reserve))
+        clock.pass_s(DAY)
+    assert paid == [(0, False), (2, False), (4, True)]
+
+
+def test_experiment_that_spent_all_that_it_may_leaves_the_reserve() -> None:
+    """Six of eight are an experiment's, one and one a rollout's; then nobody reports until the first is 30 days old."""
+    clock = clock_at()
+    ledger = ledger_of(CrashingLog(), clock)
+    for window in range(3):
+        ledger.debit(TASK, window, Fraction(2))
+        clock.pass_s(30 * HOUR)
+    with pytest.raises(BudgetExceededError, match="30 days of experiments"):
+        ledger.debit(TASK, 3, Fraction(1, 100))
+    for window in (4, 5):
+        ledger.debit(TASK, window, ONE, may_use_reserve=True)
+    clock.pass_s(DAY)
+    with pytest.raises(BudgetExceededError, match="epsilon per 30 days is at most 8"):
+        ledger.debit(TASK, 6, ONE, may_use_reserve=True)
+    clock.pass_s(30 * DAY - 4 * 30 * HOUR + 6 * HOUR)
+    assert ledger.debit(TASK, 6, Fraction(2)).epsilon == 2
+
+
+def test_day_of_an_experiment_ends_six_hours_before_its_next_one() -> None:
+    """An experiment that would spend each day's cap: 24 hours later a rollout may, and it may not until 30 are over."""
+    clock = clock_at()
+    ledger = ledger_of(CrashingLog(), clock)
+    ledger.debit(TASK, 0, Fraction(2))
+    with pytest.raises(BudgetExceededError, match="per day"):
+        ledger.debit(TASK, 1, ONE, may_use_reserve=True)
+    clock.pass_s(DAY)
+    with pytest.raises(BudgetExceededError, match="30 hours of experiments"):
+        ledger.debit(TASK, 2, ONE)
+    ledger.debit(TASK, 1, ONE, may_use_reserve=True)
+    clock.pass_s(6 * HOUR)
+    ledger.debit(TASK, 2, ONE)
+
+
+def test_line_that_does_not_say_whose_it_is_is_an_experiments() -> None:
+    """A ledger that was written before there was a reserve is read, and keeps the reserve for guardrails."""
+    lines = [
+        b'{"at_s": %d, "epsilon": "2", "task": "%s", "up_s": 5, "wall_s": %d, "window": %d}' % (at, b"00" * 32, at, day)
+        for day, at in enumerate(NOON - (4 - day) * 2 * DAY for day in range(3))
+    ]
+    ledger = ledger_of(CrashingLog(b"\n".join(lines) + b"\n"))
+    assert [(debit.epsilon, debit.may_use_reserve) for debit in ledger.debits()] == [(2, False)] * 3
+    with pytest.raises(BudgetExceededError, match="30 days of experiments"):
+        ledger.debit(TASK, 0, ONE)
+    assert ledger.debit(TASK, 0, ONE, may_use_reserve=True) in ledger.debits()
+
+
+def test_lone_report_may_cost_more_where_the_app_says_so() -> None:
+    """One of 6 is alone in its day, of whatever kind the others are; without the app's word there is none."""
+    clock, log = clock_at(), CrashingLog()
+    with pytest.raises(BudgetExceededError, match="per day is at most 2; 0 is spent"):
+        ledger_of(log, clock).debit(TASK, 0, Fraction(6))
+    ledger = Ledger(log, BudgetLimits(per_lone_report=Fraction(6)), clock)
+    ledger.debit(TASK, 0, Fraction(1, 100), may_use_reserve=True)
+    with pytest.raises(BudgetExceededError, match="per day"):
+        ledger.debit(TASK, 1, Fraction(6))
+    clock.pass_s(DAY)
+    ledger.debit(TASK, 1, Fraction(6))
+    with pytest.raises(BudgetExceededError, match="per day"):
+        ledger.debit(TASK, 2, Fraction(1, 100), may_use_reserve=True)
+    clock.pass_s(2 * DAY)
+    with pytest.raises(BudgetExceededError, match="30 days of experiments"):
+        ledger.debit(TASK, 3, ONE)
+    ledger.debit(TASK, 2, Fraction(199, 100), may_use_reserve=True)
+    torn = Ledger(CrashingLog(b"{"), BudgetLimits(per_lone_report=Fraction(6)), clock)
+    assert torn.spending().day == 6
 
 
 def test_clock_going_back_gives_nothing() -> None:

@@ -63,6 +63,7 @@ def rollout(share: int, control: int = 0, audience: str = "", *, has_task: bool 
         epsilon="1",
         arm_count=2,
         outcome_groups=[(outcome,) for outcome in Outcome],
+        is_guardrail=True,
         latency_edges_ms=(1.0,),
         window_s=60,
         first_window_start_s=0,

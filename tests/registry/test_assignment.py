@@ -206,6 +206,7 @@ def make_compared_policy(share: int, control: int) -> Policy:
         epsilon="1",
         arm_count=2,
         outcome_groups=[(outcome,) for outcome in Outcome],
+        is_guardrail=True,
         latency_edges_ms=(1.0,),
         window_s=60,
         first_window_start_s=0,

@@ -232,6 +232,8 @@ def test_experiment_with_impossible_arms_is_refused() -> None:
             ExperimentPolicy(id="e1", salt="s", arms=arms, task=task())
     with pytest.raises(ValidationError, match="task of other"):
         ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], task=task(experiment_id="other"))
+    with pytest.raises(ValidationError, match="reserve of guardrails"):
+        ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], task=task(is_guardrail=True))
 
 
 @pytest.mark.parametrize(
@@ -290,11 +292,12 @@ def test_task_id_is_the_digest_of_everything_else() -> None:
     """I3: any change of terms is another task, and a foreign id is refused."""
     base = task()
     others = [task(epsilon="1"), task(window_s=61), task(experiment_id="e2"), task(latency_edges_ms=(0.5,))]
-    assert len({item.task_id for item in (base, *others)}) == 5
+    others += [task(is_guardrail=True)]
+    assert len({item.task_id for item in (base, *others)}) == 6
     with pytest.raises(ValidationError, match="digest of the task"):
         TaskPolicy.model_validate({**base.model_dump(), "task_id": others[0].task_id})
     # Frozen: a device and a server of different releases must agree.
-    assert base.task_id == "e5220318792497da1cc1fb5027ed96d187ce4efa567ed3c29c25a27858de2d7a"
+    assert base.task_id == "620c430c99c0328c63a747e70cef0bdb9dd595c21f606797e59d1861e18ba4bf"
 
 
 def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
@@ -394,6 +397,7 @@ def rollout_task(**changes: Any) -> TaskPolicy:
         "latency_edges_ms": (1.0,),
         "window_s": 60,
         "first_window_start_s": 0,
+        "is_guardrail": True,
     }
     return make_task(**(terms | changes))
 
@@ -404,6 +408,7 @@ def rollout_task(**changes: Any) -> TaskPolicy:
         ({"share_basis_points": 6000, "control_basis_points": 4001}, "add up to 10001"),
         ({"task": rollout_task(experiment_id="r2")}, "of r2"),
         ({"task": rollout_task(arm_count=3)}, "3 arms"),
+        ({"task": rollout_task(is_guardrail=False)}, "is_guardrail"),
     ],
 )
 def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -439,7 +444,7 @@ def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
         for name, field in model.model_fields.items()
         if not field.is_required() and field.exclude_if is None
     ]
-    assert len(optional) == 11
+    assert len(optional) == 12
     for at, name in optional:
         value = at.pop(name)
         with pytest.raises(DocumentError):

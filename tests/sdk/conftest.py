@@ -163,6 +163,7 @@ class World:
                     epsilon=epsilon,
                     arm_count=2,
                     outcome_groups=[(outcome,) for outcome in Outcome],
+                    is_guardrail=True,
                     latency_edges_ms=(1.0, 10.0),
                     window_s=window_s,
                     first_window_start_s=NOW - 1000 * window_s,

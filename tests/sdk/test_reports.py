@@ -24,6 +24,7 @@ from tests.sdk.conftest import FEATURE, Device, TreeServer, World
 
 MakeDevice = Callable[..., Device]
 WINDOW = 3600
+DAY = 86_400
 
 
 def enroll(device: Device, arm: int = 1, *, epsilon: str = "2", **options: Any) -> Client:
@@ -40,6 +41,21 @@ def task_of(world: World) -> TaskPolicy:
     assert policy is not None
     (experiment,) = policy.features[FEATURE].experiments
     return experiment.task
+
+
+def rollout_task_id(world: World) -> str:
+    """Return the task of the running rollout."""
+    policy = world.tree.policy("messenger")
+    assert policy is not None
+    rollout = policy.features[FEATURE].rollout
+    assert rollout is not None
+    assert rollout.task is not None
+    return rollout.task.task_id
+
+
+def last_task_id(device: Device) -> str:
+    """Return the task of the report that was sent last."""
+    return report_from_bytes(device.transport.reports[-1]).task_id.hex()
 
 
 def use(client: Client, *, accepted: bool = True, times: int = 1) -> None:
@@ -174,6 +190,37 @@ def test_app_may_lower_the_caps(device: Device) -> None:
     assert isinstance(client.report().error, BudgetExceededError)
     assert device.transport.reports == []
     assert client.privacy_summary().epsilon_cap_day == 1
+
+
+def test_device_of_an_experiment_that_spent_all_it_may_reports_for_the_rollout_after_it(device: Device) -> None:
+    """At epsilon 2 on days 0 to 3 for an experiment; the rollout of day 4 is heard on day 4."""
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), window_s=DAY)
+    client = device.client(entropy=SeededEntropy(device.seed_for_arm(1)))
+    for _ in range(4):
+        client.sync()
+        use(client)
+        client.report()
+        device.clock.pass_s(DAY)
+        device.world.clock.pass_s(DAY)
+        device.world.tree.refresh()
+    before = len(device.transport.reports)
+    device.world.set_policy("1.0.0", rollout=("2.0.0", 5000), control=5000, window_s=DAY)
+    assert client.sync().error is None
+    use(client)
+    assert client.report().sent == 1
+    assert (before, last_task_id(device)) == (2, rollout_task_id(device.world))
+
+
+def test_guardrail_is_paid_for_before_an_experiment_that_came_first(device: Device) -> None:
+    """Both wait and the day pays for one: it is the rollout's, though the experiment's outcome is older."""
+    client = enroll(device)
+    use(client)
+    device.world.set_policy("1.0.0", rollout=("2.0.0", 5000), control=5000)
+    assert client.sync().error is None
+    use(client)
+    result = client.report()
+    assert (result.sent, type(result.error)) == (1, BudgetExceededError)
+    assert last_task_id(device) == rollout_task_id(device.world)
 
 
 def test_device_in_no_experiment_reports_nothing(device: Device) -> None:

@@ -1,9 +1,9 @@
 """Computes how many devices and days an experiment needs, and refuses plans that cannot be kept.  Pure.
 
 The plan is made for the mechanism of the experiment's reports; every number comes from `platform.stats.PowerModel`. A
-device reports in as many windows of 30 days as its ledger pays for. Aggregators release no window of fewer reports than
-their smallest batch, so that no plan needs fewer devices. With CUPED the needs count the cells that it adds and no gain
-from it: how well earlier answers tell later ones is not known beforehand.
+device reports in as many windows of 30 days as its ledger pays for, which keeps a reserve from experiments. Aggregators
+release no window of fewer reports than their smallest batch, so that no plan needs fewer devices. With CUPED the needs
+count the cells that it adds and no gain from it: how well earlier answers tell later ones is not known beforehand.
 """
 
 import math
@@ -34,7 +34,8 @@ from alcove.platform.stats import (
     slow_model,
 )
 from alcove.platform.stats.limits import MAX_REPORTS
-from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
+from alcove.privacy.limits import DAY_S
+from alcove.privacy.schedule import debit_times_s
 from alcove.registry.policy import Outcome, TaskPolicy
 
 __all__ = ["guardrails_of", "make_plan", "primary_of"]
@@ -138,7 +139,8 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
         is_less_better=primary.is_less_better,
     )
     in_ms, hidden = _share_per_ms(record, primary)
-    most = _windows_of_a_period(record, task)
+    times_s = _times_of_a_period_s(record, task)
+    most = len(times_s)
     if plan.expected_devices:
         found = model.detectable(plan.expected_devices, most)
         bare = replace(
@@ -160,7 +162,7 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     return replace(
         bare,
         devices_needed=devices,
-        days_needed=0 if windows is None else math.ceil(windows * record.window_s / DAY_S),
+        days_needed=0 if windows is None else math.ceil((times_s[windows - 1] + record.window_s) / DAY_S),
         planned_reports=plan.horizon_reports or min(plan.expected_devices * (windows or most) or devices, MAX_REPORTS),
     )
 
@@ -278,6 +280,9 @@ def _local_epsilon(plan: ExperimentPlan) -> Fraction | None:
     return None if plan.aggregation is None else plan.aggregation.local_epsilon_fraction
 
 
-def _windows_of_a_period(record: ExperimentRecord, task: TaskPolicy) -> int:
-    """Return in how many windows of 30 days a device reports: as many as fit and its ledger pays for."""
-    return max(1, min(int(EPSILON_PER_30_DAYS / task.epsilon_fraction), _PERIOD_DAYS * DAY_S // record.window_s))
+def _times_of_a_period_s(record: ExperimentRecord, task: TaskPolicy) -> tuple[int, ...]:
+    """Return when a device reports within 30 days, at least once: in windows that fit, as its ledger pays for them."""
+    period_s = _PERIOD_DAYS * DAY_S
+    windows = max(1, period_s // record.window_s)
+    times_s = debit_times_s(task.epsilon_fraction, record.window_s, windows, may_use_reserve=task.is_guardrail)
+    return tuple(time_s for time_s in times_s if time_s < period_s) or (0,)

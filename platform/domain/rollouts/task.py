@@ -41,5 +41,6 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         latency_edges_ms=plan.latency_edges_ms,
         window_s=plan.window_s,
         first_window_start_s=first_window_start_s(started_at_s, plan.window_s, plan.aggregation),
+        is_guardrail=True,
         aggregation=plan.aggregation,
     )
