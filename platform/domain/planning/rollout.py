@@ -175,7 +175,7 @@ def report_days(epsilon: Fraction, window_s: int) -> tuple[int, ...]:
     A window that lasts longer than a day counts when it ends.
     """
     windows = max(1, PERIOD_DAYS * DAY_S // window_s)
-    times_s = debit_times_s(epsilon, window_s, windows)
+    times_s = debit_times_s(epsilon, window_s, windows, may_use_reserve=True)
     ends_s = [(time_s // window_s + 1) * window_s for time_s in times_s]
     return tuple(-(-end_s // DAY_S) for end_s in ends_s if end_s <= max(PERIOD_DAYS * DAY_S, window_s))
 
