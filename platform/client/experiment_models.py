@@ -12,6 +12,8 @@ __all__ = [
     "ArmPosterior",
     "ArmResult",
     "BayesianView",
+    "CellRow",
+    "CellTable",
     "Decision",
     "DifferencePosterior",
     "Estimate",
@@ -252,6 +254,29 @@ class BayesianView(Value):
     obstacle: str = ""
 
 
+class CellRow(Value):
+    """One cell of an experiment's reports; edges in ms; weights of the metric that decides, None for a quantile."""
+
+    arm: int = 0
+    outcomes: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...]
+    latency_from_ms: float | None = None
+    latency_below_ms: float | None = None
+    earlier_share_bin: int = 0
+    count: int
+    estimate: float
+    noise_standard_error: float
+    numerator_weight: float | None = None
+    denominator_weight: float | None = None
+
+
+class CellTable(Value):
+    """All cells; the noise's covariance row by row up to the diagonal: (0, 0), (1, 0), (1, 1), ..."""
+
+    rows: tuple[CellRow, ...]
+    noise_covariance: tuple[float, ...]
+    reports_per_device: int
+
+
 class Results(Value):
     """Everything that the reports of an experiment show so far; `promise` says against whom they are private."""
 
@@ -270,6 +295,7 @@ class Results(Value):
     collection: Collection | None = None
     bayesian: BayesianView = BayesianView()
     secondary: SecondaryView = SecondaryView()
+    cells: CellTable | None = None
 
 
 class ExperimentReport(Value):

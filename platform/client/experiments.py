@@ -147,9 +147,9 @@ class ExperimentCalls:
         for answer in self._stream(self._experiment.WatchExperiment, request, timeout_s=timeout_s):
             yield value_of(Experiment, answer.experiment)
 
-    def results(self, experiment_id: str) -> ExperimentReport:
-        """Return an experiment and what its reports show so far."""
-        request = pb.GetResultsRequest(experiment_id=experiment_id)
+    def results(self, experiment_id: str, *, with_cells: bool = False) -> ExperimentReport:
+        """Return an experiment and what its reports show so far; with every cell where `with_cells` asks for them."""
+        request = pb.GetResultsRequest(experiment_id=experiment_id, with_cells=with_cells)
         return value_of(ExperimentReport, self._call(self._experiment.GetResults, request))
 
     def experiments(self, app: str = "", feature: str = "") -> list[Experiment]:

@@ -21,7 +21,7 @@ from alcove.platform.server.experiment_convert import (
     results_message,
     update_spec,
 )
-from alcove.platform.server.experiment_views import bayesian_message, secondary_view_message
+from alcove.platform.server.experiment_views import bayesian_message, cells_message, secondary_view_message
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
@@ -108,14 +108,18 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         async def read() -> pb.GetResultsResponse:
             async with store.read() as session:
-                record, results, views = await engine.read(session, experiment_id)
+                record, results, views = await engine.read(session, experiment_id, with_cells=request.with_cells)
             found = results_message(record, results)
             found.bayesian.CopyFrom(bayesian_message(views.bayesian))
             found.secondary.CopyFrom(secondary_view_message(views))
+            if views.cells is not None:
+                found.cells.CopyFrom(cells_message(views.cells))
             return pb.GetResultsResponse(experiment=experiment_message(record), results=found)
 
         async with self._evaluations.turn(current_principal().name):
-            found = await store.version_cache.answer(("results", experiment_id), read, pb.GetResultsResponse.ByteSize)
+            found = await store.version_cache.answer(
+                ("results", experiment_id, request.with_cells), read, pb.GetResultsResponse.ByteSize
+            )
         if found.experiment.mechanism != pb.MECHANISM_PRIO3:
             return found
         async with store.read() as session:  # changes with time alone, too

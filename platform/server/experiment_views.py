@@ -5,11 +5,15 @@ from collections.abc import Iterable
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain.experiment_records import SecondaryRecord
+from alcove.platform.domain.experiments.cell_table import CellTable
 from alcove.platform.domain.experiments.views import ExperimentViews
 from alcove.platform.server.wire import to_message
 from alcove.platform.stats import ArmPosterior, BayesianView, DifferencePosterior
+from alcove.registry.policy import Outcome
 
-__all__ = ["bayesian_message", "secondary_messages", "secondary_view_message"]
+__all__ = ["bayesian_message", "cells_message", "secondary_messages", "secondary_view_message"]
+
+_OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
 
 
 def bayesian_message(view: BayesianView) -> pb.BayesianView:
@@ -54,6 +58,15 @@ def secondary_messages(found: Iterable[SecondaryRecord]) -> list[pb.SecondaryDif
         )
         for each in found
     ]
+
+
+def cells_message(table: CellTable) -> pb.CellTable:
+    """Return the message of all cells."""
+    return pb.CellTable(
+        rows=[to_message(pb.CellRow, row, outcomes=[_OUTCOMES[name] for name in row.outcomes]) for row in table.rows],
+        noise_covariance=table.noise_covariance,
+        reports_per_device=table.reports_per_device,
+    )
 
 
 def _finite(end: float | None) -> float | None:

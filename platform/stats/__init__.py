@@ -9,7 +9,7 @@ from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
 from alcove.platform.stats.always_valid_p import always_valid_p
-from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view
+from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view, primary_weights
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
@@ -109,6 +109,7 @@ __all__ = [
     "is_resolved",
     "mean_model",
     "pool",
+    "primary_weights",
     "propose_edges",
     "quantile_difference",
     "ratio_difference",

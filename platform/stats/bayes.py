@@ -105,13 +105,7 @@ def bayesian_view(estimates: Estimates, *, control: int = 0) -> BayesianView:
         raise ArgumentError("control", f"an arm in [0, {estimates.arms})", control)
     if primary.kind is PrimaryKind.LATENCY_QUANTILE:
         return BayesianView((), (), "none", "a quantile of binned latencies has no posterior here")
-    numerator, denominator = metric_weights(
-        estimates.aggregate,
-        primary,
-        estimates.bin_values_ms,
-        success_outcome=estimates.metric.success_outcome or 0,
-        edges_ms=estimates.metric.edges_ms,
-    )
+    numerator, denominator = primary_weights(estimates)
     low, high = 0.0, 1.0
     prior = "uniform on [0, 1] for each arm, independent of the others"
     if primary.is_in_ms:
@@ -129,6 +123,22 @@ def bayesian_view(estimates: Estimates, *, control: int = 0) -> BayesianView:
     )
     others = [arm for arm in range(estimates.arms) if arm != control]
     return BayesianView(arms, tuple(_difference(compared, ranked, arm, control) for arm in others), prior)
+
+
+def primary_weights(estimates: Estimates) -> tuple[FloatArray, FloatArray]:
+    """Return each cell's weight in the numerator and in the denominator of the primary metric, [outcomes, bins] each.
+
+    Raises:
+        ArgumentError: the primary metric is a quantile, or reads cells that the reports do not have.
+    """
+    metric = estimates.metric
+    return metric_weights(
+        estimates.aggregate,
+        metric.primary,
+        estimates.bin_values_ms,
+        success_outcome=metric.success_outcome or 0,
+        edges_ms=metric.edges_ms,
+    )
 
 
 def _difference(

@@ -176,7 +176,7 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
 
 
 async def read(
-    session: AsyncSession, experiment_id: str
+    session: AsyncSession, experiment_id: str, *, with_cells: bool = False
 ) -> tuple[ExperimentRecord, ExperimentResults, ExperimentViews]:
     """Return an experiment, what its reports say, and what is shown beside it.
 
@@ -189,7 +189,7 @@ async def read(
     validate_action(record, Action.READ_RESULTS)
     reports = await read_reports(session, task_of(record))
     try:
-        return record, evaluate(record, reports), make_views(record, reports)
+        return record, evaluate(record, reports), make_views(record, reports, with_cells=with_cells)
     except UNREADABLE_ERRORS as error:
         raise ResultsRefusedError(experiment_id, str(error)) from error
 

@@ -151,6 +151,20 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
     assert found.differences[0].accuracy.low is not None
     assert found.differences[0].accuracy.low > 0
     assert found.bayesian.arms[1].chance_best > 0.999
+    assert found.cells is None
+    cells = operator.results(running.experiment_id, with_cells=True).results.cells
+    assert cells is not None
+    assert tuple(row.count for row in cells.rows) == found.cell_counts
+    sums = [
+        [
+            sum(row.estimate for row in cells.rows if row.arm == arm and row.outcomes == (name,))
+            for name in ("refused", "accepted")
+        ]
+        for arm in (0, 1)
+    ]
+    for (refused, accepted), arm in zip(sums, found.arms, strict=True):
+        assert accepted / (refused + accepted) == pytest.approx(arm.accuracy.value)
+    assert len(cells.noise_covariance) == len(cells.rows) * (len(cells.rows) + 1) // 2
     (posterior,) = found.bayesian.differences
     assert found.differences[0].accuracy.value is not None
     assert posterior.difference.mean == pytest.approx(found.differences[0].accuracy.value, abs=0.01)
