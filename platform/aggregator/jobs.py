@@ -17,16 +17,14 @@ from alcove.platform.aggregator.tasks import OpenTask
 from alcove.privacy.dap.messages import (
     AggregationJobInitReq,
     AggregationJobResp,
-    Report,
     ReportError,
-    ReportShare,
     Role,
-    VerifyInit,
+    UploadedReport,
     VerifyResp,
     VerifyRespType,
     split_reports,
 )
-from alcove.privacy.dap.reports import open_input_share
+from alcove.privacy.dap.reports import open_uploaded_share
 from alcove.privacy.dap.verification import encode_finish
 from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.presentation import Opaque, Rest, Structure
@@ -102,32 +100,40 @@ def begin_job(
         packets: reports as they were uploaded, one after the other.
     """
     rejected: Counter[str] = Counter()
-    sealed: list[Report] = []
+    opened_reports: list[UploadedReport] = []
     payloads: list[VdafReport] = []
-    for report in (report for packet in packets for report, _ in split_reports(packet)):
-        share = ReportShare(report.metadata, report.public_share, report.leader_input_share)
+    for uploaded in (uploaded for packet in packets for uploaded in split_reports(packet)):
+        report = uploaded.report
+        sealed, metadata = report.leader_input_share, report.metadata
         try:
-            payload = open_input_share(opened.task, Role.LEADER, keys, share).payload
+            share = open_uploaded_share(opened.task, Role.LEADER, keys, sealed, metadata=metadata, head=uploaded.head)
         except ReportRejectedError as error:
             rejected[error.label] += 1
             continue
-        sealed.append(report)
-        payloads.append(VdafReport(report.metadata.report_id, report.public_share, payload))
-    inits: list[VerifyInit] = []
+        opened_reports.append(uploaded)
+        payloads.append(VdafReport(metadata.report_id, report.public_share, share.payload))
+    inits: list[bytes] = []
     begun: list[_BegunReport] = []
-    for report, found in zip(sealed, opened.verifier.begin_leader(payloads), strict=True):
+    for uploaded, found in zip(opened_reports, opened.verifier.begin_leader(payloads), strict=True):
         if isinstance(found, ReportRejectedError):
             rejected[found.label] += 1
             continue
         state, message = found
-        inits.append(VerifyInit(ReportShare(report.metadata, report.public_share, report.helper_input_share), message))
+        inits.append(_encode_init(uploaded, message))
+        metadata = uploaded.report.metadata
         kept = _State(state.output_share, state.joint_rand_seed)
-        begun.append(_BegunReport(report.metadata.report_id, report.metadata.time, kept))
+        begun.append(_BegunReport(metadata.report_id, metadata.time, kept))
     if not begun:
         return None, rejected
-    request = AggregationJobInitReq(0, b"", (), tuple(inits)).to_bytes()
+    request = AggregationJobInitReq(0, b"", (), ()).to_bytes() + b"".join(inits)
     states = _States(tuple(each.state for each in begun)).to_bytes()
     return BegunJob(request, states, tuple(begun)), rejected
+
+
+def _encode_init(uploaded: UploadedReport, message: bytes) -> bytes:
+    """Return the bytes of `VerifyInit`, of which all but the message are those of the upload."""
+    helper_share = uploaded.encoded[-uploaded.helper_bytes :]
+    return b"".join((uploaded.head, helper_share, len(message).to_bytes(4, "big"), message))
 
 
 def read_job(request: bytes, states: bytes) -> BegunJob:

@@ -30,6 +30,7 @@ from alcove.privacy.dap.messages import (
     ReportError,
     ReportUploadStatus,
     Role,
+    UploadedReport,
     split_reports,
 )
 from alcove.privacy.dap.report_tokens import (
@@ -69,7 +70,7 @@ class _Arrival:
     """Reports of one request that wait, each with its bytes, and where to say which of them were refused."""
 
     opened: OpenTask
-    reports: tuple[tuple[Report, bytes], ...]
+    reports: tuple[UploadedReport, ...]
     size_bytes: int
     stored: "asyncio.Future[dict[bytes, ReportRejectedError]]"
 
@@ -183,9 +184,7 @@ class Uploads:
 
         refusals[:] = await asyncio.to_thread(check_all)
 
-    async def _store(
-        self, opened: OpenTask, reports: tuple[tuple[Report, bytes], ...]
-    ) -> dict[bytes, ReportRejectedError]:
+    async def _store(self, opened: OpenTask, reports: tuple[UploadedReport, ...]) -> dict[bytes, ReportRejectedError]:
         size_bytes = sum(len(encoded) for _, encoded in reports)
         is_full = self._waiting_reports + len(reports) > WAITING_MOST
         if is_full or (self._waiting and self._waiting_bytes + size_bytes > WAITING_BYTES):
@@ -230,11 +229,11 @@ class Uploads:
     async def _insert(self, batch: list[_Arrival]) -> dict[bytes, dict[bytes, ReportRejectedError]]:
         """Store reports in one transaction; return for each task those that are refused."""
         tasks = {arrival.opened.task.task_id: arrival.opened for arrival in batch}
-        by_task: dict[bytes, dict[bytes, tuple[Report, bytes]]] = defaultdict(dict)
+        by_task: dict[bytes, dict[bytes, UploadedReport]] = defaultdict(dict)
         for arrival in batch:
             of_task = by_task[arrival.opened.task.task_id]
-            for report, encoded in arrival.reports:
-                of_task.setdefault(report.metadata.report_id, (report, encoded))
+            for each in arrival.reports:
+                of_task.setdefault(each.report.metadata.report_id, each)
 
         def insert_all(connection: Connection) -> dict[bytes, dict[bytes, ReportRejectedError]]:
             return {
@@ -246,7 +245,7 @@ class Uploads:
 
 
 def _insert_reports(
-    connection: Connection, opened: OpenTask, reports: dict[bytes, tuple[Report, bytes]]
+    connection: Connection, opened: OpenTask, reports: dict[bytes, UploadedReport]
 ) -> dict[bytes, ReportRejectedError]:
     """Store those reports of a task, by their ids, that are new; return those that are refused."""
     task = opened.task

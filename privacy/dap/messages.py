@@ -6,9 +6,10 @@ configurations of a VDAF), they are bytes here too.
 Source: draft-ietf-ppm-dap-18, sections 4 and 5; ping-pong messages: draft-irtf-cfrg-vdaf, section 5.7.1.
 """
 
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 from alcove.privacy.errors import DapMessageError
 from alcove.privacy.presentation import (
@@ -219,8 +220,29 @@ class UploadRequest(DapStructure):
     reports: Annotated[tuple[Report, ...], Rest(Report, MAX_UPLOAD_REPORTS)]
 
 
-def split_reports(encoded: bytes, most: int | None = None) -> list[tuple[Report, bytes]]:
-    """Return the reports of an upload request, or of several, each with its own bytes.
+class UploadedReport(NamedTuple):
+    """A report with its bytes, parts of which an aggregator passes on or authenticates as they are."""
+
+    report: Report
+    encoded: bytes
+
+    @property
+    def head(self) -> bytes:
+        """Metadata and public share."""
+        return self.encoded[: -_sealed_bytes(self.report.leader_input_share) - self.helper_bytes]
+
+    @property
+    def helper_bytes(self) -> int:
+        """How many bytes at the end are the helper's share."""
+        return _sealed_bytes(self.report.helper_input_share)
+
+
+def _sealed_bytes(sealed: HpkeCiphertext) -> int:
+    return 7 + len(sealed.encapsulated_key) + len(sealed.payload)
+
+
+def split_reports(encoded: bytes, most: int | None = None) -> list[UploadedReport]:
+    """Return the reports of an upload request, or of several.
 
     Args:
         encoded: reports, one after the other.
@@ -229,15 +251,59 @@ def split_reports(encoded: bytes, most: int | None = None) -> list[tuple[Report,
     Raises:
         DapMessageError: the bytes are no reports, or more.
     """
-    reader = Reader(UploadRequest.__name__, encoded, DapMessageError)
-    found: list[tuple[Report, bytes]] = []
-    while not reader.is_at_end:
+    found: list[UploadedReport] = []
+    at = 0
+    while at < len(encoded):
         if len(found) == most:
-            raise reader.refuse("reports", f"at most {most} are read")
-        start = reader.position
-        report = Report.read_from(reader)
-        found.append((report, encoded[start : reader.position]))
+            raise DapMessageError(UploadRequest.__name__, "reports", f"at most {most} are read")
+        report, end = _read_plain(encoded, at) or _read_any(encoded, at)
+        found.append(UploadedReport(report, encoded[at:end]))
+        at = end
     return found
+
+
+def _read_any(encoded: bytes, at: int) -> tuple[Report, int]:
+    reader = Reader(UploadRequest.__name__, encoded[at:], DapMessageError)
+    return Report.read_from(reader), at + reader.position
+
+
+_METADATA: Final = struct.Struct(f">{REPORT_ID_BYTES}sQH")
+_SEALED: Final = struct.Struct(">BH")
+_SIZE: Final = struct.Struct(">I")
+
+
+def _read_plain(encoded: bytes, at: int) -> tuple[Report, int] | None:
+    """Return a report without extensions, and where it ends; None: it is another, or none.
+
+    It is the form that most have; an aggregator of thousands a second reads it in half the time of the general one.
+    """
+    try:
+        report_id, time, extensions_bytes = _METADATA.unpack_from(encoded, at)
+        if extensions_bytes:
+            return None
+        at += _METADATA.size
+        (size,) = _SIZE.unpack_from(encoded, at)
+        at += _SIZE.size
+        public_share = encoded[at : at + size]
+        at += size
+        shares: list[HpkeCiphertext] = []
+        for _ in range(2):
+            config_id, size = _SEALED.unpack_from(encoded, at)
+            at += _SEALED.size
+            key = encoded[at : at + size]
+            at += size
+            (size,) = _SIZE.unpack_from(encoded, at)
+            at += _SIZE.size
+            payload = encoded[at : at + size]
+            at += size
+            if not key or not payload:
+                return None
+            shares.append(HpkeCiphertext(config_id, key, payload))
+    except struct.error:
+        return None
+    if at > len(encoded):
+        return None
+    return Report(ReportMetadata(report_id, time, ()), public_share, *shares), at
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def make_report(
     public_share, (leader_share, helper_share) = vdaf.shard(
         task.context, measurement, metadata.report_id, entropy.random_bytes(vdaf.rand_bytes)
     )
-    aad = _bind(task, metadata, public_share)
+    aad = _bind(task, _encode_head(metadata, public_share))
     return Report(
         metadata,
         public_share,
@@ -134,13 +134,38 @@ def open_input_share(task: DapTask, role: Role, keys: Mapping[int, bytes], share
         ReportRejectedError: the key is unknown, the share cannot be opened, or the report has other extensions than
             those of the task (`report_tokens`); what they hold is not checked.
     """
-    sealed, metadata = share.encrypted_input_share, share.metadata
+    head = _encode_head(share.metadata, share.public_share)
+    return open_uploaded_share(task, role, keys, share.encrypted_input_share, metadata=share.metadata, head=head)
+
+
+def open_uploaded_share(
+    task: DapTask,
+    role: Role,
+    keys: Mapping[int, bytes],
+    sealed: HpkeCiphertext,
+    *,
+    metadata: ReportMetadata,
+    head: bytes,
+) -> PlaintextInputShare:
+    """Return what `open_input_share` does of a share whose report is at hand in bytes.
+
+    Args:
+        task: of the report.
+        role: of the aggregator.
+        keys: its private keys.
+        sealed: the aggregator's share.
+        metadata: of the report.
+        head: bytes of the report's metadata and public share.
+
+    Raises:
+        ReportRejectedError: as `open_input_share`.
+    """
     private_key = keys.get(sealed.config_id)
     if private_key is None:
         raise ReportRejectedError(ReportError.HPKE_UNKNOWN_CONFIG_ID, f"no key has the id {sealed.config_id}")
-    aad = _bind(task, metadata, share.public_share)
+    aad, info = _bind(task, head), _input_share_info(role)
     try:
-        plaintext = hpke.open_sealed(private_key, sealed.encapsulated_key, _input_share_info(role), aad, sealed.payload)
+        plaintext = hpke.open_sealed(private_key, sealed.encapsulated_key, info, aad, sealed.payload)
     except HpkeError as error:
         raise ReportRejectedError(ReportError.HPKE_DECRYPT_ERROR, error.reason) from None
     try:
@@ -152,10 +177,13 @@ def open_input_share(task: DapTask, role: Role, keys: Mapping[int, bytes], share
     return opened
 
 
-def _bind(task: DapTask, metadata: ReportMetadata, public_share: bytes) -> bytes:
-    """Return the associated data of both shares, `InputShareAad`: of the task its bytes are at hand."""
-    size = len(public_share).to_bytes(4, "big")
-    return b"".join((task.task_id, task.encoded, metadata.to_bytes(), size, public_share))
+def _bind(task: DapTask, head: bytes) -> bytes:
+    """Return the associated data of both shares: `InputShareAad`, whose parts are at hand in bytes."""
+    return task.task_id + task.encoded + head
+
+
+def _encode_head(metadata: ReportMetadata, public_share: bytes) -> bytes:
+    return metadata.to_bytes() + len(public_share).to_bytes(4, "big") + public_share
 
 
 def _input_share_info(role: Role) -> bytes:

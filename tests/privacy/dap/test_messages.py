@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
 from alcove.privacy.dap import messages
 from alcove.privacy.dap.messages import (
@@ -41,9 +42,11 @@ from alcove.privacy.dap.messages import (
     VerifyInit,
     VerifyResp,
     VerifyRespType,
+    split_reports,
 )
 from alcove.privacy.errors import DapMessageError, ParameterError
 from alcove.privacy.presentation import Structure
+from hypothesis import given
 
 # Pieces, each with its bytes written by hand from the draft's structures: numbers big-endian, lengths in front.
 ID, ID_HEX = bytes(range(16)), "000102030405060708090a0b0c0d0e0f"
@@ -242,3 +245,63 @@ def test_field_out_of_its_bound_is_not_written(message: Any, field: str) -> None
     with pytest.raises(ParameterError) as caught:
         message.to_bytes()
     assert caught.value.name == field
+
+
+# Reports of an upload are read by a decoder of their own: the general one says what it must find.
+
+REPORTS = (
+    Report(METADATA, b"public", CIPHERTEXT, OTHER),
+    Report(ReportMetadata(ID, 3, ()), b"", OTHER, CIPHERTEXT),
+    Report(ReportMetadata(ID[::-1], 0, ()), b"shares" * 9, CIPHERTEXT, CIPHERTEXT),
+)
+
+
+def _split(encoded: bytes) -> tuple[Report, ...] | None:
+    try:
+        found = split_reports(encoded)
+    except DapMessageError:
+        return None
+    assert b"".join(each.encoded for each in found) == encoded
+    for report, own in found:
+        assert own == report.to_bytes()
+    return tuple(each.report for each in found)
+
+
+def _read(encoded: bytes) -> tuple[Report, ...] | None:
+    try:
+        return UploadRequest.from_bytes(encoded).reports
+    except DapMessageError:
+        return None
+
+
+@given(
+    st.lists(st.sampled_from(REPORTS), min_size=1, max_size=3),
+    st.integers(0, 400),
+    st.integers(0, 255),
+    st.integers(0, 400),
+)
+def test_reports_of_an_upload_are_those_that_the_general_decoder_reads(
+    reports: list[Report], place: int, value: int, cut: int
+) -> None:
+    """Whole, with any byte changed, and cut anywhere: the same reports or the same refusal."""
+    encoded = bytearray(UploadRequest(tuple(reports)).to_bytes())
+    assert _split(bytes(encoded)) == tuple(reports)
+    encoded[place % len(encoded)] = value
+    assert _split(bytes(encoded)) == _read(bytes(encoded))
+    assert _split(bytes(encoded[:cut])) == _read(bytes(encoded[:cut]))
+
+
+def test_uploaded_report_has_its_parts_in_bytes() -> None:
+    """What is passed on as it is: metadata with the public share, and the helper's share."""
+    for uploaded in split_reports(UploadRequest(REPORTS).to_bytes()):
+        report = uploaded.report
+        share = ReportShare(report.metadata, report.public_share, report.helper_input_share).to_bytes()
+        assert uploaded.head + uploaded.encoded[-uploaded.helper_bytes :] == share
+
+
+def test_more_reports_than_are_read_are_refused() -> None:
+    """The bound is on the number, for an empty report costs as much as any."""
+    encoded = UploadRequest(REPORTS).to_bytes()
+    assert len(split_reports(encoded, 3)) == 3
+    with pytest.raises(DapMessageError, match="at most 2 are read"):
+        split_reports(encoded, 2)
