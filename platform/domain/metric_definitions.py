@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_field, validate_reason
+from alcove.platform.domain.own_metrics import OwnMetric
 from alcove.registry.canonical import FeatureName
 from alcove.registry.limits import METRIC_VALUE_MAX
 from alcove.registry.policy.metric import MetricKind, MetricName, MetricTerms
@@ -50,27 +51,14 @@ class MetricDefinition:
     created_at_s: int = 0
 
     @property
-    def terms(self) -> MetricTerms:
-        """What a task says of it.
-
-        Raises:
-            pydantic.ValidationError: a field is out of its bounds.
-        """
-        return MetricTerms(name=self.name, version=self.version, kind=self.kind, edges=self.edges)
+    def planned(self) -> OwnMetric:
+        """What a plan keeps of it."""
+        return OwnMetric(self.name, self.version, self.kind, self.edges, self.cap, self.more_is_better)
 
     @property
     def bin_values(self) -> tuple[float, ...]:
-        """Result that stands for each bin, rising: 0 for devices that recorded nothing, else the middle of the bin.
-
-        The open last bin ends at the cap.
-        """
-        if self.kind is MetricKind.COUNT:
-            firsts = (1.0, *self.edges)
-            lasts = (*(edge - 1 for edge in self.edges), self.cap)
-        else:
-            firsts = (0.0, *self.edges)
-            lasts = (*self.edges, self.cap)
-        return (0.0, *((first + last) / 2 for first, last in zip(firsts, lasts, strict=True)))
+        """Result that stands for each bin (`OwnMetric.bin_values`)."""
+        return self.planned.bin_values
 
     def says_the_same_as(self, other: "MetricDefinition") -> bool:
         """Tell whether two versions differ in nothing but their number, author and time."""
@@ -114,7 +102,7 @@ def validate_metric(definition: MetricDefinition) -> MetricDefinition:
     if definition.kind not in tuple(MetricKind):
         raise InvalidFieldError("kind", " | ".join(MetricKind), definition.kind)
     with fields_named():
-        terms = replace(definition, version=1).terms
+        terms = replace(definition, version=1).planned.terms
     cap = definition.cap or _default_cap(terms)
     definition = replace(
         definition,
