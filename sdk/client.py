@@ -191,6 +191,7 @@ class Client:
             executor=self._open_executor,
             record=self._outcomes.record,
             record_metric=self._outcomes.record_metric,
+            note=self._outcomes.note,
             closing=self._closing,
             watch=self._watch,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
@@ -206,6 +207,7 @@ class Client:
             ClosedError: the client was closed.
         """
         self._connection.check_open()
+        self._outcomes.write_heartbeats()
         return self._synchronizer.run()
 
     @property
@@ -288,7 +290,7 @@ class Client:
             ClosedError: the client was closed.
         """
         self._connection.check_open()
-        self._outcomes.open_reporter().forget()
+        self._outcomes.forget()
 
     def privacy_summary(self) -> PrivacySummary:
         """Return what left this device, in numbers.
@@ -378,6 +380,7 @@ class Client:
         self.stop_background_sync()
         if executor is not None:
             executor.shutdown()
+        self._outcomes.write_heartbeats()
 
     def __enter__(self) -> "Client":
         return self
@@ -400,6 +403,7 @@ class Client:
 
     def _report(self, most: int | None = None) -> "ReportResult":
         self._connection.check_open()
+        self._outcomes.write_heartbeats()
         return self._outcomes.open_reporter().report(self._connection.open, most=most)
 
     def _open_executor(self) -> Executor:

@@ -139,6 +139,7 @@ class FeatureHandle(Generic[T]):
         executor: returns where `predict_async` runs.
         record: takes outcomes.
         record_metric: takes records of the app's own metrics.
+        note: hears in memory of each answer of a version that is compared: what answered, and its latency.
         closing: stops what runs on the client's threads, and the handle's own.
         watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
@@ -154,6 +155,7 @@ class FeatureHandle(Generic[T]):
         executor: Callable[[], Executor],
         record: Callable[[Measurement], None],
         record_metric: Callable[[MetricRecord], None],
+        note: Callable[[ActiveModel, float], None],
         closing: Cancellation,
         watch: Callable[[int], None],
         deadline_s: float | None = None,
@@ -165,6 +167,7 @@ class FeatureHandle(Generic[T]):
         self._executor = executor
         self._record = record
         self._record_metric = record_metric
+        self._note = note
         self._closing = closing
         self._watch = watch
         self._deadline_s = deadline_s
@@ -200,6 +203,8 @@ class FeatureHandle(Generic[T]):
             answer = self._in_time(active, inputs, closing)
         if answer.error is None:
             self._last = (answer, active)
+            if active.task is not None:
+                self._note(active, answer.latency_ms)
         elif active.task is not None and answer.error in _FAULTS:
             self._measure(active, Outcome.ERROR, 0.0)
         return answer

@@ -2,6 +2,7 @@
 
 record ─▶ consent ─ yes ─┬─▶ history.py: how a feature's answers fared
               └ no: gone └─▶ reports.py: where the device is in a comparison; loaded when it first is
+note ─▶ heartbeats.py: in memory, that a version answered ─▶ write_heartbeats ─▶ reports.py
 """
 
 import threading
@@ -14,7 +15,8 @@ from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.clock import Clock
 from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.consent import Consent
-from alcove.sdk.handle import Measurement
+from alcove.sdk.handle import ActiveModel, Measurement
+from alcove.sdk.heartbeats import Heartbeats
 from alcove.sdk.history import History
 from alcove.sdk.metric_records import MetricCounter, MetricRecord, is_asked, is_fit
 from alcove.sdk.participation import Participation
@@ -71,6 +73,7 @@ class Outcomes:
         self._limits = limits
         self._lock = threading.Lock()
         self._reporter: Reporter | None = None
+        self._heartbeats = Heartbeats(clock, entropy)
 
     @property
     def limits(self) -> "BudgetLimits":
@@ -101,6 +104,25 @@ class Outcomes:
             self.metrics.count(record, "kept")
             self.open_reporter().record_metric(record)
 
+    def note(self, active: ActiveModel, latency_ms: float) -> None:
+        """Note in memory that a version answered."""
+        self._heartbeats.note(active, latency_ms)
+
+    def write_heartbeats(self) -> None:
+        """Keep what was noted in memory, unless the user said no; nothing noted: nothing is loaded or written."""
+        heartbeats = self._heartbeats.take()
+        if heartbeats and self.consent.is_given:
+            self.open_reporter().record_heartbeats(heartbeats)
+
+    def forget(self) -> None:
+        """Remove what was recorded and not sent; spent budget stays spent.
+
+        Raises:
+            DeviceStorageError: the disk failed.
+        """
+        self._heartbeats.take()
+        self.open_reporter().forget()
+
     def set_consent(self, is_given: bool) -> None:
         """Let the device record and report, or let it not and remove what was kept.
 
@@ -113,7 +135,7 @@ class Outcomes:
         try:
             self.consent.refuse()
         finally:
-            self.open_reporter().forget()
+            self.forget()
             self.participation.forget()
 
     def open_reporter(self) -> "Reporter":
@@ -141,6 +163,7 @@ class Outcomes:
         self._lock = threading.Lock()
         self._reporter = None
         self.metrics.begin_in_child()
+        self._heartbeats.take()
 
     def _forget_if_refused(self) -> None:
         if not self.consent.is_given:  # the user said no meanwhile

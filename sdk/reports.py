@@ -1,6 +1,6 @@
 """Reports a device's outcomes: at most one cell per task and window, randomized on the device or shared in two.
 
-    record ─▶ pending.json: one outcome of the window, drawn evenly from all so far; its true cell, on this device only;
+    record ─▶ pending.json: one outcome of the window (window_outcomes.py); its true cell, on this device only;
               in a task of a metric the result of the window so far, whose bin is the cell when the window is over
     report ─┬─ no aggregators: debit the ledger ─▶ randomize ──┬─▶ outbox.json ─▶ POST, each alone ─▶ gone
             └─ aggregators, window over, due: debit ─▶ share ──┘      └─ failed: the same bytes next time, no new debit
@@ -19,22 +19,25 @@ Invariants, of both:
       together, nor a report to a sync, and a refusal costs that report alone.  In the background one is sent at a time,
       at times drawn at random; what an app sends by `Client.report` goes at once, so that the moment ties it.  The
       device's address is not hidden from the server that takes the report.
-  I5  Whether there is a randomized report tells that the app recorded an outcome or that a run failed; not the arm, the
-      outcome or the version.  Of a task with aggregators there is one of every window, which tells nothing of that.
+  I5  Whether there is a randomized report tells that the feature was used in the window, or, of a task that counts the
+      user's answers alone, that the app recorded one; not the arm, the outcome or the version.  Of a task with
+      aggregators there is one of every window, which tells nothing of that.
   I6  Whatever a crash interrupts: at most one report for a task and window; perhaps none, with its budget spent.
   I7  A server that is away keeps no report of another one back.
+  I8  Of a task that counts answers without feedback a window is reported when it is over, so that the worst of it is
+      told, and failures are told no sooner than the uses that they are a share of.
 """
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alcove.privacy.budget import BudgetLimits
-from alcove.privacy.entropy import Entropy, uniform_below
+from alcove.privacy.entropy import Entropy
 from alcove.privacy.errors import AlcovePrivacyError, AlreadyReportedError
 from alcove.privacy.ledger import Ledger
 from alcove.registry.limits import WINDOW_MIN_S
@@ -58,9 +61,11 @@ from alcove.sdk.report_files import (
     WaitingReport,
 )
 from alcove.sdk.storage import FileLock, Files
+from alcove.sdk.window_outcomes import add_outcome
 
 if TYPE_CHECKING:
-    from alcove.sdk.handle import Measurement
+    from alcove.sdk.handle import ActiveModel, Measurement
+    from alcove.sdk.heartbeats import Heartbeat
     from alcove.sdk.metric_records import MetricRecord
     from alcove.sdk.shared_reports import DueReport, Envelope, SharedReports
     from alcove.sdk.tokens import Attestation, DeviceTokens
@@ -154,36 +159,39 @@ class Reporter:
     def record(self, measurement: "Measurement") -> None:
         """Take an outcome into its window's draw; without a task, or if its task does not count it, it is left out.
 
-        Every outcome of a window is equally likely to be the one that is reported; only, a device that left its arm's
-        version says that and nothing else.  A disk that fails loses it.
+        `window_outcomes.py` says which outcome of a window is reported.  A disk that fails loses it.
         """
-        active = measurement.active
-        if active.task is None or active.arm is None:
+        self._add([(measurement.active, None, measurement.outcome, measurement.latency_ms, 1)])
+
+    def record_heartbeats(self, heartbeats: "Iterable[Heartbeat]") -> None:
+        """Take in that versions answered; a disk that fails loses it."""
+        self._add([(one.active, one.window, one.outcome, one.latency_ms, one.seen) for one in heartbeats])
+
+    def _add(self, noted: "Iterable[tuple[ActiveModel, int | None, Outcome, float, int]]") -> None:
+        """Take in outcomes: what answered, window (None: the present), outcome, latency, out of how many."""
+        found = []
+        for active, noted_window, outcome, latency_ms, seen in noted:
+            if active.task is None or active.arm is None:
+                continue
+            task = TaskPolicy.model_validate_json(active.task)
+            window = task.window_at(self._clock.now_s()) if noted_window is None else noted_window
+            if task.metric is not None:
+                self._note_metric(task, window, active.arm, None)
+                continue
+            if window is None or active.arm >= task.arm_count or not task.layout.is_counted(outcome):
+                continue
+            if task.window_s < WINDOW_MIN_S:
+                continue
+            cell = task.cell_index(active.arm, outcome, max(latency_ms, 0.0), self._history.bin_of(task))
+            found.append(PendingOutcome(task, window, outcome, cell, seen))
+        if not found:
             return
-        task = TaskPolicy.model_validate_json(active.task)
-        window = task.window_at(self._clock.now_s())
-        if task.metric is not None:
-            self._note_metric(task, window, active.arm, None)
-            return
-        if window is None or active.arm >= task.arm_count or not task.layout.is_counted(measurement.outcome):
-            return
-        if task.window_s < WINDOW_MIN_S:
-            return
-        latency_ms = max(measurement.latency_ms, 0.0)
-        cell = task.cell_index(active.arm, measurement.outcome, latency_ms, self._history.bin_of(task))
         with contextlib.suppress(DeviceStorageError), self._exclusive():
             if not self._consent.is_given:
                 return
             pending = self._pending.read()
-            entry = next((e for e in pending if e.is_of(task, window)), None)
-            if entry is None:
-                pending.append(PendingOutcome(task, window, measurement.outcome, cell, 1))
-            elif measurement.outcome is Outcome.FALLBACK:
-                entry.outcome, entry.cell = measurement.outcome, cell
-            elif entry.outcome is not Outcome.FALLBACK:
-                entry.seen += 1
-                if uniform_below(entry.seen, self._entropy) == 0:
-                    entry.outcome, entry.cell = measurement.outcome, cell
+            for each in found:
+                add_outcome(pending, each, self._entropy)
             self._pending.write(pending, is_durable=False)
 
     def record_metric(self, record: "MetricRecord") -> None:
@@ -273,8 +281,8 @@ class Reporter:
                 if present is None or not present - 1 <= entry.window <= present:
                     tally.dropped += 1
                     continue
-                if entry.task.metric is not None and entry.window == present:
-                    kept.append(entry)  # its result is not complete
+                if entry.window == present and _is_reported_whole(entry.task):
+                    kept.append(entry)  # I8; nor is the result of a metric complete
                     continue
                 report = self._debit_and_randomize(entry, tally, kept)
                 if report is not None:
@@ -466,6 +474,11 @@ class Reporter:
     def _exclusive(self) -> Iterator[None]:
         with self._thread_lock, self._lock.hold():
             yield
+
+
+def _is_reported_whole(task: TaskPolicy) -> bool:
+    """Tell whether a window is reported when it is over (I8)."""
+    return task.metric is not None or task.layout.is_counted(Outcome.ANSWERED)
 
 
 def _server(report: WaitingReport) -> str:

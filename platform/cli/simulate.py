@@ -28,8 +28,8 @@ _ACTIONS = {
 Version = Annotated[
     list[str] | None,
     typer.Option(
-        help="How the version behaves, NAME=VALUE: crash_fallback=2.1%, error=0.2%, refused=20%, latency=25ms. "
-        "Repeatable; what is left out is as the control's, which crashes 0.1 %."
+        help="How the version behaves, NAME=VALUE: crash_fallback=2.1%, error=0.2%, refused=20%, feedback=100%, "
+        "latency=25ms. Repeatable; what is left out is as the control's, which crashes 0.1 %."
     ),
 ]
 
@@ -135,11 +135,11 @@ def _behavior(option: str, given: list[str] | None, usual: Behavior) -> Behavior
         name, _, value = text.partition("=")
         if name == "latency" and value.endswith("ms"):
             values["latency_ms"] = _number(option, text, value.removesuffix("ms"))
-        elif name in ("crash_fallback", "error", "refused"):
+        elif name in ("crash_fallback", "error", "refused", "feedback"):
             values[name] = _share(option, value)
         else:
             raise typer.BadParameter(
-                f"{option}: crash_fallback=1%, error=1%, refused=20% or latency=25ms; got {text!r}"
+                f"{option}: crash_fallback=1%, error=1%, refused=20%, feedback=100% or latency=25ms; got {text!r}"
             )
     try:
         return Behavior.model_validate(usual.model_dump() | values)

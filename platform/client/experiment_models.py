@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-OutcomeName = Literal["refused", "accepted", "error", "fallback"]
+OutcomeName = Literal["refused", "accepted", "error", "fallback", "answered"]
 
 
 class Arm(Value):

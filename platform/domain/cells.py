@@ -11,16 +11,16 @@ from alcove.platform.stats import GuardMetric
 from alcove.registry.policy import Outcome
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
-__all__ = ["ANSWERED_OUTCOMES", "OUTCOMES_READ", "group_outcomes"]
+__all__ = ["FEEDBACK", "OUTCOMES_READ", "group_outcomes"]
 
-ANSWERED_OUTCOMES: Final = frozenset({Outcome.REFUSED, Outcome.ACCEPTED})
+FEEDBACK: Final = frozenset({Outcome.REFUSED, Outcome.ACCEPTED})
 """What a user made of an answer."""
 
 OUTCOMES_READ: Final[Mapping[GuardMetric, tuple[frozenset[Outcome], ...]]] = MappingProxyType(
     {
         GuardMetric.CRASH_FALLBACK: (frozenset({Outcome.FALLBACK}),),
         GuardMetric.ERROR: (frozenset({Outcome.ERROR}),),
-        GuardMetric.REFUSED: (frozenset({Outcome.REFUSED}), ANSWERED_OUTCOMES),
+        GuardMetric.REFUSED: (frozenset({Outcome.REFUSED}), FEEDBACK),
         GuardMetric.LATENCY: (OUTCOMES_WITH_LATENCY,),
     }
 )

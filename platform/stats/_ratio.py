@@ -68,13 +68,17 @@ class Ratio:
 
     Attributes:
         arm: index of the arm.
-        value: sum(weights * counts) / sum(counts), not clipped.
+        value: sum(weights * counts) / sum(base * counts), not clipped.
+        base: float64 [outcomes * bins], which cells the ratio is a part of, 0 or 1.
+        size: their estimated reports, >= 1.
         residuals: float64 [outcomes * bins], r_c of the module's docstring.
         variance: by the delta method.
     """
 
     arm: int
     value: float
+    base: FloatArray
+    size: float
     residuals: FloatArray
     variance: Covariance
 
@@ -108,14 +112,18 @@ class Moments:
         """Return the variance of `size`."""
         return self._size_variances[arm]
 
-    def ratio(self, arm: int, weights: FloatArray) -> Ratio | None:
-        """Return the ratio with `weights`, float64 [outcomes * bins], or None for an arm of less than one report."""
-        size = self.size(arm)
+    def ratio(self, arm: int, weights: FloatArray, base: FloatArray | None = None) -> Ratio | None:
+        """Return the ratio with `weights` of the cells in `base`, both float64 [outcomes * bins]; None: all of the arm.
+
+        None where the base holds less than one report.
+        """
+        base = self._ones if base is None else base
+        size = self.total(arm, base)
         if size < 1.0:
             return None
-        value = math.fsum((self._counts[arm] * weights).tolist()) / size
-        residuals = (weights - value) / size
-        return Ratio(arm, value, residuals, self.covariance(arm, residuals, arm, residuals))
+        value = self.total(arm, weights) / size
+        residuals = (weights - value * base) / size
+        return Ratio(arm, value, base, size, residuals, self.covariance(arm, residuals, arm, residuals))
 
     def ratio_covariance(self, one: Ratio, other: Ratio) -> Covariance:
         """Return the covariance of two ratios of different arms."""
@@ -128,18 +136,26 @@ class Moments:
         size = self.size(arm)
         return size >= 1.0 and size > critical_value * self.size_variance(arm).standard_error
 
+    def is_base_distinct_from_zero(self, ratio: Ratio, critical_value: float) -> bool:
+        """Return whether the base of a ratio exceeds zero by more than `critical_value` standard errors."""
+        if self._reports == 0:
+            return False
+        return (
+            ratio.size > critical_value * self.covariance(ratio.arm, ratio.base, ratio.arm, ratio.base).standard_error
+        )
+
     def interval(self, ratio: Ratio, critical_value: float) -> Interval | None:
         """Return Fieller's interval of a ratio, or None where it is unbounded.
 
         Relative to the estimate and with the size n scaled to 1, the ratios rho = R + d inside satisfy
         d^2 <= critical_value^2 (Vrr - 2 d Vrs + d^2 Vss), with the variances of the residual sum (r) and the size (s).
         """
-        if not self.is_distinct_from_zero(ratio.arm, critical_value):
+        if not self.is_base_distinct_from_zero(ratio, critical_value):
             return None
-        size = self.size(ratio.arm)
-        unit = self._ones / size
+        size = ratio.size
+        unit = ratio.base / size
         squared = critical_value * critical_value
-        size_part = squared * self.size_variance(ratio.arm).total / (size * size)
+        size_part = squared * self.covariance(ratio.arm, ratio.base, ratio.arm, ratio.base).total / (size * size)
         cross_part = squared * self.covariance(ratio.arm, ratio.residuals, ratio.arm, unit).total
         own_part = squared * max(ratio.variance.total, 0.0)
         curvature = 1.0 - size_part

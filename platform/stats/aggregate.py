@@ -140,6 +140,24 @@ def regroup(aggregate: Aggregate, targets: IndexArray, shape: tuple[int, int, in
     )
 
 
+def select_bins(aggregate: Aggregate, bins: Sequence[int]) -> Aggregate:
+    """Return the aggregate of some bins alone; its reports are the whole number nearest to what they hold.
+
+    Raises:
+        AggregateError: a bin is not in the aggregate.
+    """
+    if not bins or min(bins) < 0 or max(bins) >= aggregate.bins:
+        raise AggregateError("bins", f"some in [0, {aggregate.bins})", str(list(bins)))
+    places = np.arange(aggregate.estimates.size).reshape(aggregate.estimates.shape)[:, :, list(bins)]
+    estimates = aggregate.estimates[:, :, list(bins)]
+    return Aggregate(
+        estimates=estimates,
+        noise_covariance=aggregate.noise_covariance[np.ix_(places.ravel(), places.ravel())],
+        reports=min(max(round(math.fsum(estimates.ravel().tolist())), 0), aggregate.reports),
+        is_attested=aggregate.is_attested,
+    )
+
+
 def _float_array(name: str, values: object) -> FloatArray:
     """Return an owned float64 copy of `values`, or raise for anything that is not a finite array of numbers."""
     try:

@@ -137,6 +137,7 @@ def primary_weights(estimates: Estimates) -> tuple[FloatArray, FloatArray]:
         metric.primary,
         estimates.bin_values_ms,
         success_outcome=metric.success_outcome or 0,
+        base_outcomes=metric.base_outcomes,
         edges_ms=metric.edges_ms,
     )
 

@@ -36,8 +36,8 @@ class ArmEstimate:
         devices: estimated devices, unbiased, so it may be negative for an empty arm.
         share: estimated part of the reports, in [0, 1]; None without reports.
         share_interval: of the share; None without reports.
-        accuracy: part of the arm's devices with the successful outcome, in [0, 1]; None where the arm's size is
-            below one report.
+        accuracy: part of the answers with the successful outcome, in [0, 1]; None where there is less than one, or the
+            reports do not tell it.
         accuracy_interval: within [0, 1]; None where unbounded (the size is not distinguishable from zero).
         accuracy_standard_error: one standard error before clipping, sampling and noise.
         latency_ms: mean of the bins' values, within their range; None as for accuracy.
@@ -247,7 +247,7 @@ def _difference(estimates: Estimates, arm: int, versus: int, factor: float) -> D
         noise=(one.variance.noise + other.variance.noise) - 2.0 * shared.noise,
     )
     interval = None
-    if moments.is_distinct_from_zero(arm, factor) and moments.is_distinct_from_zero(versus, factor):
+    if moments.is_base_distinct_from_zero(one, factor) and moments.is_base_distinct_from_zero(other, factor):
         half_width = factor * variance.standard_error
         interval = Interval(value - half_width, value + half_width).clip(-1.0, 1.0)
     return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)

@@ -24,6 +24,7 @@ class Metric:
         edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
         primary: what decides.
         success_outcome: index of the outcome that counts as success; None: the counts do not tell it from others.
+        base_outcomes: outcomes of which the accepted share is a part; None: all.
         reports_per_device: how many reports of the aggregate may come from one device, >= 1: windows that were
             pooled, as far as a device's ledger pays for them.
         pre_period: what the same reports say of the time before; the accepted share is corrected by it (CUPED), and
@@ -37,6 +38,7 @@ class Metric:
     edges_ms: tuple[float, ...] = ()
     primary: Primary = Primary()  # noqa: RUF009 - immutable
     success_outcome: int | None = 1
+    base_outcomes: tuple[int, ...] | None = None
     reports_per_device: int = 1
     pre_period: PrePeriod | None = None
 
@@ -90,7 +92,9 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     if aggregate.arms < 2:
         raise ArgumentError("aggregate", "of at least two arms", f"of {aggregate.arms}")
     values = _checked_bin_values(metric.bin_values_ms, aggregate.bins)
-    success_outcome = metric.success_outcome
+    success_outcome, base_outcomes = metric.success_outcome, metric.base_outcomes
+    if base_outcomes is not None and not set(base_outcomes) <= set(range(aggregate.outcomes)):
+        raise ArgumentError("base_outcomes", f"outcomes in [0, {aggregate.outcomes})", base_outcomes)
     if success_outcome is not None and not 0 <= success_outcome < aggregate.outcomes:
         raise ArgumentError("success_outcome", f"an outcome in [0, {aggregate.outcomes})", success_outcome)
     moments = Moments(aggregate, metric.reports_per_device)
@@ -98,6 +102,8 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     success = np.zeros(shape)
     if success_outcome is not None:
         success[success_outcome] = 1.0
+    base = np.zeros(shape)
+    base[list(range(aggregate.outcomes) if base_outcomes is None else base_outcomes)] = 1.0
     latency = np.broadcast_to(values, shape)
     return Estimates(
         aggregate=aggregate,
@@ -105,7 +111,8 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
         moments=moments,
         bin_values_ms=values,
         accuracies=tuple(
-            None if success_outcome is None else moments.ratio(arm, success.ravel()) for arm in range(aggregate.arms)
+            None if success_outcome is None else moments.ratio(arm, success.ravel(), base.ravel())
+            for arm in range(aggregate.arms)
         ),
         latencies=tuple(moments.ratio(arm, latency.ravel()) for arm in range(aggregate.arms)),
     )

@@ -48,9 +48,9 @@ class GuardMetric(StrEnum):
     """The metric that a guardrail watches; more of it is worse."""
 
     CRASH_FALLBACK = "crash_fallback"
-    """Share of devices that left the version of their arm because it crashed."""
+    """Share of the devices that used the feature which left the version of their arm because it crashed."""
     ERROR = "error"
-    """Share of devices whose prediction was an error."""
+    """Share of the devices that used the feature of which a prediction was an error."""
     REFUSED = "refused"
     """Share of answers that the user refused, among refused and accepted ones: the business metric."""
     LATENCY = "latency"

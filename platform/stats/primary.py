@@ -1,14 +1,14 @@
 """Defines the primary metric that decides an experiment, and estimates how arms differ in it.
 
-    accepted           share of an arm's devices whose user kept the answer; more is better
+    accepted           share of the refused and accepted answers that the user kept; more is better
     latency_mean       mean of the answers' latency in ms, as far as bins tell; less is better
     latency_quantile   a quantile of it; less is better
     latency_share      part of the answers that were slower than an edge of the bins; less is better
     ratio              reports with an outcome in `numerator` over those with one in `denominator`; more is better, or
                        less where it is said
 
-The first is read by `estimate`. Latency is read from the answers alone (refused and accepted), because errors and
-fallbacks have none; a ratio from all bins of the outcomes it names. The caller gives the critical value of each
+The first is read by `estimate`. Latency is read from the answers alone (refused, accepted or neither), because errors
+and fallbacks have none; a ratio from all bins of the outcomes it names. The caller gives the critical value of each
 difference.
 """
 
@@ -179,6 +179,7 @@ def metric_weights(
     bin_values_ms: FloatArray,
     *,
     success_outcome: int = Outcome.ACCEPTED,
+    base_outcomes: Sequence[int] | None = None,
     edges_ms: Sequence[float] = (),
 ) -> tuple[FloatArray, FloatArray]:
     """Return each cell's weight in the numerator and in the denominator of a metric that is a ratio of sums.
@@ -188,6 +189,7 @@ def metric_weights(
         primary: any but a quantile.
         bin_values_ms: as in `Metric`.
         success_outcome: as in `Metric`.
+        base_outcomes: as in `Metric`.
         edges_ms: as in `Metric`, for a share of slow answers.
 
     Returns:
@@ -203,7 +205,8 @@ def metric_weights(
     weights, base = (np.zeros((aggregate.outcomes, aggregate.bins)) for _ in range(2))
     if primary.kind is PrimaryKind.ACCEPTED:
         weights[success_outcome] = 1.0
-        return weights, base + 1.0
+        base[list(range(aggregate.outcomes) if base_outcomes is None else base_outcomes)] = 1.0
+        return weights, base
     if aggregate.bins < 2:
         raise ArgumentError("latency_edges_ms", f"at least one edge for {primary.kind}", "none")
     base[list(answer_outcomes(aggregate.outcomes))] = 1.0

@@ -17,7 +17,9 @@ class Outcome(IntEnum):
     """The prediction answered with an error; it has no latency."""
     FALLBACK = 3
     """The device left the version of its arm because it crashed here; it has no latency."""
+    ANSWERED = 4
+    """The version answered, and nothing else was noted in the window: any other outcome takes its place."""
 
 
-OUTCOMES_WITH_LATENCY: Final = frozenset({Outcome.REFUSED, Outcome.ACCEPTED})
+OUTCOMES_WITH_LATENCY: Final = frozenset({Outcome.REFUSED, Outcome.ACCEPTED, Outcome.ANSWERED})
 """Outcomes that carry the latency of an answer."""

@@ -67,7 +67,7 @@ def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_
     """Everybody of an audience gets a version, and reports."""
     return RolloutPolicy(
         id=f"ro-{number}", salt=f"salt-{number}", version=version, share_basis_points=9_999, control_basis_points=1,
-        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", len(Outcome), is_guardrail=True),
+        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", 4, is_guardrail=True),
     )  # fmt: skip
 
 

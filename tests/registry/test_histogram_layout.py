@@ -86,7 +86,7 @@ def test_groups_have_the_cells_that_can_occur_and_no_others(layout: HistogramLay
     seen: list[int] = []
     for arm in range(layout.arms):
         for group in groups:
-            bins = layout.latency_bins if set(group) <= {Outcome.REFUSED, Outcome.ACCEPTED} else 1
+            bins = layout.latency_bins if set(group) <= {Outcome.REFUSED, Outcome.ACCEPTED, Outcome.ANSWERED} else 1
             cells = [
                 layout.cell_index(arm, group[-1], latency, covariate)
                 for latency in range(bins)

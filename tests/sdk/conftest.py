@@ -117,11 +117,13 @@ class World:
         outcomes: int = 2,
         metric: MetricTerms | None = None,
         aggregation: Aggregation | None = None,
+        has_heartbeat: bool = False,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
         `experiment_id`, `outcomes` and `metric` (in their place) the experiment's; `aggregation` is of both tasks.
+        With a heartbeat the rollout's task counts answers of which the app notes nothing.
         """
         experiment = None
         if arms:
@@ -162,7 +164,7 @@ class World:
                     experiment_id="roll",
                     epsilon=epsilon,
                     arm_count=2,
-                    outcome_groups=[(outcome,) for outcome in Outcome],
+                    outcome_groups=[(outcome,) for outcome in list(Outcome)[: 5 if has_heartbeat else 4]],
                     is_guardrail=True,
                     latency_edges_ms=(1.0, 10.0),
                     window_s=window_s,

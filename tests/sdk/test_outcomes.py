@@ -152,7 +152,7 @@ def test_fallback_ends_with_the_rollout(device: Device) -> None:
     client = sync_client(device, 1)
     use(client)
     assert cells(device) == [(1, Outcome.FALLBACK, 0)]
-    (device.folder / "reports" / "pending.json").unlink()
+    client.forget_reports()
     device.world.push("3.0.0", fake_program("three"))
     device.world.set_policy("1.0.0", rollout=("3.0.0", 5000), control=5000, window_s=WINDOW)
     assert client.sync().error is None

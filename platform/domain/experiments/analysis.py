@@ -1,7 +1,8 @@
 """Analyzes an experiment's reports: estimates, guardrails and the decision.  Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from alcove.platform.domain.cells import FEEDBACK
 from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_groups
@@ -30,6 +31,7 @@ from alcove.platform.stats import (
     estimate,
     evaluate_guardrails,
     find_impossible,
+    select_bins,
     split_pre_period,
 )
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
@@ -131,6 +133,7 @@ def read_estimates(
         edges_ms=record.latency_edges_ms,
         primary=primary or decides,
         success_outcome=_success_outcome(record),
+        base_outcomes=tuple(sorted(FEEDBACK)),
         reports_per_device=reports_per_device,
         pre_period=pre_period if primary in (None, decides) else None,
     )
@@ -151,7 +154,10 @@ def find_alarm(record: ExperimentRecord, aggregate: Aggregate) -> str:
 def _split(record: ExperimentRecord, aggregate: Aggregate) -> tuple[Aggregate, PrePeriod | None]:
     """Return the counts without the earlier share, and what they say of it where it was asked for."""
     edges = record.plan.pre_edges
-    return split_pre_period(aggregate, edges) if edges else (aggregate, None)
+    if not edges:
+        return aggregate, None
+    plain, pre_period = split_pre_period(aggregate, edges)
+    return plain, replace(pre_period, joint=select_bins(pre_period.joint, sorted(FEEDBACK)))
 
 
 def _decide(record: ExperimentRecord, comparison: Comparison) -> Decision:

@@ -1,23 +1,33 @@
 """Derives the task that an experiment's reports belong to from its record, the same each time."""
 
 from alcove.platform.domain import limits
-from alcove.platform.domain.cells import ANSWERED_OUTCOMES, OUTCOMES_READ, group_outcomes
+from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ, group_outcomes
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric, PrimaryKind
 from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
+from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
-__all__ = ["bin_values_ms", "first_window_start_s", "outcome_count", "outcome_groups", "task_of"]
+__all__ = ["bin_values_ms", "counted_outcomes", "first_window_start_s", "outcome_count", "outcome_groups", "task_of"]
 
-_ANSWERS = 2  # refused and accepted
-_ANSWER_NAMES = ("refused", "accepted")
-_BEYOND_ANSWERS = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
+_FEEDBACK_NAMES = tuple(outcome.name.lower() for outcome in FEEDBACK)
+_OF_ALL = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
+
+
+def counted_outcomes(record: ExperimentRecord) -> frozenset[Outcome]:
+    """Return the outcomes that make a report: only those that something reads, for each costs precision."""
+    plan = record.plan
+    metrics = {guardrail.metric for guardrail in plan.guardrails}
+    if metrics.intersection(_OF_ALL) or Outcome.ANSWERED.name.lower() in plan.denominator:
+        return frozenset(Outcome)
+    if any(name not in _FEEDBACK_NAMES for name in plan.denominator):
+        return frozenset(Outcome) - {Outcome.ANSWERED}
+    is_latency = GuardMetric.LATENCY in metrics or plan.primary.startswith("latency")
+    return OUTCOMES_WITH_LATENCY if is_latency else FEEDBACK
 
 
 def outcome_count(record: ExperimentRecord) -> int:
-    """Return how many outcomes make a report: all only where something reads them, for each costs precision."""
-    is_beyond = any(guardrail.metric in _BEYOND_ANSWERS for guardrail in record.plan.guardrails)
-    is_beyond = is_beyond or any(name not in _ANSWER_NAMES for name in record.plan.denominator)
-    return len(Outcome) if is_beyond else _ANSWERS
+    """Return how many outcomes make a report."""
+    return len(counted_outcomes(record))
 
 
 def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
@@ -35,8 +45,7 @@ def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
             read.append(frozenset(outcome for outcome in Outcome if outcome.name.lower() in names))
     else:
         read += OUTCOMES_READ[GuardMetric.LATENCY]
-    is_beyond = outcome_count(record) > len(ANSWERED_OUTCOMES)
-    return group_outcomes(read, tuple(Outcome) if is_beyond else ANSWERED_OUTCOMES)
+    return group_outcomes(read, counted_outcomes(record))
 
 
 def task_of(record: ExperimentRecord) -> TaskPolicy:

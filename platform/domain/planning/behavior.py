@@ -20,6 +20,7 @@ class Behavior(BaseModel):
         crash_fallback: share of the devices that leave the version because it crashes.
         error: share whose prediction is an error.
         refused: share of the answers that the user refuses, among refused and accepted ones.
+        feedback: share of the devices with an answer whose app notes what the user made of it.
         latency_ms: median of a log-normal latency, in ms.
     """
 
@@ -28,6 +29,7 @@ class Behavior(BaseModel):
     crash_fallback: Share = 0.001
     error: Share = 0.002
     refused: Share = 0.2
+    feedback: Share = 1.0
     latency_ms: Annotated[float, Field(gt=0, le=600_000)] = 20.0
 
     @model_validator(mode="after")
@@ -45,8 +47,10 @@ class Behavior(BaseModel):
         ]
         masses = [high - low for low, high in zip((0.0, *below), (*below, 1.0), strict=True)]
         answered = 1.0 - self.crash_fallback - self.error
-        share = {Outcome.REFUSED: answered * self.refused, Outcome.ACCEPTED: answered * (1 - self.refused)}
+        noted = answered * self.feedback
+        share = {Outcome.REFUSED: noted * self.refused, Outcome.ACCEPTED: noted * (1 - self.refused)}
         share |= {Outcome.ERROR: self.error, Outcome.FALLBACK: self.crash_fallback}
+        share[Outcome.ANSWERED] = answered - noted
         found = [0.0] * layout.arm_cell_count
         for outcome, part in share.items():
             bins = layout.latency_bins_of(outcome)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from alcove.platform.domain.cells import ANSWERED_OUTCOMES, OUTCOMES_READ
+from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ
 from alcove.platform.domain.mechanism import mechanism_of
 from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.rollout_records import GuardrailRecord
@@ -66,7 +66,7 @@ def report_model_of(task: TaskPolicy) -> ReportModel:
 def _outcomes_of(metric: GuardMetric) -> tuple[frozenset[int], frozenset[int] | None]:
     """Return the outcomes that are events, and those that they are a part of; None: all."""
     if metric is GuardMetric.REFUSED:
-        return OUTCOMES_READ[metric][0], ANSWERED_OUTCOMES
+        return OUTCOMES_READ[metric][0], FEEDBACK
     if metric is GuardMetric.LATENCY:
         return OUTCOMES_WITH_LATENCY, OUTCOMES_WITH_LATENCY
     return OUTCOMES_READ[metric][0], None

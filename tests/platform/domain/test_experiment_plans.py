@@ -148,7 +148,7 @@ def test_all_terms_of_a_draft_may_change_and_tried_changes_leave_nothing(
     policy = world.tree.policy(app)
     assert policy is not None
     found = policy.features[feature]
-    assert '"outcome_groups":[[0,1],[2],[3]]' in found.model_dump_json()
+    assert '"outcome_groups":[[0,1,4],[2],[3]]' in found.model_dump_json()
     assert running.state == "running"
 
 
@@ -265,20 +265,19 @@ def test_a_watcher_sees_each_change_until_the_stop(
 
 def test_reports_tell_apart_only_the_outcomes_that_are_read() -> None:
     """Each outcome costs precision, so errors and fallbacks are counted where a guardrail asks for them."""
-    answers = ((Outcome.REFUSED,), (Outcome.ACCEPTED,))
-    failures = ((Outcome.ERROR,), (Outcome.FALLBACK,))
-    everything = answers + failures
+    noted = ((Outcome.REFUSED,), (Outcome.ACCEPTED,))
+    error, fallback, answered = Outcome.ERROR, Outcome.FALLBACK, Outcome.ANSWERED
     for metric, groups in (
-        ("crash_fallback", everything),
-        ("error", everything),
-        ("refused", answers),
-        ("latency", answers),
+        ("crash_fallback", (*noted, (error, answered), (fallback,))),
+        ("error", (*noted, (error,), (fallback, answered))),
+        ("refused", noted),
+        ("latency", (*noted, (answered,))),
     ):
         quantile = 0.5 if metric == "latency" else None
         guarded = record(core.ExperimentPlan(guardrails=(GuardrailRecord(metric, 0.1, quantile),)))
         assert task_of(replace(guarded, started_at_s=1)).outcome_groups == groups
     median = record(core.ExperimentPlan("latency_quantile", 0.5))
-    assert task_of(replace(median, started_at_s=1)).outcome_groups == ((Outcome.REFUSED, Outcome.ACCEPTED),)
+    assert task_of(replace(median, started_at_s=1)).outcome_groups == ((Outcome.REFUSED, Outcome.ACCEPTED, answered),)
 
 
 def test_a_winner_that_crashes_more_is_held_by_its_guardrail() -> None:
@@ -383,7 +382,11 @@ def test_a_ratio_of_errors_tells_all_outcomes_apart_and_decides() -> None:
     plan = core.ExperimentPlan("ratio", numerator=("error",), denominator=("accepted", "error"), less_is_better=True)
     running = replace(record(plan, ()), started_at_s=1)
     task = task_of(running)
-    assert task.outcome_groups == ((Outcome.REFUSED, Outcome.FALLBACK), (Outcome.ACCEPTED,), (Outcome.ERROR,))
+    assert task.outcome_groups == (
+        (Outcome.REFUSED, Outcome.FALLBACK),
+        (Outcome.ACCEPTED,),
+        (Outcome.ERROR,),
+    )
     cells = [[[0.2], [0.5], [0.3], [0.0]], [[0.4], [0.5], [0.1], [0.0]]]
     found = evaluate(running, Reports.of_cells(task, randomize(rng, running, cells, 400_000), 1))
     assert found.decision.winner == 1

@@ -270,8 +270,8 @@ async def test_collected_windows_hold_and_stop_a_rollout(store: Store, issuer: s
     rng = np.random.default_rng(12)
     states = []
     for crashed in (20, 600):
-        # Refused, accepted, error, fallback of control and treatment.
-        cells = np.array([1000, 3970, 10, 20, 1000, 3990 - crashed, 10, crashed])
+        # Fallbacks, and all others, of control and treatment.
+        cells = np.array([4980, 20, 5000 - crashed, crashed])
         async with store.write() as session:
             await add_noised(session, task, crashed, cells, rng)
         states.append(await analyze(store, rollout_id))

@@ -90,7 +90,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
 
 def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
     """Mean and spread of the reported counts over many draws are those of devices that randomize one by one."""
-    task = task_of("ro-1", RolloutPlan(guardrails=ALL[:3], epsilon="1"), 10_000)
+    task = task_of("ro-1", RolloutPlan(guardrails=(ALL[0], ALL[2]), epsilon="1"), 10_000)
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
     rng = np.random.default_rng(3)
@@ -98,7 +98,7 @@ def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
     for _ in range(400):
         aggregation = aggregation_mechanism(Mechanism.RANDOMIZED_RESPONSE, task, rng)
         aggregation.add(true)
-        drawn.append(aggregation.aggregate().estimates.ravel())
+        drawn.append(aggregation.aggregate().estimates.ravel()[list(task.layout.places)])
     entropy = OsEntropy()
     cells = np.repeat(np.arange(8), true)
     singly = []
@@ -114,7 +114,7 @@ def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
 
 def test_two_aggregators_noise_is_as_large_as_its_covariance_says() -> None:
     """Windows are noised once each and pooled; the spread over many draws is the stated one."""
-    task = task_of("ro-1", RolloutPlan(guardrails=ALL[:3], epsilon="1"), 10_000)
+    task = task_of("ro-1", RolloutPlan(guardrails=(ALL[0], ALL[2]), epsilon="1"), 10_000)
     rng = np.random.default_rng(4)
     true = np.full(8, 100)
     found = []

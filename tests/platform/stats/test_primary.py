@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Exact = Callable[[NDArray[np.int64]], Aggregate]
 ANSWERS = (Outcome.REFUSED, Outcome.ACCEPTED)
 PER_ANSWER = Primary(PrimaryKind.RATIO, None, (Outcome.ACCEPTED,), ANSWERS)
-ERRORS = Primary(PrimaryKind.RATIO, None, (Outcome.ERROR, Outcome.FALLBACK), tuple(Outcome), is_less_better=True)
+ERRORS = Primary(PrimaryKind.RATIO, None, (Outcome.ERROR, Outcome.FALLBACK), tuple(Outcome)[:4], is_less_better=True)
 HALVES = (0.5, 0.5)
 
 
