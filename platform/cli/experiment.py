@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
 import typer
@@ -326,13 +327,31 @@ def list_command(
 
 
 @app.command("results")
-def results(*, experiment_id: ExperimentId, call: CallOptions) -> None:
+def results(
+    *,
+    experiment_id: ExperimentId,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: .html for a page of its own, .csv or .parquet for the cells of the reports, .ipynb "
+            "for a notebook that computes the numbers again."
+        ),
+    ] = None,
+    call: CallOptions,
+) -> None:
     """Show every arm with its intervals, and the decision."""
+    from alcove.platform.cli.report import validate_path, write_report  # noqa: PLC0415 - other commands need no page
+
+    if export is not None:
+        validate_path(export)
     with call.connect() as client:
-        report = client.results(experiment_id)
+        report = client.results(experiment_id, with_cells=export is not None)
+    if export is not None:
+        write_report(export, report)
+        say(f"{export}: {export.stat().st_size:,} bytes", err=call.as_json)
     if call.as_json:
         print_json(report)
-    else:
+    elif export is None:
         show_results(report)
 
 

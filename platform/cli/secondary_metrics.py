@@ -7,7 +7,7 @@ from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.plans import SLOWER
 from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
-__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary"]
+__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_metric"]
 
 SECONDARY_HELP: Final = (
     "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
@@ -54,7 +54,7 @@ def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
         metric = experiment.secondary[each.metric]
         rows.append(
             [
-                _name(metric),
+                spell_metric(metric),
                 f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}",
                 _estimate(each.difference, in_ms=metric.kind in ("latency_mean", "latency_quantile")),
                 _p_value(each.p),
@@ -66,7 +66,8 @@ def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
     print_table(["metric", "arms", "difference, 95 %", "p", "adjusted p"], rows)
 
 
-def _name(metric: Primary) -> str:
+def spell_metric(metric: Primary) -> str:
+    """Return a metric in a few words."""
     if metric.kind == "ratio":
         below = ",".join(metric.denominator) or "all"
         return f"{','.join(metric.numerator)} / {below}"
