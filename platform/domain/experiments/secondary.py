@@ -25,6 +25,7 @@ from alcove.platform.stats import (
     secondary_differences,
 )
 from alcove.registry.policy import Outcome
+from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
 __all__ = ["analyze_secondary_at_horizon", "compare_secondary", "validate_secondary"]
 
@@ -104,8 +105,8 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
     above, below = metric.numerator, metric.denominator
     if kind is PrimaryKind.ACCEPTED:
         kind, above, below = PrimaryKind.RATIO, ("accepted",), _ANSWERS
-    if kind is not PrimaryKind.RATIO:
-        _groups_of(groups, _ANSWERS, metric.kind)
+    if kind is not PrimaryKind.RATIO and not any(map(OUTCOMES_WITH_LATENCY.issuperset, groups)):
+        raise InvalidFieldError("secondary", "of outcomes whose latency reports tell", metric.kind)
     try:
         return Primary(
             kind,

@@ -73,6 +73,16 @@ def test_a_metric_reads_the_outcome_that_stands_for_its_group() -> None:
         )
 
 
+def test_latency_is_read_beside_a_latency_that_decides() -> None:
+    """Its reports count all answers as one, also those of which a user said nothing."""
+    plan = ExperimentPlan(primary="latency_quantile", quantile=0.5, secondary=(MEAN,))
+    experiment = replace(record(plan), started_at_s=1)
+    validate_secondary(experiment)
+    task = task_of(experiment)
+    (difference,) = make_views(experiment, Reports.of_cells(task, [900, 300, 300, 900, 300, 300], 1)).secondary
+    assert difference.value == 0.0
+
+
 def test_secondary_metrics_are_compared_and_leave_the_decision_as_it_was() -> None:
     """The same reports with and without them."""
     rng = np.random.default_rng(8)
