@@ -92,6 +92,23 @@ class PlanOptions:
     window: Annotated[
         str | None, typer.Option(help="Length of a window, such as 1d (the default); a device reports once in each.")
     ] = None
+    expected_devices: Annotated[
+        int | None, typer.Option(help="Devices of the app, about: the tests are sharpest at the reports they can send.")
+    ] = None
+    horizon_windows: Annotated[
+        int | None,
+        typer.Option(
+            help="Windows of a stage at whose ends it may be found safe; by default as many as a device's budget of 30 "
+            "days pays for."
+        ),
+    ] = None
+    open_ended: Annotated[
+        bool | None,
+        typer.Option(
+            "--open-ended/--with-horizon",
+            help="Let a stage be found safe at any time, without a horizon; this takes about twice the devices.",
+        ),
+    ] = None
     file: Annotated[
         Path | None,
         typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),
@@ -114,6 +131,9 @@ class PlanOptions:
             "latency_edges_ms": None if self.latency_edges_ms is None else tuple(self.latency_edges_ms),
             "window_s": None if self.window is None else duration_s(self.window),
             "mechanism": None if self.mechanism is None else mechanism_of(self.mechanism),
+            "expected_devices": self.expected_devices,
+            "horizon_windows": self.horizon_windows,
+            "is_open_ended": self.open_ended,
         }
         given = {name: value for name, value in given.items() if value is not None}
         if self.file is None:

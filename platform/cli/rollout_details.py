@@ -2,7 +2,7 @@
 
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
-from alcove.platform.client import GuardrailPlan, Rollout
+from alcove.platform.client import GuardrailPlan, Rollout, StageAnalysis
 
 __all__ = ["show_details"]
 
@@ -62,6 +62,7 @@ def _show_analysis(rollout: Rollout) -> None:
         return
     title = f"last analysis {when(analysis.analyzed_at_s)}: {analysis.decision}; {analysis.reason} "
     title += f"({analysis.report_count} reports)"
+    say(_evidence(rollout, analysis))
     rows = [
         {
             "guardrail": _name(guardrail),
@@ -73,6 +74,17 @@ def _show_analysis(rollout: Rollout) -> None:
         for guardrail, verdict in zip(rollout.plan.guardrails, analysis.verdicts, strict=False)
     ]
     print_rows(rows, as_json=False, empty=title, title=title)
+
+
+def _evidence(rollout: Rollout, analysis: StageAnalysis) -> str:
+    """Return which reports the guardrails read, and when it is looked whether the stage is safe."""
+    pooled = f"evidence pooled over {analysis.stage_count} of {len(rollout.plan.stages)} stages"
+    pooled += f" ({analysis.pooled_report_count:,} reports)"
+    if not analysis.horizon_at_s:
+        return f"{pooled}; safe is asked at any time"
+    looks = f"{analysis.look_count} look{'s' if analysis.look_count != 1 else ''} at safety"
+    due = f"the next is due {when(analysis.next_look_at_s)}" if analysis.next_look_at_s else "no other follows"
+    return f"{pooled}; {looks}, {due}; horizon {when(analysis.horizon_at_s)}"
 
 
 def _name(guardrail: GuardrailPlan) -> str:

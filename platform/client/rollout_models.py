@@ -58,6 +58,9 @@ class Plan(Value):
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 0
     mechanism: Mechanism = "unspecified"
+    expected_devices: int = 0
+    horizon_windows: int = 0
+    is_open_ended: bool = False
 
 
 class GuardrailVerdict(Value):
@@ -72,7 +75,10 @@ class GuardrailVerdict(Value):
 
 
 class StageAnalysis(Value):
-    """The last analysis of the present stage: what follows, and why."""
+    """The last analysis: what follows, and why; guardrails read `stage_count` stages together.
+
+    Whether the stage is safe is asked at looks; 0 where there is no other (`next_look_at_s`), or no horizon.
+    """
 
     analyzed_at_s: int
     decision: Decision
@@ -81,6 +87,11 @@ class StageAnalysis(Value):
     report_count: int
     devices: tuple[float, ...]
     verdicts: tuple[GuardrailVerdict, ...]
+    stage_count: int = 1
+    pooled_report_count: int = 0
+    look_count: int = 0
+    next_look_at_s: int = 0
+    horizon_at_s: int = 0
 
 
 class Proposal(Value):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, StoredDecision
-from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, RolloutPlan
+from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
 
 __all__ = [
     "ArmRecord",
@@ -104,6 +104,7 @@ class RolloutRecord:
         control_basis_points: devices that are compared with the treated ones.
         proposal: the advance that waits for a second person.
         analysis: the last analysis of the present stage.
+        evidence: stages that began, and the looks of the present one.
         revision: rises with every change.
     """
 
@@ -126,6 +127,7 @@ class RolloutRecord:
     control_basis_points: int = 0
     proposal: Proposal | None = None
     analysis: AnalysisRecord | None = None
+    evidence: Evidence = Evidence()  # noqa: RUF009 - immutable
     revision: int = 0
 
 

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from alcove.registry.policy import Aggregation
 
 __all__ = [
+    "MISMATCH",
     "AnalysisRecord",
+    "BegunStage",
+    "Evidence",
     "GuardrailRecord",
+    "LookRecord",
     "PlanAction",
     "Proposal",
     "RolloutPlan",
@@ -15,6 +20,9 @@ __all__ = [
     "StageDecisionKind",
     "VerdictRecord",
 ]
+
+
+MISMATCH: Final = "sample_ratio_mismatch"  # code of an analysis whose groups do not have their sizes
 
 
 class PlanAction(StrEnum):
@@ -78,6 +86,10 @@ class RolloutPlan:
         latency_edges_ms: upper edges of the latency bins but the last, rising.
         window_s: seconds in which a device reports at most once.
         aggregation: the aggregators of the reports; None: randomized response.
+        expected_devices: of the app, or of the audience; 0: not known.
+        horizon_windows: windows of a stage at whose ends it may be found safe; 0: as many as a device's budget of 30
+            days pays for.
+        is_open_ended: a stage may be found safe at any time, without a horizon, which takes about twice the devices.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -90,6 +102,9 @@ class RolloutPlan:
     latency_edges_ms: tuple[float, ...] = ()
     window_s: int = 86_400
     aggregation: Aggregation | None = None
+    expected_devices: int = 0
+    horizon_windows: int = 0
+    is_open_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,11 @@ class AnalysisRecord:
         devices: estimated, of control and treatment.
         verdicts: one for each guardrail of the plan.
         is_attested: each report came from an enrolled device.
+        stages: whose reports the guardrails read, this one among them.
+        pooled_reports: of all of them.
+        looks: that were made at this stage.
+        next_look_at_s: when the next one is due, seconds since 1970; 0: there is none.
+        horizon_at_s: when the last one is due; 0: the stage has no horizon.
     """
 
     analyzed_at_s: int
@@ -137,3 +157,65 @@ class AnalysisRecord:
     devices: tuple[float, ...]
     verdicts: tuple[VerdictRecord, ...]
     is_attested: bool = False
+    stages: int = 1
+    pooled_reports: int = 0
+    looks: int = 0
+    next_look_at_s: int = 0
+    horizon_at_s: int = 0
+
+
+@dataclass(frozen=True)
+class BegunStage:
+    """A stage with a control group, as it began; nothing of it changes later.
+
+    Attributes:
+        stage: its number, from 1.
+        started_at_s: seconds since 1970; names the task of its reports.
+        share_basis_points: devices that run the version.
+        control_basis_points: devices that they are compared with.
+        horizon_windows: at whose ends it may be found safe; 0: at any time.
+        planned_reports: that are expected by then.
+    """
+
+    stage: int
+    started_at_s: int
+    share_basis_points: int
+    control_basis_points: int
+    horizon_windows: int
+    planned_reports: int
+
+
+@dataclass(frozen=True)
+class LookRecord:
+    """One look at whether the present stage is safe, at the end of a window; later reports change nothing of it.
+
+    Attributes:
+        windows: of the stage that were over.
+        reports: that were in, pooled over stages (`stats.effective_reports`).
+        boundary: standard errors that had to lie between estimate and margin; None: nothing could be called yet.
+        analyzed_at_s: seconds since 1970.
+        verdicts: in the order of the guardrails.
+    """
+
+    windows: int
+    reports: float
+    boundary: float | None
+    analyzed_at_s: int
+    verdicts: tuple[VerdictRecord, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the tests of a rollout's guardrails are fixed by, and what was seen at looks.
+
+    Attributes:
+        planned_reports: where the test of harm, one for the whole rollout, is sharpest; fixed when it begins; 0: it has
+            not.
+        stages: that began with a control group, in order; the present one last.  One that was left by a person's
+            reason while its reports were impossible, or its groups not of their sizes, is no part of it.
+        looks: of the present stage.
+    """
+
+    planned_reports: int = 0
+    stages: tuple[BegunStage, ...] = ()
+    looks: tuple[LookRecord, ...] = ()

@@ -90,6 +90,9 @@ def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
         latency_edges_ms=tuple(message.latency_edges_ms),
         window_s=message.window_s,
         aggregation=choose_aggregation(mechanisms[message.mechanism], aggregators),
+        expected_devices=message.expected_devices,
+        horizon_windows=message.horizon_windows,
+        is_open_ended=message.is_open_ended,
     )
 
 
@@ -155,6 +158,11 @@ def _analysis_message(found: AnalysisRecord) -> pb.StageAnalysis:
             )
             for verdict in found.verdicts
         ],
+        stage_count=found.stages,
+        pooled_report_count=found.pooled_reports,
+        look_count=found.looks,
+        next_look_at_s=found.next_look_at_s,
+        horizon_at_s=found.horizon_at_s,
     )
 
 

@@ -5,7 +5,7 @@ acted on by the engine's own pure functions.  A window's reports are looked at w
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -14,7 +14,7 @@ from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
 from alcove.platform.domain.reports import reports_per_device
 from alcove.platform.domain.rollout_records import StageDecisionKind
-from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
+from alcove.platform.domain.rollouts.analysis import AnalysisResult, StageCounts, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, action_of, decide
 from alcove.platform.domain.rollouts.machine import Action, transition
 from alcove.platform.domain.rollouts.task import stage_task, task_of
@@ -104,6 +104,7 @@ def _run(
     analyses: list[WindowAnalysis] = []
     task: TaskPolicy | None = None
     aggregation: AggregationMechanism | None = None
+    earlier: list[StageCounts] = []
     windows = 0
     decision = StageDecision(StageDecisionKind.WAIT, "not_begun", "")
     harmed = completed = None
@@ -117,7 +118,10 @@ def _run(
         aggregation.add(fleet.report(rollout, rollout.task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s
-        result = analyze(record, aggregation.aggregate(), reports_per_device(rollout.task, windows))
+        collected = None if rollout.task.aggregation is None else windows
+        counts = StageCounts(aggregation.aggregate(), reports_per_device(rollout.task, windows), collected)
+        result = analyze(record, [*earlier, counts], now_s=now_s)
+        record = replace(record, evidence=replace(record.evidence, looks=result.looks))
         decision = decide(record, result, now_s=now_s)
         analyses.append(_window_analysis(window, record, result, decision))
         action = action_of(record, decision.kind, is_attested=result.is_attested)
@@ -127,6 +131,8 @@ def _run(
             harmed = window
         if action is not None:
             record = transition(record, action, now_s=now_s)
+        if action is Action.ADVANCE:
+            earlier.append(counts)
         if record.state is RolloutState.COMPLETED:
             completed = window
         if record.state is not RolloutState.RUNNING:

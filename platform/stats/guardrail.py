@@ -40,7 +40,7 @@ from alcove.platform.stats.latency_bins import answer_outcomes, validate_edges
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.one_sided import GuardTests
 from alcove.platform.stats.quantiles import QuantileComparison
-from alcove.platform.stats.strata import Stratum, StratumDifference, combine
+from alcove.platform.stats.strata import Stratum, StratumDifference, combine, combine_weights
 from alcove.registry.policy.outcome import Outcome
 
 
@@ -225,7 +225,9 @@ def _share_verdict(
     known = [each for each in measured if each.variation <= MAX_SIZE_VARIATION]
     if not known:
         return _unknown(measured[-1].variation)
-    seen = combine([each.difference(None) for each in known])
+    differences = [each.difference(None) for each in known]
+    weights = combine_weights(differences)
+    seen = combine(differences, weights)
     value = float(seen.value)
     sums = tuple(each.exact_sums for each in known)
     is_exact = all(each.shares.is_exact for each in known)
@@ -237,7 +239,7 @@ def _share_verdict(
     if safe is not None and is_exact and safe.is_always_valid:
         high = upper_bound(sums, alpha=safe.alpha)
     elif safe is not None:
-        at_margin = combine([each.difference(guardrail.margin) for each in known])
+        at_margin = combine([each.difference(guardrail.margin) for each in known], weights)
         high = min(value + safe.critical_value() * float(at_margin.standard_error), 1.0)
     return _verdict(guardrail, value, low, high, "")
 
@@ -267,7 +269,6 @@ class _Measured:
             if margin is None
             else sampling_at_margin(self.shares, margin, reports_per_device=per_device),
             noise=found.noise,
-            weight=self._stratum.effective_reports,
             devices=self._stratum.effective_reports / per_device,
         )
 

@@ -38,8 +38,11 @@ from alcove.platform.stats.errors import ArgumentError
 LEAST_STEP = 1e-3
 """Part by which the reports of one look exceed those of the one before, at least, as far as boundaries know."""
 
-MAX_LOOKS = 1000
-"""Looks of one stage; windows of an hour over a month are fewer."""
+MAX_LOOKS = 100
+"""Looks of one stage."""
+
+MAX_HORIZON_WINDOWS = 10_000
+"""Windows of one stage; those of an hour over a year are fewer."""
 
 _NOTHING = 1e-12  # spending below rounding: no boundary, and the next look has it
 _PRECISION = 1e-6  # of a score
@@ -154,8 +157,8 @@ class PlannedBound:
 
     def __post_init__(self) -> None:
         _validate_alpha(self.alpha)
-        if not 1 <= self.horizon_windows <= MAX_LOOKS:
-            raise ArgumentError("horizon_windows", f"in [1, {MAX_LOOKS}]", self.horizon_windows)
+        if not 1 <= self.horizon_windows <= MAX_HORIZON_WINDOWS:
+            raise ArgumentError("horizon_windows", f"in [1, {MAX_HORIZON_WINDOWS}]", self.horizon_windows)
         if not 1 <= len(self.looks) <= MAX_LOOKS:
             raise ArgumentError("looks", f"1 to {MAX_LOOKS}", len(self.looks))
         for before, look in zip((Look(0, 0.0), *self.looks), self.looks, strict=False):

@@ -28,7 +28,7 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.guardrail import GuardKind, GuardVerdict
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.one_sided import GuardTests
-from alcove.platform.stats.strata import Stratum, StratumDifference, combine
+from alcove.platform.stats.strata import Stratum, StratumDifference, combine, combine_weights
 
 __all__ = ["MUTE_ERRORS", "BinMetric", "evaluate_bin_guardrail"]
 
@@ -114,12 +114,14 @@ def evaluate_bin_guardrail(
         reason = "an arm has no result" if math.isinf(variation) else reason
     if reason:
         return GuardVerdict(GuardKind.INCONCLUSIVE, None, None, None, f"{metric.name}: {reason}")
-    seen_difference = combine([each.difference(None) for each in known])
+    differences = [each.difference(None) for each in known]
+    weights = combine_weights(differences)
+    seen_difference = combine(differences, weights)
     value = float(seen_difference.value)
     low = max(value - tests.harm.critical_value() * float(seen_difference.standard_error), -1.0)
     high = math.inf
     if tests.safe is not None:
-        at_margin = combine([each.difference(margin / scale) for each in known])
+        at_margin = combine([each.difference(margin / scale) for each in known], weights)
         high = min(value + tests.safe.critical_value() * float(at_margin.standard_error), 1.0)
     return _verdict(metric, margin, value * scale, low * scale, high * scale)
 
@@ -146,13 +148,11 @@ class _Measured:
         sampling = per_device * sum(arm.variance / arm.size for arm in arms)
         if margin is not None:
             sampling = max(sampling, per_device * self._variance_at(margin))
-        weight = self.stratum.effective_reports
         return StratumDifference(
             value=np.array(self._treatment.mean - self._control.mean),
             sampling=np.array(sampling),
             noise=np.array(self._noise),
-            weight=weight,
-            devices=weight / per_device,
+            devices=self.stratum.effective_reports / per_device,
         )
 
     def _variance_at(self, margin: float) -> float:

@@ -1,13 +1,13 @@
 """Stores rollouts, and finds those that are on devices.
 
-Plan, proposal and last analysis are kept as JSON: nothing searches in them.
+Plan, proposal, last analysis and evidence are kept as JSON: nothing searches in them.
 """
 
 from typing import Any
 
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import AnalysisRecord, Proposal, RolloutPlan
+from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
 from alcove.platform.domain.rollouts.machine import LIVE
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
@@ -26,6 +26,7 @@ __all__ = [
 _PLAN = TypeAdapter(RolloutPlan)
 _PROPOSAL = TypeAdapter(Proposal)
 _ANALYSIS = TypeAdapter(AnalysisRecord)
+_EVIDENCE = TypeAdapter(Evidence)
 _CHANGING = (
     "state",
     "share_basis_points",
@@ -103,6 +104,7 @@ def _texts(record: RolloutRecord) -> dict[str, str | None]:
         "plan": _PLAN.dump_json(record.plan).decode(),
         "proposal": None if record.proposal is None else _PROPOSAL.dump_json(record.proposal).decode(),
         "analysis": None if record.analysis is None else _ANALYSIS.dump_json(record.analysis).decode(),
+        "evidence": _EVIDENCE.dump_json(record.evidence).decode(),
     }
 
 
@@ -112,4 +114,5 @@ def _record(row: RolloutRow) -> RolloutRecord:
     values["plan"] = _PLAN.validate_json(row.plan)
     values["proposal"] = None if row.proposal is None else _PROPOSAL.validate_json(row.proposal)
     values["analysis"] = None if row.analysis is None else _ANALYSIS.validate_json(row.analysis)
+    values["evidence"] = _EVIDENCE.validate_json(row.evidence)
     return RolloutRecord(**values)

@@ -94,7 +94,7 @@ class DefaultRow(Base):
 
 
 class RolloutRow(Base):
-    """A rollout; `plan`, `proposal` and `analysis` are JSON; S4."""
+    """A rollout; `plan`, `proposal`, `analysis` and `evidence` are JSON; S4."""
 
     __tablename__ = "rollouts"
     __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
@@ -117,6 +117,7 @@ class RolloutRow(Base):
     control_basis_points: Mapped[int]
     proposal: Mapped[str | None] = mapped_column(Text)
     analysis: Mapped[str | None] = mapped_column(Text)
+    evidence: Mapped[str] = mapped_column(Text)
     revision: Mapped[int]
 
 

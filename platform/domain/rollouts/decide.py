@@ -7,8 +7,9 @@
 3. HOLD     sample ratio: the groups do not have the sizes that their shares give them
 4. WAIT     the stage is younger than its minimum
 5. HOLD     a group has fewer estimated devices than the stage's minimum, or there are no reports
-6. HOLD     a guardrail is inconclusive
-7. READY    all guardrails are safe                                    → a person advances, or the server where the plan
+6. HOLD     a guardrail is inconclusive: until the next look at the end of a window (`looks.py`), or, past the horizon
+            of the stage, for good: a person decides
+7. READY    all guardrails were safe at the last look                  → a person advances, or the server where the plan
    allows
 
 Time out reads rules 3 to 7 first: a stage that is ready has not timed out.
@@ -22,13 +23,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from alcove.platform.domain.records import RolloutRecord
-from alcove.platform.domain.rollout_records import PlanAction, StageDecisionKind
+from alcove.platform.domain.rollout_records import MISMATCH, GuardrailRecord, PlanAction, StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import AnalysisResult
 from alcove.platform.domain.rollouts.machine import Action
-from alcove.platform.stats import GuardKind
+from alcove.platform.stats import GuardKind, GuardVerdict
 
 __all__ = ["StageDecision", "action_of", "decide", "keep_alarm", "planned_action"]
 
+_PAST_HORIZON: Final = (
+    "that was the last look of the stage, and nothing is found safe by itself any more: advance with a reason, roll "
+    "back, or begin a rollout with more devices or a wider margin"
+)
 _ACTIONS: Final = {
     PlanAction.PAUSE: Action.PAUSE,
     PlanAction.ROLL_BACK: Action.ROLL_BACK,
@@ -105,7 +110,7 @@ def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> Sta
     if result.reports == 0:
         return StageDecision(StageDecisionKind.HOLD, "no_reports", "there are no reports of this stage yet")
     if result.mismatch:
-        return StageDecision(StageDecisionKind.HOLD, "sample_ratio_mismatch", result.mismatch)
+        return StageDecision(StageDecisionKind.HOLD, MISMATCH, result.mismatch)
     if age_s < stage.minimum_s:
         return StageDecision(
             StageDecisionKind.WAIT, "minimum_time", f"the stage is {age_s} s old, of at least {stage.minimum_s} s"
@@ -114,7 +119,16 @@ def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> Sta
     if fewest < stage.minimum_cohort:
         reason = f"a group has about {max(fewest, 0.0):.0f} devices of at least {stage.minimum_cohort}"
         return StageDecision(StageDecisionKind.HOLD, "below_minimum_cohort", reason)
-    for guardrail, verdict in zip(rollout.plan.guardrails, result.verdicts, strict=True):
-        if verdict.kind is not GuardKind.SAFE:
-            return StageDecision(StageDecisionKind.HOLD, f"inconclusive_{guardrail.metric}", verdict.reason)
-    return StageDecision(StageDecisionKind.READY, "safe", "every guardrail is safe")
+    guarded = zip(rollout.plan.guardrails, result.verdicts, strict=True)
+    unsure = next(((guardrail, each) for guardrail, each in guarded if each.kind is not GuardKind.SAFE), None)
+    return (
+        StageDecision(StageDecisionKind.READY, "safe", "every guardrail is safe")
+        if unsure is None
+        else _hold(*unsure, is_past_horizon=result.is_past_horizon)
+    )
+
+
+def _hold(guardrail: GuardrailRecord, verdict: GuardVerdict, *, is_past_horizon: bool) -> StageDecision:
+    if is_past_horizon:
+        return StageDecision(StageDecisionKind.HOLD, "past_horizon", f"{verdict.reason}; {_PAST_HORIZON}")
+    return StageDecision(StageDecisionKind.HOLD, f"inconclusive_{guardrail.metric}", verdict.reason)

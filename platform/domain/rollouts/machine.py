@@ -26,7 +26,8 @@ R4  Completing makes the version the app's default; nothing else here does.  A r
 R5  A draft can be halted, so that whatever runs a version (a default, an arm), the version itself can be forbidden.
 R6  A rollout with guardrails has a control group as large as its share, from the top bucket down; above half of the
     devices what is left.  Without guardrails, and at 10 000, there is none.
-R7  Each stage is a comparison of its own: its reports name a task that began with it.
+R7  Each stage is compared with a control group of its own: its reports name a task that began with it.  The tests read
+    the stages together; what they are fixed by is kept when the rollout and the stage begin (`looks.py`).
 """
 
 from dataclasses import replace
@@ -36,6 +37,8 @@ from typing import Final
 
 from alcove.platform.domain.errors import IllegalTransitionError, InvalidFieldError, ShareNotRaisedError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import MISMATCH, Evidence, StageDecisionKind
+from alcove.platform.domain.rollouts.looks import begin_stage, control_share, harm_planned_reports
 from alcove.registry.limits import POLICY_BUCKETS
 
 __all__ = ["LIVE", "Action", "allowed_actions", "next_share", "transition"]
@@ -131,14 +134,30 @@ def transition(
 
 def _advance(rollout: RolloutRecord, share: int, now_s: int) -> RolloutRecord:
     is_complete = share == POLICY_BUCKETS and not rollout.audience
+    control = control_share(share) if rollout.plan.guardrails else 0
+    stage = min(rollout.stage + 1, len(rollout.plan.stages))
     return replace(
         rollout,
         state=_S.COMPLETED if is_complete else _S.RUNNING,
         share_basis_points=share,
-        control_basis_points=min(share, POLICY_BUCKETS - share) if rollout.plan.guardrails else 0,
-        stage=min(rollout.stage + 1, len(rollout.plan.stages)),
+        control_basis_points=control,
+        stage=stage,
         stage_started_at_s=now_s,
         analysis=None,
+        evidence=_begin(rollout, stage, now_s) if control else rollout.evidence,
         proposal=None,
         updated_at_s=now_s,
+    )
+
+
+def _begin(rollout: RolloutRecord, stage: int, now_s: int) -> Evidence:
+    """Return the evidence as a stage with a control group begins, without one whose reports could not be believed."""
+    before, found = rollout.evidence, rollout.analysis
+    is_believed = found is None or (found.decision is not StageDecisionKind.ALARM and found.code != MISMATCH)
+    return Evidence(
+        planned_reports=before.planned_reports or harm_planned_reports(rollout.plan),
+        stages=(
+            *(before.stages if is_believed else before.stages[:-1]),
+            begin_stage(rollout.plan, stage, started_at_s=now_s),
+        ),
     )

@@ -67,6 +67,7 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     epsilon = plan.epsilon or default_epsilon(plan.aggregation)
     plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=epsilon)
     validate_epsilon("plan.epsilon", plan.epsilon)
+    _validate_horizon(plan)
     with fields_named("plan"):
         task_of("ro-0", plan, 0)
     return plan
@@ -88,6 +89,18 @@ def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
             field = "mechanism" if name == "aggregation" else name
             bound = "unchanged once the rollout has begun: its reports are compared by it"
             raise InvalidFieldError(f"plan.{field}", bound, getattr(plan, name))
+
+
+def _validate_horizon(plan: RolloutPlan) -> None:
+    if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
+        raise InvalidFieldError("plan.expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
+    most = limits.STAGE_MAX_S // plan.window_s
+    if not 0 <= plan.horizon_windows <= most:
+        bound = f"0 to {most}, the windows of {limits.STAGE_MAX_S} s"
+        raise InvalidFieldError("plan.horizon_windows", bound, plan.horizon_windows)
+    if plan.is_open_ended and plan.horizon_windows:
+        bound = "0 for a rollout whose stages may be found safe at any time"
+        raise InvalidFieldError("plan.horizon_windows", bound, plan.horizon_windows)
 
 
 def _validate_stages(stages: tuple[Stage, ...]) -> None:

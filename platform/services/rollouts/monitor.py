@@ -10,6 +10,7 @@ change's.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -18,7 +19,7 @@ from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, StageDecisionKind, VerdictRecord
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, decide, keep_alarm
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_task, task_of
 from alcove.platform.domain.snapshots.rollout import ALARM, follow_plan
 from alcove.platform.services.loading import load_rollout
 from alcove.platform.services.rollouts.reports import ReportSource
@@ -66,17 +67,21 @@ async def analyze_rollout(uow: UnitOfWork, rollout_id: str, source: ReportSource
         PlatformError: what the plan asks for cannot be done now.
     """
     before, rollout = await load_rollout(uow, rollout_id)
-    task = stage_task(rollout)
-    if rollout.state is not RolloutState.RUNNING or task is None:
+    if rollout.state is not RolloutState.RUNNING or stage_task(rollout) is None:
         return rollout
     try:
-        result = analyze(rollout, *await source.read(uow.session, task))
+        counts = [
+            await source.read(uow.session, task_of(rollout_id, rollout.plan, begun.started_at_s))
+            for begun in rollout.evidence.stages
+        ]
+        result = analyze(rollout, counts, now_s=uow.now_s)
     except StatsError as error:
-        result = AnalysisResult(0, (), "", ())
+        result = AnalysisResult(0, (), "", (), looks=rollout.evidence.looks)
         decision = StageDecision(StageDecisionKind.HOLD, "unreadable", f"the reports could not be read: {error}")
     else:
         decision = decide(rollout, result, now_s=uow.now_s)
     analysis = _analysis_record(rollout, result, keep_alarm(rollout, decision), uow.now_s)
+    rollout = replace(rollout, evidence=replace(rollout.evidence, looks=result.looks))
     after = follow_plan(before, rollout, analysis, now_s=uow.now_s, principal=uow.principal)
     if any(entry.action == ALARM for entry in after.entries):
         _log.error("reports that no devices can have sent", rollout=rollout_id, reason=analysis.reason)
@@ -98,4 +103,9 @@ def _analysis_record(
             for guardrail, each in zip(rollout.plan.guardrails, result.verdicts, strict=False)  # none without reports
         ),
         is_attested=result.is_attested,
+        stages=result.stages,
+        pooled_reports=result.pooled_reports,
+        looks=len(result.looks),
+        next_look_at_s=result.next_look_at_s,
+        horizon_at_s=result.horizon_at_s,
     )

@@ -69,6 +69,9 @@ PLAN = {
     "plan.latency_edges_ms": (-1.0, *NOT_NUMBERS),
     "plan.window_s": (2**32 - 1,),
     "plan.mechanism": (3, 99),
+    "plan.expected_devices": (10**10 + 1, 2**64 - 1),
+    "plan.horizon_windows": (91, 2**32 - 1),
+    "plan.is_open_ended": (NO_BOUND,),
 }
 REASONED = {"request_id": REQUEST_ID, "rollout_id": ID, "reason": REASON, "etag": ETAG}
 BOUND = {"request_id": REQUEST_ID, "rollout_id": ID, "etag": ETAG}

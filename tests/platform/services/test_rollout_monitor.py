@@ -15,6 +15,7 @@ from alcove.platform.domain.errors import (
 )
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
+from alcove.platform.domain.rollouts.analysis import StageCounts
 from alcove.platform.domain.rollouts.task import stage_task
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
@@ -34,6 +35,7 @@ from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 DAY = 86_400
+HORIZON_DAYS = 4  # what a device's budget of 30 days pays for at the default epsilon
 PLAN = RolloutPlan(
     stages=(Stage(100, DAY, 500), Stage(2000, DAY, 500), Stage(8000, DAY, 500)),
     guardrails=(GuardrailRecord("crash_fallback", 0.01), GuardrailRecord("refused", 0.05)),
@@ -51,7 +53,7 @@ class Given:
     is_attested: bool = False
     asked: list[TaskPolicy] = field(default_factory=list)
 
-    async def read(self, session: AsyncSession, task: TaskPolicy) -> tuple[Aggregate, int]:
+    async def read(self, session: AsyncSession, task: TaskPolicy) -> StageCounts:
         """As ReportSource."""
         self.asked.append(task)
         estimates = np.zeros(task.layout.shape[:3])
@@ -60,7 +62,7 @@ class Given:
             estimates[arm, Outcome.REFUSED, 0] = round(devices * self.refused)
             estimates[arm, Outcome.ACCEPTED, 0] = devices - estimates[arm].sum()
         noise = np.zeros((estimates.size, estimates.size))
-        return Aggregate(estimates, noise, int(estimates.sum()), self.is_attested), 1
+        return StageCounts(Aggregate(estimates, noise, int(estimates.sum()), self.is_attested), 1)
 
 
 @dataclass
@@ -271,9 +273,11 @@ async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str
     given, code = HELD[name]
     source = replace(given, is_attested=is_attested)
     await life.begin(replace(PLAN, auto_advance_reason="no money is at stake", on_timeout=PlanAction.ROLL_BACK))
-    for _ in range(10):
+    for day in range(1, 11):
         held = await life.analyze(source)
         assert held.analysis is not None
+        if code.startswith("inconclusive") and day == HORIZON_DAYS:
+            code = "past_horizon"
         assert (held.state, held.analysis.decision, held.analysis.code) == (
             "running",
             StageDecisionKind.HOLD,

@@ -12,7 +12,7 @@ from alcove.platform.stats import (
     effective_reports,
     evaluate_guardrail,
 )
-from alcove.platform.stats.strata import StratumDifference, combine
+from alcove.platform.stats.strata import StratumDifference, combine, combine_weights
 
 ERRORS = Guardrail(GuardMetric.ERROR, 0.01)
 
@@ -25,9 +25,9 @@ def stage(rates: tuple[float, float], devices: tuple[int, int], *, deviation: fl
     return Aggregate(counts, np.eye(8) * deviation**2, sum(devices))
 
 
-def difference(value: float, *, sampling: float, noise: float, weight: float, devices: float) -> StratumDifference:
+def difference(value: float, *, sampling: float, noise: float, devices: float) -> StratumDifference:
     """Return one difference."""
-    return StratumDifference(np.asarray(value), np.asarray(sampling), np.asarray(noise), weight, devices)
+    return StratumDifference(np.asarray(value), np.asarray(sampling), np.asarray(noise), devices)
 
 
 @pytest.mark.parametrize("deviation", [0.0, 20.0])
@@ -47,33 +47,55 @@ def test_stages_of_other_rates_and_shares_show_no_effect_where_none_is(deviation
     assert effective_reports(strata) == pytest.approx(200_000 + 36_000)
 
 
-def test_weights_are_the_reports_and_noise_is_independent() -> None:
-    """Two stages of other devices and other noise, 1 : 3; their variances by the squares of the weights."""
-    found = combine(
-        [
-            difference(0.04, sampling=0.0, noise=4e-4, weight=1_000, devices=1_000),
-            difference(0.0, sampling=0.0, noise=1e-4, weight=3_000, devices=3_000),
-        ]
-    )
+def test_weights_are_the_reports_where_noise_is_large_and_none_where_a_stage_says_nothing_new() -> None:
+    """Two stages, 1 : 3. Noise of each report: 1 : 3. Devices alone, those of the first in the second: 0 : 1."""
+    noisy = [
+        difference(0.04, sampling=0.0, noise=3e-4, devices=1_000),
+        difference(0.0, sampling=0.0, noise=1e-4, devices=3_000),
+    ]
+    weights = combine_weights(noisy)
+    assert weights == pytest.approx([0.25, 0.75])
+    found = combine(noisy, weights)
     assert float(found.value) == pytest.approx(0.01)
-    assert float(found.standard_error) ** 2 == pytest.approx(4e-4 / 16 + 9e-4 / 16)
+    assert float(found.standard_error) ** 2 == pytest.approx(3e-4 / 16 + 9e-4 / 16)
+    known = [
+        difference(0.04, sampling=3e-4, noise=0.0, devices=1_000),
+        difference(0.0, sampling=1e-4, noise=0.0, devices=3_000),
+    ]
+    assert combine_weights(known) == pytest.approx([0.0, 1.0], abs=1e-6)
+    assert combine_weights(known[:1]) == pytest.approx([1.0])
+
+
+def test_more_stages_never_widen_what_the_present_one_says() -> None:
+    """Any noise and any sizes: the stated error is at most that of the last stage alone."""
+    rng = np.random.default_rng(20_271_211)
+    for _ in range(200):
+        devices = np.sort(rng.integers(100, 100_000, rng.integers(1, 5))).astype(float)
+        noise = rng.uniform(0.0, 20.0)
+        strata = [difference(0.0, sampling=0.1 / size, noise=noise * 0.1 / size, devices=size) for size in devices]
+        pooled = combine(strata, combine_weights(strata))
+        assert float(pooled.standard_error) <= 1.000001 * np.sqrt((1.0 + noise) * 0.1 / devices[-1])
 
 
 def test_devices_that_say_the_same_in_two_stages_leave_the_error_that_is_stated() -> None:
-    """1,000 devices of a first stage are among the 4,000 of a second; simulated, against the worst case stated."""
+    """1,000 devices of a first stage are among the 4,000 of a second; simulated with noise, against what is stated."""
     rng = np.random.default_rng(20_271_210)
     runs, few, many, rate = 20_000, 1_000, 4_000, 0.3
     first = rng.binomial(few, rate, (2, runs))
     both = first + rng.binomial(many - few, rate, (2, runs))
-    values = [(part[0] - part[1]) / size for part, size in ((first, few), (both, many))]
-    stated = combine(
-        [
-            StratumDifference(
-                value, np.full(runs, 2.0 * rate * (1.0 - rate) / size), np.zeros(runs), 2.0 * size, 2.0 * size
-            )
-            for value, size in zip(values, (few, many), strict=True)
-        ]
-    )
+    own = 2.0 * rate * (1.0 - rate)
+    strata = [
+        StratumDifference(
+            (part[0] - part[1]) / size + rng.normal(0.0, np.sqrt(2.0 * own / size), runs),
+            np.full(runs, own / size),
+            np.full(runs, 2.0 * own / size),
+            float(size),
+        )
+        for part, size in ((first, few), (both, many))
+    ]
+    weights = combine_weights(strata)
+    stated = combine(strata, weights)
+    assert 0.05 < weights[0, 0] < 0.2
     assert float(stated.value.std()) == pytest.approx(float(stated.standard_error[0]), rel=0.02)
 
 
@@ -98,4 +120,4 @@ def test_a_stage_out_of_its_bounds_is_refused(share: float, per_device: int, nam
         Stratum(stage((0.1, 0.1), (10, 10)), share, per_device)
     assert caught.value.name == name
     with pytest.raises(ArgumentError):
-        combine([])
+        combine_weights([])

@@ -89,6 +89,7 @@ def _create_control() -> None:
         sa.Column("control_basis_points", BIG, nullable=False),
         sa.Column("proposal", sa.Text),
         sa.Column("analysis", sa.Text),
+        sa.Column("evidence", sa.Text, nullable=False),
         sa.Column("revision", BIG, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_rollouts"),
         sa.UniqueConstraint("rollout_id", name="uq_rollouts_rollout_id"),
