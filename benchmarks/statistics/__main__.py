@@ -1,6 +1,6 @@
 """Measures false calls, coverage and power of the statistics on simulated fleets, with the naive test beside.
 
-python -m benchmarks.statistics [--plans | --runs 1000] [--write docs/statistics.md] [--json FILE]
+python -m benchmarks.statistics [--plans | --latency | --runs 1000] [--write docs/statistics.md] [--json FILE]
 """
 
 import argparse
@@ -20,6 +20,8 @@ from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, 
 from benchmarks.statistics.fleets import two_cell_sums
 from benchmarks.statistics.found import SECTION as FOUND
 from benchmarks.statistics.found import found_lines
+from benchmarks.statistics.latency import SECTION as LATENCY
+from benchmarks.statistics.latency import latency_lines
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
 from benchmarks.statistics.plans import MECHANISMS, name_of, need_lines, plan_lines
@@ -260,7 +262,15 @@ def main() -> None:
     argument.add_argument("--json", type=Path, metavar="FILE", help="write what is found as JSON")
     argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
     argument.add_argument("--plans", action="store_true", help="the plans only, and what they find, in a minute")
+    argument.add_argument("--latency", action="store_true", help="the devices that latency guardrails need only")
     arguments = argument.parse_args()
+    latency_text, latencies = latency_lines(arguments.runs // 10, SEED + 7)
+    if arguments.write:
+        LATENCY.write(arguments.write, "\n".join(latency_text), {})
+    if arguments.latency:
+        print("\n".join(latency_text))
+        write_json(arguments.json, [{"latency": latencies}])
+        return
     found_text, found_plans = found_lines(4 * arguments.runs, SEED + 6)
     plan_text = "\n".join([*plan_lines(), *need_lines()])
     if arguments.write:
@@ -276,10 +286,11 @@ def main() -> None:
     planned_text, plans = planned_lines(runs)
     cuped_text, cuped_gains = cuped_lines(runs)
     text = "\n".join([*false_call_lines(rows, runs), *covered, *detected, *planned_text, *cuped_text])
-    print("\n".join([text, plan_text, *found_text]))
+    print("\n".join([text, plan_text, *found_text, *latency_text]))
     if arguments.write:
         SECTION.write(arguments.write, text, {"false_halts.svg": plot(runs)})
     found = {
+        "latency": latencies,
         "plans": [
             vars(one.plan) | {"epsilon": float(one.plan.epsilon), "devices": one.devices, "wins": one.wins}
             for one in found_plans

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from alcove.platform.cli.plans import guardrail_of
 from alcove.platform.stats import (
     GroupSequential,
     GuardKind,
@@ -23,6 +24,8 @@ from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_sums
+from benchmarks.statistics.latency import CONTROL_MS, SLOWER_MS, quantile_question, share_question
+from benchmarks.statistics.latency import devices_needed as latency_needs
 from benchmarks.statistics.metrics import metric_coverage
 from benchmarks.statistics.planned import half_widths, measure_planned, simulate
 from benchmarks.statistics.plans import SECTION as PLANS
@@ -172,3 +175,22 @@ def test_plans_of_the_page_are_those_of_the_power_model() -> None:
     """The page holds what the command writes today: nobody typed a number of devices."""
     page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
     assert PLANS.replace_in(page, "\n".join([*plan_lines(), *need_lines()])) == page
+
+
+def test_the_latency_table_names_guardrails_that_can_be_written_and_needs_that_fall_with_less_noise() -> None:
+    """A share needs fewer devices than a quantile in ms, and sums of two aggregators fewer than randomized answers."""
+    share, quantile = share_question(0.01), quantile_question(5.0)
+    assert guardrail_of(share.name.strip("`")).edge_ms == CONTROL_MS
+    assert guardrail_of(quantile.name.strip("`")).margin == 5.0
+    found = {
+        (question.name, mechanism): latency_needs(
+            question, GuardKind.HARMFUL, SLOWER_MS, mechanism, epsilon, runs=10, seed=1
+        )
+        or 0
+        for question in (share, quantile)
+        for mechanism, epsilon in ((Mechanism.PRIO3, Fraction(1)), (Mechanism.RANDOMIZED_RESPONSE, Fraction(2)))
+    }
+    for mechanism in (Mechanism.PRIO3, Mechanism.RANDOMIZED_RESPONSE):
+        assert 0 < 2 * found[share.name, mechanism] < found[quantile.name, mechanism]
+    for question in (share, quantile):
+        assert 0 < 2 * found[question.name, Mechanism.PRIO3] < found[question.name, Mechanism.RANDOMIZED_RESPONSE]
