@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from alcove.platform.cli.plans import guardrail_of
 from alcove.platform.stats import (
+    FixedHorizon,
     GroupSequential,
     GuardKind,
     GuardMetric,
@@ -21,6 +22,8 @@ from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.platform.stats.aggregate import Aggregate
 from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
 
+from benchmarks.statistics.comparison import CASES, comparison_lines, difference_by, read_peers
+from benchmarks.statistics.comparison import SECTION as COMPARISON
 from benchmarks.statistics.cuped import gains
 from benchmarks.statistics.detection import BASE_RATE, detect
 from benchmarks.statistics.fleets import CrashFleet, two_cell_sums
@@ -194,3 +197,18 @@ def test_the_latency_table_names_guardrails_that_can_be_written_and_needs_that_f
         assert 0 < 2 * found[share.name, mechanism] < found[quantile.name, mechanism]
     for question in (share, quantile):
         assert 0 < 2 * found[question.name, Mechanism.PRIO3] < found[question.name, Mechanism.RANDOMIZED_RESPONSE]
+
+
+def test_the_comparison_with_other_packages_is_what_the_command_writes_today() -> None:
+    """From what the others said, as it was kept; and their intervals of the same quantity are ours."""
+    page = (Path(__file__).parents[2] / "docs" / "comparison-statistics.md").read_text(encoding="utf-8")
+    peers = read_peers()
+    assert COMPARISON.replace_in(page, "\n".join(comparison_lines(peers))) == page
+    for place, case in enumerate(CASES):
+        pair, p, _ = difference_by(case, FixedHorizon(1))
+        assert pair.interval is not None
+        for name in ("statsmodels", "confidence", "once"):
+            said = peers[name][place]
+            width = said["high"] - said["low"]
+            assert pair.interval == pytest.approx((said["low"], said["high"]), abs=0.015 * width)
+            assert p == pytest.approx(said["p"], rel=0.15)
