@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
+from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
 from pydantic import ValidationError
@@ -58,7 +59,7 @@ class PlanOptions:
             "--guard",
             help="What must not get worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
             "latency:20ms[:QUANTILE] (bins no wider than the margin), or latency>160ms:1%, the share of answers that "
-            "take as long as a latency edge or longer. Repeatable.",
+            f"take as long as a latency edge or longer; {OWN_GUARD_HELP}. Repeatable.",
         ),
     ] = None
     on_harm: Annotated[
@@ -120,9 +121,11 @@ class PlanOptions:
         Raises:
             typer.BadParameter: an option or the file reads otherwise.
         """
+        guardrails = None if self.guardrails is None else tuple(map(guardrail_of, without_own(self.guardrails)))
         given: dict[str, object] = {
             "stages": None if self.stages is None else tuple(map(stage_of, self.stages)),
-            "guardrails": None if self.guardrails is None else tuple(map(guardrail_of, self.guardrails)),
+            "guardrails": guardrails,
+            "own_guardrails": None if self.guardrails is None else own_guardrails_of(self.guardrails),
             "on_harm": self.on_harm,
             "on_timeout": self.on_timeout,
             "timeout_s": None if self.timeout is None else duration_s(self.timeout),

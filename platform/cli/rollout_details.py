@@ -72,6 +72,15 @@ def _show_analysis(rollout: Rollout) -> None:
             "says": verdict.kind,
         }
         for guardrail, verdict in zip(rollout.plan.guardrails, analysis.verdicts, strict=False)
+    ] + [
+        {
+            "guardrail": f"metric {own.metric} (version {own.metric_version})",
+            "margin": f"{own.margin:g}",
+            "difference": _number(found.difference),
+            "interval": f"{_number(found.low)} to {_number(found.high)}",
+            "says": found.kind,
+        }
+        for own, found in zip(rollout.plan.own_guardrails, analysis.own_verdicts, strict=False)
     ]
     print_rows(rows, as_json=False, empty=title, title=title)
 
@@ -89,6 +98,10 @@ def _evidence(rollout: Rollout, analysis: StageAnalysis) -> str:
 
 def _name(guardrail: GuardrailPlan) -> str:
     return f"latency > {guardrail.edge_ms:g} ms" if guardrail.edge_ms else guardrail.metric
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}"
 
 
 def _value(value: float | None, guardrail: GuardrailPlan) -> str:

@@ -10,6 +10,8 @@ __all__ = [
     "GuardrailPlan",
     "GuardrailVerdict",
     "Mechanism",
+    "OwnGuardrail",
+    "OwnVerdict",
     "Plan",
     "Proposal",
     "Rollout",
@@ -45,6 +47,17 @@ class GuardrailPlan(Value):
     edge_ms: float = 0.0
 
 
+class OwnGuardrail(Value):
+    """A limit on how much worse than the control's the mean of a team's own metric may be, in its unit.
+
+    `metric_version` 0: the newest.
+    """
+
+    metric: str
+    metric_version: int = 0
+    margin: float
+
+
 class Plan(Value):
     """Stages, guardrails and actions of a rollout; fields left out have the server's default."""
 
@@ -61,12 +74,24 @@ class Plan(Value):
     expected_devices: int = 0
     horizon_windows: int = 0
     is_open_ended: bool = False
+    own_guardrails: tuple[OwnGuardrail, ...] = ()
 
 
 class GuardrailVerdict(Value):
     """The verdict of a guardrail in the last analysis; None where there are too few reports."""
 
     metric: Metric
+    kind: Kind
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str
+
+
+class OwnVerdict(Value):
+    """The verdict of a guardrail of an own metric; a difference above 0 is worse; None: too few reports, unbounded."""
+
+    metric: str
     kind: Kind
     difference: float | None = None
     low: float | None = None
@@ -92,6 +117,7 @@ class StageAnalysis(Value):
     look_count: int = 0
     next_look_at_s: int = 0
     horizon_at_s: int = 0
+    own_verdicts: tuple[OwnVerdict, ...] = ()
 
 
 class Proposal(Value):

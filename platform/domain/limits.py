@@ -18,6 +18,7 @@ WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named
 MINIMUM_COHORT_DEFAULT = 1000  # devices per arm; research: noise makes smaller cohorts useless
 STAGES_MAX = 32  # of one rollout; people plan five or six
+QUESTIONS_MAX = 1  # of one rollout or experiment: outcomes, or a metric of a team's own; a device answers one
 METRICS_MAX = 128  # of one feature, deprecated ones too; more are not kept apart by their names
 GUARDRAILS_MAX = 8  # of one rollout; each shares the error of the test with the others
 SECONDARY_MAX = 8  # secondary metrics of one experiment; each costs every other one some power

@@ -7,12 +7,15 @@ devices have says the same.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.stats import BinMetric
 from alcove.registry.policy.metric import MetricKind, MetricTerms
 
-__all__ = ["OwnGuardrail", "OwnMetric", "OwnVerdict", "validate_own_guardrails"]
+__all__ = ["OwnGuardrail", "OwnMetric", "metric_of", "own_name", "validate_own_guardrails"]
+
+_PREFIX: Final = "metric:"  # no name that every feature has begins so
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,14 @@ class OwnGuardrail:
     margin: float
 
 
-@dataclass(frozen=True)
-class OwnVerdict:
-    """What a guardrail of an own metric says; `kind` as `platform.stats.GuardKind`, None: unknown or unbounded."""
+def own_name(metric: str) -> str:
+    """Return how verdicts and plans name an own metric beside those that every feature has."""
+    return _PREFIX + metric
 
-    metric: str
-    version: int
-    kind: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    reason: str
+
+def metric_of(name: str) -> str | None:
+    """Return the own metric that a verdict is about; None: it is about none."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def validate_own_guardrails(field: str, guardrails: Sequence[OwnGuardrail], *, most: int) -> None:

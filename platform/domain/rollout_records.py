@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from alcove.platform.domain.own_metrics import OwnGuardrail, own_name
 from alcove.registry.policy import Aggregation
 
 __all__ = [
@@ -90,6 +91,7 @@ class RolloutPlan:
         horizon_windows: windows of a stage at whose ends it may be found safe; 0: as many as a device's budget of 30
             days pays for.
         is_open_ended: a stage may be found safe at any time, without a horizon, which takes about twice the devices.
+        own_guardrails: metrics of the team's own, watched as `guardrails` are.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -105,6 +107,13 @@ class RolloutPlan:
     expected_devices: int = 0
     horizon_windows: int = 0
     is_open_ended: bool = False
+    own_guardrails: tuple[OwnGuardrail, ...] = ()
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Names of what is watched, in the order of its verdicts: guardrails, then own metrics as metric:NAME."""
+        own = (own_name(each.metric.name) for each in self.own_guardrails)
+        return (*(each.metric for each in self.guardrails), *own)
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class VerdictRecord:
-    """The verdict of one guardrail, harmful, safe or inconclusive, and the difference to the control; None: unknown."""
+    """The verdict of one guardrail, harmful, safe or inconclusive, and the difference to the control; None: unknown.
+
+    `metric` is a name of `RolloutPlan.watched`.
+    """
 
     metric: str
     kind: str

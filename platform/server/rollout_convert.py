@@ -7,6 +7,7 @@ from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatus
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
+from alcove.platform.domain.own_metrics import metric_of
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import (
     AnalysisRecord,
@@ -16,6 +17,7 @@ from alcove.platform.domain.rollout_records import (
     Stage,
     StageDecisionKind,
 )
+from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
@@ -93,6 +95,7 @@ def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
         expected_devices=message.expected_devices,
         horizon_windows=message.horizon_windows,
         is_open_ended=message.is_open_ended,
+        own_guardrails=tuple(map(own_guardrail_from, message.own_guardrails)),
     )
 
 
@@ -134,6 +137,7 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
             )
             for each in plan.guardrails
         ],
+        own_guardrails=[own_guardrail_message(pb.OwnGuardrail, each) for each in plan.own_guardrails],
         on_harm=_ACTIONS[plan.on_harm],
         on_timeout=_ACTIONS[plan.on_timeout],
         mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
@@ -157,6 +161,12 @@ def _analysis_message(found: AnalysisRecord) -> pb.StageAnalysis:
                 }
             )
             for verdict in found.verdicts
+            if metric_of(verdict.metric) is None
+        ],
+        own_verdicts=[
+            pb.OwnVerdict(**{**vars(verdict), "metric": metric, "kind": _KINDS[GuardKind(verdict.kind)]})
+            for verdict in found.verdicts
+            if (metric := metric_of(verdict.metric)) is not None
         ],
         stage_count=found.stages,
         pooled_report_count=found.pooled_reports,

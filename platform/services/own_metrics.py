@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.own_metrics import OwnGuardrail
 from alcove.platform.services.metric_definitions import usable_metric
 from alcove.platform.store.unit_of_work import UnitOfWork
@@ -23,7 +22,6 @@ async def find_own_guardrails(
         before: guardrails of the plan as it is.
 
     Raises:
-        InvalidFieldError: one names no metric.
         ResourceNotFoundError: there is no such metric, or no such version.
         MetricDeprecatedError: it is to be used no more.
     """
@@ -31,8 +29,6 @@ async def find_own_guardrails(
     found = []
     for guardrail in asked:
         name, version = guardrail.metric.name, guardrail.metric.version
-        if not name:
-            raise InvalidFieldError("own_guardrails.metric", "the name of a metric", name)
         metric = known.get(name)
         if metric is None or version not in (0, metric.version):
             metric = (await usable_metric(uow.session, feature, name, version)).planned

@@ -10,6 +10,7 @@ from alcove.platform.stats.aggregate import Aggregate, pool, select_bins
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
 from alcove.platform.stats.always_valid_p import always_valid_p
 from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view, primary_weights
+from alcove.platform.stats.bin_metric import BinMetric
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
@@ -28,7 +29,7 @@ from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, 
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
-from alcove.platform.stats.own_metric import BinMetric, evaluate_bin_guardrail
+from alcove.platform.stats.own_metric import evaluate_bin_guardrail
 from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model, slow_model
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period

@@ -20,15 +20,14 @@ from typing import Final
 from alcove.platform.domain.records import RolloutRecord
 from alcove.platform.domain.rollout_records import BegunStage, LookRecord, VerdictRecord
 from alcove.platform.domain.rollouts.looks import due_windows, next_windows, window_end_s
-from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
+from alcove.platform.domain.rollouts.task import CONTROL
+from alcove.platform.domain.rollouts.verdicts import evaluate_watched
 from alcove.platform.stats import (
     Aggregate,
     AlwaysValid,
     AlwaysValidBound,
     Comparison,
     GuardKind,
-    GuardMetric,
-    Guardrail,
     GuardTests,
     GuardVerdict,
     Look,
@@ -39,7 +38,6 @@ from alcove.platform.stats import (
     decide,
     effective_reports,
     estimate,
-    evaluate_guardrails,
     find_impossible,
 )
 
@@ -71,7 +69,7 @@ class AnalysisResult:
         reports: read in the present stage.
         devices: estimated, of control and treatment.
         mismatch: one sentence where the groups' sizes do not fit their shares; "" where they do.
-        verdicts: in the order of the plan's guardrails.
+        verdicts: in the order of `RolloutPlan.watched`.
         alarm: one sentence where the counts are none that devices can have sent; "" where they can.
         is_attested: each report came from an enrolled device.
         stages: whose reports the guardrails read.
@@ -121,14 +119,7 @@ def analyze(rollout: RolloutRecord, counts: Sequence[StageCounts], *, now_s: int
     if present.aggregate.reports:
         windows = due_windows(plan, stage, looks, now_s=now_s, collected=present.collected)
         tests = _tests(rollout, effective_reports(strata), windows)
-    verdicts = evaluate_guardrails(
-        strata,
-        [Guardrail(GuardMetric(each.metric), each.margin, each.quantile, each.edge_ms) for each in plan.guardrails],
-        control=CONTROL,
-        treatment=TREATMENT,
-        tests=tests,
-        edges_ms=plan.latency_edges_ms,
-    )
+    verdicts = evaluate_watched(plan, strata, tests)
     if isinstance(tests.safe, PlannedBound):
         looks = (*looks, _record_look(rollout, tests.safe, verdicts, now_s))
     elif looks:
@@ -196,8 +187,8 @@ def _record_look(
         boundary=boundary if math.isfinite(boundary) else None,
         analyzed_at_s=now_s,
         verdicts=tuple(
-            VerdictRecord(guardrail.metric, str(each.kind), each.difference, each.low, each.high, each.reason)
-            for guardrail, each in zip(rollout.plan.guardrails, verdicts, strict=True)
+            VerdictRecord(name, str(each.kind), each.difference, each.low, each.high, each.reason)
+            for name, each in zip(rollout.plan.watched, verdicts, strict=True)
         ),
     )
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from alcove.platform.domain.records import RolloutRecord
-from alcove.platform.domain.rollout_records import MISMATCH, GuardrailRecord, PlanAction, StageDecisionKind
+from alcove.platform.domain.rollout_records import MISMATCH, PlanAction, StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import AnalysisResult
 from alcove.platform.domain.rollouts.machine import Action
 from alcove.platform.stats import GuardKind, GuardVerdict
@@ -60,10 +60,10 @@ def decide(rollout: RolloutRecord, result: AnalysisResult, *, now_s: int) -> Sta
     """
     if result.alarm:
         return StageDecision(StageDecisionKind.ALARM, "impossible_reports", result.alarm)
-    guarded = tuple(zip(rollout.plan.guardrails, result.verdicts, strict=False))  # no verdicts without reports
-    for guardrail, verdict in guarded:
+    guarded = tuple(zip(rollout.plan.watched, result.verdicts, strict=False))  # no verdicts without reports
+    for name, verdict in guarded:
         if verdict.kind is GuardKind.HARMFUL:
-            return StageDecision(StageDecisionKind.HARM, f"harmful_{guardrail.metric}", verdict.reason)
+            return StageDecision(StageDecisionKind.HARM, f"harmful_{name}", verdict.reason)
     decision = _harmless(rollout, result, now_s)
     age_s, timeout_s = now_s - rollout.stage_started_at_s, rollout.plan.timeout_s
     if decision.kind is not StageDecisionKind.READY and timeout_s and age_s > timeout_s:
@@ -119,8 +119,8 @@ def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> Sta
     if fewest < stage.minimum_cohort:
         reason = f"a group has about {max(fewest, 0.0):.0f} devices of at least {stage.minimum_cohort}"
         return StageDecision(StageDecisionKind.HOLD, "below_minimum_cohort", reason)
-    guarded = zip(rollout.plan.guardrails, result.verdicts, strict=True)
-    unsure = next(((guardrail, each) for guardrail, each in guarded if each.kind is not GuardKind.SAFE), None)
+    guarded = zip(rollout.plan.watched, result.verdicts, strict=True)
+    unsure = next(((name, each) for name, each in guarded if each.kind is not GuardKind.SAFE), None)
     return (
         StageDecision(StageDecisionKind.READY, "safe", "every guardrail is safe")
         if unsure is None
@@ -128,7 +128,7 @@ def _harmless(rollout: RolloutRecord, result: AnalysisResult, now_s: int) -> Sta
     )
 
 
-def _hold(guardrail: GuardrailRecord, verdict: GuardVerdict, *, is_past_horizon: bool) -> StageDecision:
+def _hold(name: str, verdict: GuardVerdict, *, is_past_horizon: bool) -> StageDecision:
     if is_past_horizon:
         return StageDecision(StageDecisionKind.HOLD, "past_horizon", f"{verdict.reason}; {_PAST_HORIZON}")
-    return StageDecision(StageDecisionKind.HOLD, f"inconclusive_{guardrail.metric}", verdict.reason)
+    return StageDecision(StageDecisionKind.HOLD, f"inconclusive_{name}", verdict.reason)

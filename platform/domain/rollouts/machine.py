@@ -134,7 +134,7 @@ def transition(
 
 def _advance(rollout: RolloutRecord, share: int, now_s: int) -> RolloutRecord:
     is_complete = share == POLICY_BUCKETS and not rollout.audience
-    control = control_share(share) if rollout.plan.guardrails else 0
+    control = control_share(share) if rollout.plan.watched else 0
     stage = min(rollout.stage + 1, len(rollout.plan.stages))
     return replace(
         rollout,

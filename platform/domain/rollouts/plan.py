@@ -9,6 +9,7 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
 from alcove.platform.domain.latency import validate_edge, validate_resolution
 from alcove.platform.domain.mechanism import default_epsilon
+from alcove.platform.domain.own_metrics import validate_own_guardrails
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
@@ -36,6 +37,7 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     if len(plan.guardrails) > limits.GUARDRAILS_MAX:
         raise InvalidFieldError("plan.guardrails", f"at most {limits.GUARDRAILS_MAX}", len(plan.guardrails))
     guardrails = tuple(_guardrail(plan, guardrail) for guardrail in plan.guardrails)
+    _validate_own(plan)
     if plan.on_harm not in _ON_HARM:
         raise InvalidFieldError("plan.on_harm", " | ".join(_ON_HARM), plan.on_harm)
     if plan.on_timeout not in _ON_TIMEOUT:
@@ -46,7 +48,7 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
         raise InvalidFieldError(
             "plan.auto_advance_reason", f"at most {limits.REASON_LENGTH} characters", len(plan.auto_advance_reason)
         )
-    if plan.auto_advance_reason and not guardrails:
+    if plan.auto_advance_reason and not plan.watched:
         raise InvalidFieldError(
             "plan.auto_advance_reason",
             "guardrails, without which no stage is ever found safe",
@@ -84,7 +86,7 @@ def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
     reached = before.plan.stages[: before.stage]
     if plan.stages[: before.stage] != reached or bool(plan.stages) != bool(before.plan.stages):
         raise InvalidFieldError("plan.stages", f"the {before.stage} stages that were reached, unchanged", plan.stages)
-    for name in ("guardrails", "epsilon", "latency_edges_ms", "window_s", "aggregation"):
+    for name in ("guardrails", "own_guardrails", "epsilon", "latency_edges_ms", "window_s", "aggregation"):
         if getattr(plan, name) != getattr(before.plan, name):
             field = "mechanism" if name == "aggregation" else name
             bound = "unchanged once the rollout has begun: its reports are compared by it"
@@ -101,6 +103,13 @@ def _validate_horizon(plan: RolloutPlan) -> None:
     if plan.is_open_ended and plan.horizon_windows:
         bound = "0 for a rollout whose stages may be found safe at any time"
         raise InvalidFieldError("plan.horizon_windows", bound, plan.horizon_windows)
+
+
+def _validate_own(plan: RolloutPlan) -> None:
+    field = "plan.own_guardrails"
+    if plan.own_guardrails and not plan.stages:
+        raise InvalidFieldError(field, "none without stages, where nothing is watched", len(plan.own_guardrails))
+    validate_own_guardrails(field, plan.own_guardrails, most=limits.QUESTIONS_MAX - bool(plan.guardrails))
 
 
 def _validate_stages(stages: tuple[Stage, ...]) -> None:

@@ -31,11 +31,14 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
+    metric = plan.own_guardrails[0].metric.terms if plan.own_guardrails else None
     return make_task(
         experiment_id=rollout_id,
         epsilon=plan.epsilon,
         arm_count=ARMS,
-        outcome_groups=group_outcomes(
+        outcome_groups=None
+        if metric is not None
+        else group_outcomes(
             each for guardrail in plan.guardrails for each in OUTCOMES_READ[GuardMetric(guardrail.metric)]
         ),
         latency_edges_ms=plan.latency_edges_ms,
@@ -43,4 +46,5 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         first_window_start_s=first_window_start_s(started_at_s, plan.window_s, plan.aggregation),
         is_guardrail=True,
         aggregation=plan.aggregation,
+        metric=metric,
     )

@@ -149,7 +149,7 @@ def follow_plan(
 
 def _analysis_details(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | None:
     """Return what says that the version may advance, as it is audited; None: nothing does."""
-    if before.plan.guardrails:
+    if before.plan.watched:
         if before.stage == 0:
             return {"analysis": "the first stage, under guardrails"}
         found = before.analysis

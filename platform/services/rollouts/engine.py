@@ -18,6 +18,7 @@ from alcove.platform.domain.rollouts.machine import Action, allowed_actions
 from alcove.platform.domain.rollouts.plan import validate_plan, validate_update
 from alcove.platform.domain.snapshots import rollout as actions
 from alcove.platform.services.loading import load_rollout
+from alcove.platform.services.own_metrics import find_own_guardrails
 from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.saving import save_app
 from alcove.platform.store.rollouts import add_rollout
@@ -55,6 +56,7 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     published = await get_version(uow.session, spec.feature, spec.version)
     ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
     await validate_may_run(uow, app, spec.feature, ref)
+    own = await find_own_guardrails(uow, spec.feature, spec.plan.own_guardrails)
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -68,7 +70,7 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         created_at_s=uow.now_s,
         updated_at_s=uow.now_s,
         policy_serial=0,
-        plan=validate_plan(spec.plan),
+        plan=validate_plan(replace(spec.plan, own_guardrails=own)),
         audience=validate_audience(spec.audience),
     )
     record = await add_rollout(uow.session, record)
@@ -97,7 +99,8 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
     wanted = change_of(RolloutSpec(before.app, before.feature, before.version, before.plan, before.audience))
-    plan, audience = validate_plan(wanted.plan), validate_audience(wanted.audience)
+    own = await find_own_guardrails(uow, before.feature, wanted.plan.own_guardrails, before.plan.own_guardrails)
+    plan, audience = validate_plan(replace(wanted.plan, own_guardrails=own)), validate_audience(wanted.audience)
     validate_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         validate_wider(before.audience, audience)

@@ -99,8 +99,8 @@ def _analysis_record(
         reports=result.reports,
         devices=result.devices,
         verdicts=tuple(
-            VerdictRecord(guardrail.metric, str(each.kind), each.difference, each.low, each.high, each.reason)
-            for guardrail, each in zip(rollout.plan.guardrails, result.verdicts, strict=False)  # none without reports
+            VerdictRecord(name, str(each.kind), each.difference, each.low, each.high, each.reason)
+            for name, each in zip(rollout.plan.watched, result.verdicts, strict=False)  # none without reports
         ),
         is_attested=result.is_attested,
         stages=result.stages,

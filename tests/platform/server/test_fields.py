@@ -61,6 +61,10 @@ PLAN = {
     "plan.guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "plan.guardrails.quantile": (-0.1, 0.5, *NOT_NUMBERS),
     "plan.guardrails.edge_ms": (-0.1, 0.5, *NOT_NUMBERS),
+    "plan.own_guardrails": (NO_BOUND,),
+    "plan.own_guardrails.metric": METRIC,
+    "plan.own_guardrails.metric_version": (NO_BOUND,),  # one that is not there is NOT_FOUND: test_own_guardrails.py
+    "plan.own_guardrails.margin": (NO_BOUND,),  # its bound is the metric's: likewise
     "plan.on_harm": (1, 5, 99),
     "plan.on_timeout": (4, 5, 99),
     "plan.timeout_s": (90 * 86_400 + 1, 2**32 - 1),
