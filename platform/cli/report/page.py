@@ -29,6 +29,7 @@ caption { text-align: left; font-weight: bold; padding: .4rem 0; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left; }
 .verdict { border-left: .4rem solid var(--one); padding: .4rem 1rem; font-size: 1.1rem; }
 .scroll { overflow-x: auto; }
+figure { margin: 1rem 0; }
 svg { width: 100%; height: auto; }
 svg text { font: 13px sans-serif; fill: var(--ink); }
 .rule, .frame { stroke: var(--line); fill: none; }

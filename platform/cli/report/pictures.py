@@ -1,5 +1,6 @@
 """Draws the intervals of a report as SVG, with a title and a description for who does not see it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +12,7 @@ _WIDTH: Final = 640
 _LEFT: Final = 190
 _RIGHT: Final = 30
 _STEP: Final = 34
-_TICKS: Final = 5
+_TICKS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ def draw_intervals(
 
     bottom = _STEP * len(rows) + 12
     parts = []
-    for tick in range(_TICKS):
-        value = low + (high - low) * tick / (_TICKS - 1)
+    for value in _ticks(low, high):
         parts.append(f'<line class="rule" x1="{x(value):.1f}" y1="6" x2="{x(value):.1f}" y2="{bottom}"/>')
         parts.append(_label(x(value), bottom + 16, spell(value), "middle"))
     if marks_zero:
@@ -87,14 +87,26 @@ def draw_chances(name: str, title: str, bars: Sequence[Bar]) -> str:
     return _picture(name, title, described, _STEP * len(bars) + 10, parts)
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """Return four to eight numbers in a range, a power of ten apart, or a half, a quarter or an eighth of it."""
+    step = 10.0 ** math.floor(math.log10(high - low))
+    while (high - low) / step < _TICKS:
+        step /= 2.0
+    first = math.ceil(low / step)
+    return [place * step for place in range(first, math.floor(high / step) + 1)]
+
+
 def _picture(name: str, title: str, description: str, height: int, parts: Sequence[str]) -> str:
     return "\n".join(
         [
+            "<figure>",
+            f"<figcaption>{escape(title)}</figcaption>",
             f'<svg role="img" aria-labelledby="{name}-title {name}-text" viewBox="0 0 {_WIDTH} {height}">',
             f'<title id="{name}-title">{escape(title)}</title>',
             f'<desc id="{name}-text">{escape(description)}</desc>',
             *parts,
             "</svg>",
+            "</figure>",
         ]
     )
 

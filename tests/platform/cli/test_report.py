@@ -16,7 +16,7 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.cli import experiment as command
 from alcove.platform.cli import report as exports
 from alcove.platform.cli.connection import CallOptions
-from alcove.platform.cli.report import write_report
+from alcove.platform.cli.report import pictures, write_report
 from alcove.platform.cli.report.cells import COLUMNS
 from alcove.platform.client import ExperimentReport
 from alcove.platform.client.models import value_of
@@ -103,7 +103,7 @@ def test_a_page_has_the_decision_all_tables_and_pictures_and_loads_nothing(
     page = Page(path.read_text("utf-8"))
     tags = [tag for tag, _ in page.elements]
     assert tags.count("table") == 6
-    assert tags.count("svg") == 3
+    assert (tags.count("svg"), tags.count("figcaption")) == (3, 3)
     for tag, attributes in page.elements:
         assert tag not in {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
         assert not {"src", "href", "action", "style"} & set(attributes)
@@ -134,6 +134,15 @@ def test_a_page_can_be_read_without_seeing_it(report: ExperimentReport, tmp_path
         assert set((each["aria-labelledby"] or "").split()) <= set(ids)
     described = [word for word in page.words if "larger - control: " in word]
     assert any(" from " in word for word in described)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2.99, 2.37), (0.4884, 0.5141), (-1e-9, 3e-9), (0.0, 1000.0), (7.0, 8.0)])
+def test_an_axis_has_a_handful_of_round_numbers(low: float, high: float) -> None:
+    """Inside of it, evenly apart."""
+    ticks = pictures._ticks(low, high)
+    assert 4 <= len(ticks) <= 9
+    assert low <= min(ticks) < max(ticks) <= high * (1 + 1e-9)
+    assert np.ptp(np.diff(ticks)) < 1e-9 * (high - low)
 
 
 def test_names_that_others_chose_are_text_in_every_format(tmp_path: Path) -> None:
