@@ -5,6 +5,8 @@ AlcovePrivacyError
 ├── ReportFormatError         them: bytes that are no report
 ├── MessageError              them: bytes that are not the message that they should be
 │   ├── DapMessageError       a message of DAP
+│   ├── ObliviousMessageError a message of Oblivious HTTP, or the HTTP message in it
+│   │   └── ObliviousKeyError one that is for no key of the gateway
 │   └── TokenMessageError     a message of tokens; a TokenError, too
 ├── DapTaskError              them: a task that is unknown here, or that the rules of a party refuse
 ├── ReportRejectedError       them: a report of DAP that is left out, with the reason that the draft numbers
@@ -63,6 +65,14 @@ class MessageError(AlcovePrivacyError):
 
 class DapMessageError(MessageError):
     """Bytes are not the message of DAP that they should be."""
+
+
+class ObliviousMessageError(MessageError):
+    """Bytes are not the message of Oblivious HTTP, or of binary HTTP, that they should be."""
+
+
+class ObliviousKeyError(ObliviousMessageError):
+    """An encapsulated request is for a key that the gateway does not have."""
 
 
 class DapTaskError(AlcovePrivacyError):

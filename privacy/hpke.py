@@ -1,9 +1,11 @@
 """Encrypts to a public key: HPKE in base mode with X25519, HKDF-SHA256 and AES-128-GCM, one message at a time.
 
+A secret can be exported beside the message, from which the receiver's answer is keyed (`ohttp.py`).
+
 The suite is the one that DAP makes mandatory. The `cryptography` package's own HPKE takes no associated data, which DAP
 needs to bind a share to its report, so the few steps above its primitives are here.
 
-Source: RFC 9180, sections 4, 5.1 and 6.1; the numbers of the suite are in sections 7.1 to 7.3.
+Source: RFC 9180, sections 4, 5.1, 5.3 and 6.1; the numbers of the suite are in sections 7.1 to 7.3.
 """
 
 import hashlib
@@ -31,9 +33,13 @@ KEY_BYTES: Final = 32
 TAG_BYTES: Final = 16
 """What a ciphertext is longer than its plaintext."""
 
+AEAD_KEY_BYTES: Final = 16
+"""Size of the AEAD's key, and of an exported secret."""
+
+NONCE_BYTES: Final = 12
+"""Size of the AEAD's nonce."""
+
 _HASH_BYTES: Final = 32
-_AEAD_KEY_BYTES: Final = 16
-_NONCE_BYTES: Final = 12
 _KEM_SUITE: Final = b"KEM" + KEM_ID.to_bytes(2, "big")
 _SUITE: Final = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (KEM_ID, KDF_ID, AEAD_ID))
 
@@ -71,10 +77,29 @@ def seal_with(
     ephemeral: X25519PrivateKey, public_key: bytes, info: bytes, aad: bytes, plaintext: bytes
 ) -> tuple[bytes, bytes]:
     """Return what `seal` does with a given ephemeral key, which must not be used again; for test vectors."""
-    encapsulated = ephemeral.public_key().public_bytes_raw()
-    secret = _exchange(ephemeral, public_key, encapsulated + public_key)
-    key, nonce = derive_key_and_nonce(secret, info)
+    encapsulated, shared_secret = _encapsulate(ephemeral, public_key)
+    key, nonce = derive_key_and_nonce(shared_secret, info)
     return encapsulated, AESGCM(key).encrypt(nonce, plaintext, aad)
+
+
+def seal_and_export(
+    ephemeral: X25519PrivateKey, public_key: bytes, info: bytes, plaintext: bytes, context: bytes
+) -> tuple[bytes, bytes, bytes]:
+    """Return what `seal_with` does without associated data, and a secret of the size of the AEAD's key.
+
+    Args:
+        ephemeral: as for `seal_with`.
+        public_key: the receiver's.
+        info: as for `seal`.
+        plaintext: what is encrypted.
+        context: what the exported secret is used for.
+
+    Raises:
+        HpkeError: as `seal`.
+    """
+    encapsulated, shared_secret = _encapsulate(ephemeral, public_key)
+    key, nonce = derive_key_and_nonce(shared_secret, info)
+    return encapsulated, AESGCM(key).encrypt(nonce, plaintext, b""), _export(shared_secret, info, context)
 
 
 def open_sealed(private_key: bytes, encapsulated: bytes, info: bytes, aad: bytes, ciphertext: bytes) -> bytes:
@@ -90,13 +115,44 @@ def open_sealed(private_key: bytes, encapsulated: bytes, info: bytes, aad: bytes
     Raises:
         HpkeError: it was not sealed to this key with this `info` and `aad`, or it was changed.
     """
+    return _open(_decapsulate(private_key, encapsulated), info, aad, ciphertext)
+
+
+def open_and_export(
+    private_key: bytes, encapsulated: bytes, info: bytes, ciphertext: bytes, context: bytes
+) -> tuple[bytes, bytes]:
+    """Return the plaintext and the secret that `seal_and_export` gave the sender.
+
+    Raises:
+        HpkeError: as `open_sealed`.
+    """
+    shared_secret = _decapsulate(private_key, encapsulated)
+    return _open(shared_secret, info, b"", ciphertext), _export(shared_secret, info, context)
+
+
+def _encapsulate(ephemeral: X25519PrivateKey, public_key: bytes) -> tuple[bytes, bytes]:
+    encapsulated = ephemeral.public_key().public_bytes_raw()
+    return encapsulated, _exchange(ephemeral, public_key, encapsulated + public_key)
+
+
+def _decapsulate(private_key: bytes, encapsulated: bytes) -> bytes:
     own, public_key = _read_pair(private_key)
-    secret = _exchange(own, encapsulated, encapsulated + public_key)
-    key, nonce = derive_key_and_nonce(secret, info)
+    return _exchange(own, encapsulated, encapsulated + public_key)
+
+
+def _open(shared_secret: bytes, info: bytes, aad: bytes, ciphertext: bytes) -> bytes:
+    key, nonce = derive_key_and_nonce(shared_secret, info)
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, aad)
     except InvalidTag:
         raise HpkeError(reason="the ciphertext is not for this key, info and associated data") from None
+
+
+def _export(shared_secret: bytes, info: bytes, context: bytes) -> bytes:
+    """Return a secret of the size of the AEAD's key (section 5.3)."""
+    secret = _extract(_SUITE, shared_secret, b"secret", b"")
+    exporter = _expand(_SUITE, secret, b"exp", _make_context(info), _HASH_BYTES)
+    return _expand(_SUITE, exporter, b"sec", context, AEAD_KEY_BYTES)
 
 
 def derive_key_and_nonce(shared_secret: bytes, info: bytes) -> tuple[bytes, bytes]:
@@ -104,8 +160,8 @@ def derive_key_and_nonce(shared_secret: bytes, info: bytes) -> tuple[bytes, byte
     context = _make_context(info)
     secret = _extract(_SUITE, shared_secret, b"secret", b"")
     return (
-        _expand(_SUITE, secret, b"key", context, _AEAD_KEY_BYTES),
-        _expand(_SUITE, secret, b"base_nonce", context, _NONCE_BYTES),
+        _expand(_SUITE, secret, b"key", context, AEAD_KEY_BYTES),
+        _expand(_SUITE, secret, b"base_nonce", context, NONCE_BYTES),
     )
 
 

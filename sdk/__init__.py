@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from alcove.privacy.budget import BudgetLimits
     from alcove.registry.errors import IntegrityError
     from alcove.registry.policy.attributes import DeviceAttributes
-    from alcove.sdk.aggregators import AggregatorPair
+    from alcove.sdk.aggregators import AggregatorPair, ObliviousRelay
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
     from alcove.sdk.errors import (
@@ -72,6 +72,7 @@ __all__ = [
     "NoPredictionError",
     "NoSpaceError",
     "NoVariantError",
+    "ObliviousRelay",
     "OutOfBoundError",
     "OutboundRequest",
     "PrivacySummary",
@@ -95,6 +96,7 @@ __all__ = [
 # Loaded on first use: importing this costs an app nothing, and `Client` loads no library before it is needed.
 _HOMES = {
     "AggregatorPair": "alcove.sdk.aggregators",
+    "ObliviousRelay": "alcove.sdk.aggregators",
     "Answer": "alcove.sdk.handle",
     "AnswerError": "alcove.sdk.handle",
     "Assignments": "alcove.sdk.assignments",

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from alcove.sdk.handle import ActiveModel, Measurement
     from alcove.sdk.heartbeats import Heartbeat
     from alcove.sdk.metric_records import MetricRecord
+    from alcove.sdk.oblivious import ObliviousWays
     from alcove.sdk.shared_reports import DueReport, Envelope, SharedReports
     from alcove.sdk.tokens import Attestation, DeviceTokens
     from alcove.sdk.transport import OpenTransport
@@ -154,6 +155,7 @@ class Reporter:
         self._thread_lock = threading.Lock()
         self._shared: SharedReports | None = None
         self._unreachable: set[str] = set()
+        self._ways: ObliviousWays | None = None
         self.ledger = Ledger(LedgerFile(folder / "ledger.jsonl", files), limits, clock)
 
     def record(self, measurement: "Measurement") -> None:
@@ -234,6 +236,7 @@ class Reporter:
             ClosedError: the client was closed.
         """
         tally = _Tally()
+        open_transport = self._open_ways(open_transport)
         try:
             with self._upload_lock.hold():
                 due, tokens = self._make_randomized(tally)
@@ -458,6 +461,16 @@ class Reporter:
                 outbox[index : index + 1] = [] if left is None else [left]
                 self._outbox.write(outbox)
             return outbox
+
+    def _open_ways(self, open_transport: "OpenTransport") -> "OpenTransport":
+        """Return the ways to the parties of tasks, through the relays that the app names."""
+        if not any(pair.leader_relay or pair.helper_relay for pair in self._aggregators):
+            return open_transport
+        if self._ways is None:
+            from alcove.sdk.oblivious import ObliviousWays  # noqa: PLC0415 - loads HPKE
+
+            self._ways = ObliviousWays(self._aggregators, self._clock)
+        return self._ways.through(open_transport)
 
     def _open_shared(self) -> "SharedReports":
         """Return what makes the reports of two aggregators, loaded where there is such a task."""

@@ -1,6 +1,8 @@
 """Defines the routes of an aggregator, below the path of its URL; everything else is 404.
 
     GET    hpke_config                               both: the HPKE configurations, for anybody
+    GET    ohttp_keys                                both: the gateway's keys, for anybody (RFC 9458)
+    POST   gateway                                   both: an encapsulated request for one of the resources for anybody
     GET    /healthz                                  both: "ok" while the process serves
     PUT    tasks/{task}                              leader: take part in a task, for the collector; helper: the same,
                                                      for the leader (not of the draft)
@@ -22,16 +24,19 @@ import contextlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from alcove.platform.aggregator.anonymous import AnonymousResources, make_message
 from alcove.platform.aggregator.collection import Collection
 from alcove.platform.aggregator.config import AggregatorConfig
+from alcove.platform.aggregator.gateway import Gateway, Resource
 from alcove.platform.aggregator.helper import RESOURCE_ID_BYTES, Helper
-from alcove.platform.aggregator.keys import CACHE_S, KeyRing
+from alcove.platform.aggregator.keys import KeyRing
 from alcove.platform.aggregator.problems import MEDIA_TYPE as PROBLEM_TYPE
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
 from alcove.platform.aggregator.tasks import OpenTask, TaskBook
@@ -40,9 +45,11 @@ from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.domain.errors import ServerError
 from alcove.platform.ingress.allowance import limit_connections
 from alcove.platform.ingress.connections import Connections
-from alcove.platform.ingress.resources import read_id, read_time, receive_body
-from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES, UploadErrors
+from alcove.platform.ingress.resources import read_id, receive_body
+from alcove.privacy.binary_http import HttpRequest
+from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES
 from alcove.privacy.dap.task import DapTask
+from alcove.privacy.ohttp import REQUEST_TYPE
 from alcove.runtime.clock import Clock
 
 __all__ = ["MAX_PARTNER_BYTES", "MAX_UPLOAD_BYTES", "create_helper_app", "create_leader_app"]
@@ -55,6 +62,9 @@ LARGE_BYTES: Final = 64 * 1024
 
 LARGE_UPLOADS: Final = 8
 """Large uploads that are received at once; others wait. Else each connection could hold `MAX_UPLOAD_BYTES`."""
+
+CAPSULE_BYTES: Final = 4096
+"""What an encapsulated upload may have beside the upload: names, fields, padding, key and tag."""
 
 BODY_TIMEOUT_S: Final = 15.0
 """Seconds for a body to come: 4 MiB at 280 kB/s, or one report on the slowest network."""
@@ -79,25 +89,28 @@ def create_leader_app(
     token_keys: TokenKeys,
     clock: Clock,
     connections: Connections | None = None,
+    gateway_keys: Callable[[], KeyRing] | None = None,
 ) -> web.Application:
-    """Return the leader's application; the caller runs it, without an access log."""
+    """Return the leader's application; the caller runs it, without an access log.
+
+    Without `gateway_keys` it answers no encapsulated request.
+    """
     if config.collector_token is None:
         raise ValueError("a leader's configuration has the collector's token")
     token = config.collector_token.get_secret_value()
+    anonymous = AnonymousResources(config.leader_url, book, keys, token_keys, uploads)
     places = asyncio.Semaphore(LARGE_UPLOADS)
 
     async def upload(request: web.Request) -> web.Response:
-        opened = await book.find(read_id(request, "task", TASK_ID_BYTES))
-        is_large = (request.content_length or 0) > LARGE_BYTES
-        async with places if is_large else contextlib.nullcontext():
-            body = await _read_body(request, "upload-req", MAX_UPLOAD_BYTES)
-        refused = await uploads.take(opened, body)
-        return _message("upload-errors", UploadErrors(refused).to_bytes()) if refused else web.Response()
+        await book.find(read_id(request, "task", TASK_ID_BYTES))  # before its body is received
+        async with _take_place(places, request):
+            body = await _read_body(request, f"{MEDIA_TYPE};message=upload-req", MAX_UPLOAD_BYTES)
+        return await anonymous.take_reports(request.match_info["task"], body)
 
     async def create_job(request: web.Request) -> web.Response:
         _authenticate(request, token)
         opened = await _open_task(request, book, clock)
-        body = await _read_body(request, "collection-job-req", MAX_PARTNER_BYTES)
+        body = await _read_body(request, f"{MEDIA_TYPE};message=collection-job-req", MAX_PARTNER_BYTES)
         job_id = await collection.create(opened, body)
         return await answer_job(opened.task.task_id, job_id, f"collection_jobs/{encode_id(job_id)}")
 
@@ -114,7 +127,7 @@ def create_leader_app(
             raise state.problem
         response = web.Response(status=201 if location else 200, headers={"Retry-After": str(RETRY_S)})
         if state.response is not None:
-            response = _message("collection-job-resp", state.response)
+            response = make_message("collection-job-resp", state.response)
         if location is not None:
             response.headers["Location"] = f"{config.leader_url}/tasks/{encode_id(task_id)}/{location}"
         return response
@@ -126,7 +139,7 @@ def create_leader_app(
         return web.Response()
 
     task = f"{_path(config.leader_url)}/tasks/{{task}}"
-    app = _create_app(config.leader_url, book, keys, token_keys, connections)
+    app = _create_app(config.leader_url, anonymous, connections, gateway_keys, places)
     app.add_routes(
         [
             web.put(task, _make_announce(book, token, clock, announce_to_helper)),
@@ -148,23 +161,27 @@ def create_helper_app(
     token_keys: TokenKeys,
     clock: Clock,
     connections: Connections | None = None,
+    gateway_keys: Callable[[], KeyRing] | None = None,
 ) -> web.Application:
-    """Return the helper's application; the caller runs it, without an access log."""
+    """Return the helper's application; the caller runs it, without an access log.
+
+    Without `gateway_keys` it answers no encapsulated request.
+    """
     token = config.leader_token.get_secret_value()
 
     async def aggregate(request: web.Request) -> web.Response:
         _authenticate(request, token)
         opened = await _open_task(request, book, clock)
-        body = await _read_body(request, "aggregation-job-init-req", MAX_PARTNER_BYTES)
+        body = await _read_body(request, f"{MEDIA_TYPE};message=aggregation-job-init-req", MAX_PARTNER_BYTES)
         job_id, answer = await helper.aggregate(opened, body)
-        return _message("aggregation-job-resp", answer, _locate(opened, f"aggregation_jobs/{encode_id(job_id)}"))
+        return make_message("aggregation-job-resp", answer, _locate(opened, f"aggregation_jobs/{encode_id(job_id)}"))
 
     async def release(request: web.Request) -> web.Response:
         _authenticate(request, token)
         opened = await _open_task(request, book, clock)
-        body = await _read_body(request, "aggregate-share-req", MAX_PARTNER_BYTES)
+        body = await _read_body(request, f"{MEDIA_TYPE};message=aggregate-share-req", MAX_PARTNER_BYTES)
         share_id, answer = await helper.release(opened, body)
-        return _message("aggregate-share", answer, _locate(opened, f"aggregate_shares/{encode_id(share_id)}"))
+        return make_message("aggregate-share", answer, _locate(opened, f"aggregate_shares/{encode_id(share_id)}"))
 
     def _locate(opened: OpenTask, resource: str) -> str:
         return f"{config.helper_url}/tasks/{encode_id(opened.task.task_id)}/{resource}"
@@ -175,7 +192,7 @@ def create_helper_app(
         answer = await helper.find_job(task_id, job_id)
         if answer is None:
             raise DapProblem(ProblemType.UNRECOGNIZED_AGGREGATION_JOB, "there is no such job", task_id)
-        return _message("aggregation-job-resp", answer)
+        return make_message("aggregation-job-resp", answer)
 
     async def read_share(request: web.Request) -> web.Response:
         _authenticate(request, token)
@@ -183,10 +200,11 @@ def create_helper_app(
         answer = await helper.find_share(task_id, share_id)
         if answer is None:
             raise web.HTTPNotFound
-        return _message("aggregate-share", answer)
+        return make_message("aggregate-share", answer)
 
     task = f"{_path(config.helper_url)}/tasks/{{task}}"
-    app = _create_app(config.helper_url, book, keys, token_keys, connections)
+    anonymous = AnonymousResources(config.helper_url, book, keys, token_keys)
+    app = _create_app(config.helper_url, anonymous, connections, gateway_keys, asyncio.Semaphore(LARGE_UPLOADS))
     app.add_routes(
         [
             web.put(task, _make_announce(book, token, clock)),
@@ -209,7 +227,7 @@ def _make_announce(
 
     async def announce(request: web.Request) -> web.Response:
         _authenticate(request, token)
-        body = await _read_body(request, None, MAX_PARTNER_BYTES)
+        body = await _read_body(request, MEDIA_TYPE, MAX_PARTNER_BYTES)
         opened = await book.announce(read_id(request, "task", TASK_ID_BYTES), body, clock.now_s())
         if pass_on is not None and opened.task.info.token_issuer is not None:
             await pass_on(opened.task)
@@ -224,21 +242,17 @@ def _path(url: str) -> str:
 
 
 def _create_app(
-    url: str, book: TaskBook, keys: Callable[[], KeyRing], token_keys: TokenKeys, connections: Connections | None
+    url: str,
+    anonymous: AnonymousResources,
+    connections: Connections | None,
+    gateway_keys: Callable[[], KeyRing] | None,
+    places: asyncio.Semaphore,
 ) -> web.Application:
     async def hpke_config(_request: web.Request) -> web.Response:
-        response = _message("hpke-config-list", keys().configs.to_bytes())
-        response.headers["Cache-Control"] = f"max-age={CACHE_S}"
-        return response
+        return anonymous.answer_keys()
 
     async def token_key(request: web.Request) -> web.Response:
-        opened = await book.find(read_id(request, "task", TASK_ID_BYTES))
-        time = read_time(request)
-        key = (await token_keys.find(opened.task, [time])).get(time)
-        if key is None:
-            raise web.HTTPNotFound
-        headers = {"Content-Type": "application/octet-stream", "Cache-Control": f"max-age={CACHE_S}"}
-        return web.Response(body=key.encoded, headers=headers)
+        return await anonymous.answer_token_key(request.match_info["task"], request.match_info["time"])
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -252,31 +266,69 @@ def _create_app(
             web.get("/healthz", healthz),
         ]
     )
+    if gateway_keys is not None:
+        app.add_routes(_gateway_routes(_path(url), Gateway(gateway_keys, _make_resource(anonymous)), places))
     app.on_response_prepare.append(_set_headers)
     return app
 
 
+def _gateway_routes(path: str, gateway: Gateway, places: asyncio.Semaphore) -> list[web.RouteDef]:
+    async def answer_keys(_request: web.Request) -> web.Response:
+        return gateway.answer_keys()
+
+    async def answer(request: web.Request) -> web.Response:
+        async with _take_place(places, request):
+            body = await _read_body(request, REQUEST_TYPE, MAX_UPLOAD_BYTES + CAPSULE_BYTES)
+        return await gateway.answer(body)
+
+    return [web.get(f"{path}/ohttp_keys", answer_keys), web.post(f"{path}/gateway", answer)]
+
+
+def _make_resource(anonymous: AnonymousResources) -> Resource:
+    """Return what answers a request that was encapsulated; an error is an answer too."""
+
+    async def answer(request: HttpRequest) -> web.Response:
+        try:
+            return await anonymous.answer(request)
+        except web.HTTPException as error:
+            return web.Response(status=error.status, text=error.text)
+        except Exception as error:  # noqa: BLE001 - as for every other request
+            return _describe(error, "gateway")
+
+    return answer
+
+
+def _take_place(places: asyncio.Semaphore, request: web.Request) -> AbstractAsyncContextManager[None]:
+    """Wait for a place among the large bodies, where the request has one."""
+    return places if (request.content_length or 0) > LARGE_BYTES else contextlib.nullcontext()
+
+
+def _describe(error: Exception, resource: str) -> web.Response:
+    """Return the answer that says what went wrong; what nobody expected is logged without the caller's address."""
+    if isinstance(error, DapProblem):
+        return web.Response(status=error.status, body=error.to_json().encode(), content_type=PROBLEM_TYPE)
+    if isinstance(error, ServerError):
+        return web.Response(status=503, text="busy: try again\n", headers={"Retry-After": "1"})
+    _log.error("internal error", resource=resource, exc_info=error)
+    return web.Response(status=500, text="internal error\n")
+
+
 @web.middleware
 async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer problems as documents; what nobody expected is logged without the caller's address."""
+    """Answer errors."""
     try:
         return await handler(request)
-    except DapProblem as problem:
-        response = web.Response(status=problem.status, body=problem.to_json().encode(), content_type=PROBLEM_TYPE)
     except web.HTTPException as error:
         error.headers.setdefault("Cache-Control", "no-store")
         if request.can_read_body:
             error.force_close()
         raise
-    except ServerError:
-        response = web.Response(status=503, text="busy: try again\n", headers={"Retry-After": "1"})
     except ConnectionError:
         if request.transport is not None and not request.transport.is_closing():
             raise
         response = web.Response(status=400)
     except Exception as error:  # noqa: BLE001 - whatever it was, the caller gets an answer and the log a line
-        _log.error("internal error", resource=request.path.rsplit("/", 1)[-1][:32], exc_info=error)
-        response = web.Response(status=500, text="internal error\n")
+        response = _describe(error, request.path.rsplit("/", 1)[-1][:32])
     if request.can_read_body:
         response.force_close()
     return response
@@ -286,15 +338,6 @@ async def _set_headers(_request: web.Request, response: web.StreamResponse) -> N
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = "alcove"
     response.headers["X-Content-Type-Options"] = "nosniff"
-
-
-def _message(name: str, body: bytes, location: str | None = None) -> web.Response:
-    headers = {"Content-Type": f"{MEDIA_TYPE};message={name}"}
-    return web.Response(
-        status=200 if location is None else 201,
-        body=body,
-        headers=headers if location is None else headers | {"Location": location},
-    )
 
 
 def _authenticate(request: web.Request, token: str) -> None:
@@ -317,13 +360,12 @@ async def _open_task(request: web.Request, book: TaskBook, clock: Clock) -> Open
     return await book.announce(task_id, encoded, clock.now_s())
 
 
-async def _read_body(request: web.Request, message: str | None, limit_bytes: int) -> bytes:
-    """Return the body of a message of DAP; with `message` None it is a task's configuration.
+async def _read_body(request: web.Request, expected: str, limit_bytes: int) -> bytes:
+    """Return a body of a type.
 
     Raises:
         web.HTTPException: it has another type, no length, too many bytes, or does not come in time.
     """
-    expected = MEDIA_TYPE if message is None else f"{MEDIA_TYPE};message={message}"
     given = request.headers.getall("Content-Type", [])
     if [each.replace(" ", "") for each in given] != [expected] or "Content-Encoding" in request.headers:
         raise web.HTTPUnsupportedMediaType(text=f"expected Content-Type: {expected}\n")

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -85,8 +86,8 @@ class RunningAggregator:
 class _FolderKeys:
     """The keys of a folder, read again now and then."""
 
-    def __init__(self, settings: AggregatorSettings, clock: Clock) -> None:
-        self._folder = settings.keys_folder
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
         self._clock = clock
         self._ring = read_keys(self._folder, clock.now_s())
         self._read_at_s = time.monotonic()
@@ -118,12 +119,12 @@ async def run_aggregator(
     async with AsyncExitStack() as stack:
         database = await AggregatorDatabase.open(settings.database)
         stack.push_async_callback(database.close)
-        keys = _FolderKeys(settings, clock)
+        keys, gateway_keys = (_FolderKeys(each, clock) for each in (settings.keys_folder, settings.gateway_keys_folder))
         connections = Connections(replace(settings.limits, most=min(raise_file_limit(), settings.connections)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         issuer = None if config.token_issuer is None else HttpIssuer(session, config.token_issuer)
         token_keys = TokenKeys(database, issuer, clock)
-        parts = _Parts(config, database, keys, token_keys, session, clock, connections)
+        parts = _Parts(config, database, keys, gateway_keys, token_keys, session, clock, connections)
         app, figures = await (_start_leader if seat is Seat.LEADER else _start_helper)(stack, parts)
         body_bytes = MAX_UPLOAD_BYTES if seat is Seat.LEADER else MAX_PARTNER_BYTES
         port = await start_listening(stack, app, listener, connections, open_tls(settings), body_bytes=body_bytes)
@@ -141,6 +142,7 @@ class _Parts:
     config: AggregatorConfig
     database: AggregatorDatabase
     keys: Callable[[], KeyRing]
+    gateway_keys: Callable[[], KeyRing]
     token_keys: TokenKeys
     session: aiohttp.ClientSession
     clock: Clock
@@ -172,6 +174,7 @@ async def _start_leader(stack: AsyncExitStack, parts: _Parts) -> _Started:
         token_keys=parts.token_keys,
         clock=clock,
         connections=parts.connections,
+        gateway_keys=parts.gateway_keys,
     )
 
     def figures() -> AggregatorFigures:
@@ -198,6 +201,7 @@ async def _start_helper(_stack: AsyncExitStack, parts: _Parts) -> _Started:
         token_keys=parts.token_keys,
         clock=parts.clock,
         connections=parts.connections,
+        gateway_keys=parts.gateway_keys,
     )
 
     def figures() -> AggregatorFigures:

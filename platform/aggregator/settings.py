@@ -38,6 +38,11 @@ class AggregatorSettings(ListenerSettings):
         return self.data_dir / "keys"
 
     @property
+    def gateway_keys_folder(self) -> Path:
+        """Where the keys are that encapsulated requests are sealed to."""
+        return self.data_dir / "gateway_keys"
+
+    @property
     def database(self) -> Path | str:
         """Where the rows are; it may hold a password."""
         return self.data_dir / DATABASE_FILE if self.database_url is None else self.database_url.get_secret_value()

@@ -1,6 +1,7 @@
 """`alcove aggregator`: makes and runs the two aggregators of private telemetry."""
 
 import asyncio
+import base64
 import shlex
 import time
 from collections.abc import Callable
@@ -10,13 +11,14 @@ from typing import Annotated
 
 import typer
 from alcove.platform.aggregator.config import Seat
-from alcove.platform.aggregator.keys import ADVERTISE_AFTER_S, rotate_key
+from alcove.platform.aggregator.keys import ADVERTISE_AFTER_S, read_keys, rotate_key
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.cli.connection import Database
 from alcove.platform.cli.output import AsJson, print_json, say
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE, MIN_WINDOW_S
+from alcove.privacy.ohttp import KeyConfig
 from pydantic import SecretStr
 
 __all__ = ["app"]
@@ -151,13 +153,30 @@ def rotate(
     data_dir: DataDir,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new HPKE key for devices; the one before is still opened for two days.
+    """Make a new HPKE key for devices, and one for the gateway; those before are still opened for two days.
 
     Running aggregators read it within a minute, and tell devices of it a minute later.
     """
     settings = AggregatorSettings(data_dir=data_dir)
     config_id = rotate_key(settings.keys_folder, int(time.time()))
+    rotate_key(settings.gateway_keys_folder, int(time.time()))
     if as_json:
         print_json({"config_id": config_id})
     else:
         say(f"devices are given key {config_id} in {ADVERTISE_AFTER_S // 60} minutes, when every process has read it")
+
+
+@app.command("gateway-key")
+def show_gateway_key(
+    *,
+    data_dir: DataDir,
+    as_json: AsJson = False,
+) -> None:
+    """Print the public key of an aggregator's gateway, which apps name for a relay (RFC 9458), in base64."""
+    settings = AggregatorSettings(data_dir=data_dir)
+    (config,) = read_keys(settings.gateway_keys_folder, int(time.time())).configs.configs
+    key_config = base64.b64encode(KeyConfig(config.config_id, config.public_key).to_bytes()).decode()
+    if as_json:
+        print_json({"key_config": key_config})
+    else:
+        say(key_config)

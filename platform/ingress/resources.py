@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from alcove.platform.ingress.allowance import waiting_for_body
 
-__all__ = ["MAX_TIME", "read_id", "read_time", "receive_body"]
+__all__ = ["MAX_TIME", "decode_id", "decode_time", "read_id", "read_time", "receive_body"]
 
 MAX_TIME: Final = 1 << 62
 """Behind all times that are kept; a database's integers are signed."""
@@ -23,7 +23,15 @@ def read_id(request: web.Request, name: str, size_bytes: int) -> bytes:
     Raises:
         web.HTTPNotFound: it has another size or alphabet, or padding.
     """
-    text = request.match_info[name]
+    return decode_id(request.match_info[name], size_bytes)
+
+
+def decode_id(text: str, size_bytes: int) -> bytes:
+    """Return an id in base64url without padding.
+
+    Raises:
+        web.HTTPNotFound: it has another size or alphabet, or padding.
+    """
     try:
         identifier = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
@@ -39,7 +47,15 @@ def read_time(request: web.Request) -> int:
     Raises:
         web.HTTPNotFound: it is none, or is spelled otherwise.
     """
-    text = request.match_info["time"]
+    return decode_time(request.match_info["time"])
+
+
+def decode_time(text: str) -> int:
+    """Return a time in decimal.
+
+    Raises:
+        web.HTTPNotFound: it is none, or is spelled otherwise.
+    """
     if not _TIME.fullmatch(text) or int(text) >= MAX_TIME:
         raise web.HTTPNotFound
     return int(text)

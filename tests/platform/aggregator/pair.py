@@ -1,6 +1,7 @@
 """Runs a leader and a helper in one process, each with a database of its own, with time and faults by hand."""
 
 import base64
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -169,6 +170,8 @@ class Seats:
         self.leader_config, self.helper_config = make_configs(self.parties, token_issuer=self.task.info.token_issuer)
         self.keys = make_ring(self.parties.leader_key)
         self.helper_keys = make_ring(self.parties.helper_key)
+        self.gateway_keys = make_ring(hashlib.sha256(b"leader's gateway").digest(), 3)
+        self.helper_gateway_keys = make_ring(hashlib.sha256(b"helper's gateway").digest(), 4)
         self.book = TaskBook(self.leader_database, self.leader_config)
         helper_book = TaskBook(self.helper_database, self.helper_config)
         self.token_keys = TokenKeys(self.leader_database, self.issuer, self.clock)

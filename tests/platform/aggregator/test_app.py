@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +36,12 @@ LEADER = {"Authorization": f"Bearer {'leader' * 8}"}
 
 @dataclass(frozen=True)
 class Served:
-    """Both applications behind real sockets; URLs end with the path of the aggregator's own."""
+    """Both applications behind real sockets; URLs end with the path of the aggregator's own, `peers` are who asked."""
 
     session: aiohttp.ClientSession
     leader: str
     helper: str
+    peers: list[tuple[str, str | None]]
 
     async def ask(
         self, method: str, url: str, body: bytes = b"", headers: dict[str, str] | None = None
@@ -88,6 +89,7 @@ async def serve_seats(files: Seats) -> AsyncIterator[Served]:
         keys=lambda: files.keys,
         token_keys=files.token_keys,
         clock=files.clock,
+        gateway_keys=lambda: files.gateway_keys,
     )
     helper = create_helper_app(
         files.helper_config,
@@ -96,9 +98,22 @@ async def serve_seats(files: Seats) -> AsyncIterator[Served]:
         keys=lambda: files.helper_keys,
         token_keys=files.helper_token_keys,
         clock=files.helper_clock,
+        gateway_keys=lambda: files.helper_gateway_keys,
     )
+    peers: list[tuple[str, str | None]] = []
+    for seat, application in (("leader", leader), ("helper", helper)):
+        application.on_response_prepare.append(_note_peer(seat, peers))
     async with TestServer(leader) as first, TestServer(helper) as second, aiohttp.ClientSession() as session:
-        yield Served(session, str(first.make_url("/dap")), str(second.make_url("/")).rstrip("/"))
+        yield Served(session, str(first.make_url("/dap")), str(second.make_url("/")).rstrip("/"), peers)
+
+
+def _note_peer(
+    seat: str, peers: list[tuple[str, str | None]]
+) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    async def note(request: web.Request, _response: web.StreamResponse) -> None:
+        peers.append((seat, request.remote))
+
+    return note
 
 
 async def test_keys_are_for_anybody_and_may_be_kept(served: Served, files: Seats) -> None:

@@ -125,7 +125,7 @@ async def test_logs_hold_no_address_and_no_secret_and_files_are_their_owners(pro
     for path in processes.folder.rglob("*.json"):
         fields = json.loads(path.read_text())
         secrets |= {fields[name] for name in SECRETS if name in fields}
-    assert len(secrets) == 3 + len(SECRETS) + 2  # the three parties have an HPKE key each
+    assert len(secrets) == 3 + len(SECRETS) + 4  # an HPKE key of each party, and of each gateway
     for seat in ("leader", "helper"):
         assert processes.stop(seat) == 0
         log = (processes.folder / f"{seat}.log").read_text()

@@ -28,6 +28,7 @@ def test_every_promised_verb_is_there() -> None:
         "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
         "experiment list", "registry check", "registry gc", "feature list", "feature run",
         "aggregator create", "aggregator leader", "aggregator helper", "aggregator rotate-key",
+        "aggregator gateway-key",
     }  # fmt: skip
     assert promised <= COMMANDS.keys()
 
