@@ -21,11 +21,13 @@ from functools import lru_cache
 import numpy as np
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.confidence_sequence import normal_quantile
 from alcove.platform.stats.errors import ArgumentError
 from numpy.polynomial import legendre
 
 _NODES = 16
-_BISECTIONS = 48
+_STEPS = 100
+_PRECISION = 1e-9  # of an end of an interval, in standard deviations
 # Ends of panels in standard deviations: fine where a normal density is, wide where a Beta's longer tail may be.
 _PLACES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0, 40.0)
 
@@ -75,7 +77,7 @@ class Posterior:
     def interval(self, mass: float) -> Interval:
         """Return the equal-tailed credible interval that holds `mass`, in (0, 1)."""
         tail = _validate_mass(mass)
-        return Interval(*(_bisect(self._cdf, part, self.low, self.high) for part in (tail, 1.0 - tail)))
+        return _solve_ends(self._reach, tail, self.moments(), Interval(self.low, self.high))
 
     def panel_ends(self) -> FloatArray:
         """Return where this distribution's panels end, both ends of its interval among them; rising."""
@@ -102,9 +104,11 @@ class Posterior:
             return min(max(self.estimate, self.low), self.high), self.standard_error
         return center, scale
 
-    def _cdf(self, value: float) -> float:
+    def _reach(self, value: float) -> tuple[float, float]:
+        """Return the distribution function and the density at a value."""
         line = _Line((self,), ends=(value,))
-        return line.integrate(np.where(line.nodes < value, line.density[0], 0.0))
+        below = line.integrate(np.where(line.nodes < value, line.density[0], 0.0))
+        return below, float(np.exp(self.log_density(np.array(value)) - line.log_masses[0]))
 
 
 def chances_best(posteriors: Sequence[Posterior]) -> tuple[float, ...]:
@@ -129,12 +133,13 @@ def difference_interval(one: Posterior, other: Posterior, mass: float) -> Interv
     """Return the equal-tailed credible interval of `one` minus `other` that holds `mass`, in (0, 1)."""
     tail = _validate_mass(mass)
 
-    def cdf(difference: float) -> float:
+    def reach(difference: float) -> tuple[float, float]:
         line = _Line((one, other), shifts=(difference, 0.0))
-        return line.integrate(line.density[1] * line.cumulative[0])
+        return line.integrate(line.density[1] * line.cumulative[0]), line.integrate(line.density[1] * line.density[0])
 
-    low, high = one.low - other.high, one.high - other.low
-    return Interval(*(_bisect(cdf, part, low, high) for part in (tail, 1.0 - tail)))
+    (mean, deviation), (other_mean, other_deviation) = one.moments(), other.moments()
+    moments = mean - other_mean, math.hypot(deviation, other_deviation)
+    return _solve_ends(reach, tail, moments, Interval(one.low - other.high, one.high - other.low))
 
 
 class _Line:
@@ -144,6 +149,7 @@ class _Line:
         nodes: float64 [panels, nodes of a panel].
         density: float64 [posteriors, panels, nodes], each of mass 1.
         cumulative: distribution functions, likewise.
+        log_masses: float64 [posteriors]: logarithm of what each `log_density` integrates to.
     """
 
     def __init__(
@@ -157,10 +163,12 @@ class _Line:
         self.nodes = 0.5 * (edges[:-1] + edges[1:])[:, None] + self._half_widths * points
         self._weights = self._half_widths * weights
         logs = np.stack([each.log_density(self.nodes + shift) for each, shift in zip(posteriors, moved, strict=True)])
-        raw = np.exp(logs - logs.max(axis=(1, 2), keepdims=True))
+        peaks = logs.max(axis=(1, 2), keepdims=True)
+        raw = np.exp(logs - peaks)
         masses = (raw * self._weights).sum(axis=2)
         total = masses.sum(axis=1)[:, None, None]
         self.density = raw / total
+        self.log_masses = (peaks + np.log(total)).ravel()
         before = np.cumsum(masses, axis=1) - masses
         self.cumulative = np.clip((before[:, :, None] + self._half_widths * (raw @ primitive.T)) / total, 0.0, 1.0)
 
@@ -178,15 +186,36 @@ def _rule() -> tuple[FloatArray, FloatArray, FloatArray]:
     return points, weights, integrals @ np.linalg.inv(values)
 
 
-def _bisect(cdf: Callable[[float], float], part: float, low: float, high: float) -> float:
-    """Return where a distribution function reaches `part`, to a 2**48th of the interval."""
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if cdf(middle) < part:
-            low = middle
-        else:
-            high = middle
-    return 0.5 * (low + high)
+def _solve_ends(
+    reach: Callable[[float], tuple[float, float]], tail: float, moments: tuple[float, float], bounds: Interval
+) -> Interval:
+    """Return where a distribution function reaches `tail` and its complement.
+
+    Args:
+        reach: distribution function and density at a value.
+        tail: part below the lower end, in (0, 0.5).
+        moments: mean and standard deviation, from which the search begins.
+        bounds: of all values.
+    """
+    mean, deviation = moments
+    ends = []
+    for part in (tail, 1.0 - tail):
+        low, high = bounds
+        value = min(
+            max(mean + deviation * normal_quantile(part), low + 0.01 * (mean - low)), high - 0.01 * (high - mean)
+        )
+        for _ in range(_STEPS):
+            below, density = reach(value)
+            low, high = (value, high) if below < part else (low, value)
+            following = value - (below - part) / density if density > 0.0 else math.inf
+            if not low < following < high:  # Newton's step leaves what is known: halve that
+                following = 0.5 * (low + high)
+            is_found = abs(following - value) <= _PRECISION * deviation
+            value = following
+            if is_found:
+                break
+        ends.append(value)
+    return Interval(*ends)
 
 
 def _validate_mass(mass: float) -> float:

@@ -10,7 +10,7 @@ from alcove.platform.domain.errors import InvalidFieldError
 
 __all__ = ["COLUMNS", "cell_text", "cells_in", "parquet_of", "rows_of", "table_of"]
 
-COLUMNS: Final = (
+COLUMNS: Final[tuple[str, ...]] = (
     "arm",
     "version",
     "outcomes",
@@ -55,7 +55,7 @@ def rows_of(report: ExperimentReport) -> list[dict[str, Any]]:
 def table_of(report: ExperimentReport) -> str:
     """Return the cells as CSV (RFC 4180), numbers by their shortest exact spelling."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS)
+    writer: csv.DictWriter[str] = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
     for row in rows_of(report):
         writer.writerow({**row, "arm": cell_text(row["arm"])})

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -175,9 +176,7 @@ def test_cells_as_csv_are_the_counts_and_estimates(report: ExperimentReport, tmp
 
 def test_cells_as_parquet_are_those_of_the_csv(report: ExperimentReport, tmp_path: Path) -> None:
     """With pyarrow, which is optional: types, nulls and numbers."""
-    pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
+    parquet = pytest.importorskip("pyarrow.parquet")
     write_report(tmp_path / "cells.parquet", report)
     write_report(tmp_path / "cells.csv", report)
     found = parquet.read_table(tmp_path / "cells.parquet").to_pylist()
@@ -288,7 +287,7 @@ def test_a_write_that_fails_leaves_what_was_there(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    places: dict[str, tuple[Any, str]] = {"fsync": (exports._files.os, "fsync"), "replace": (Path, "replace")}
+    places: dict[str, tuple[Any, str]] = {"fsync": (os, "fsync"), "replace": (Path, "replace")}
     monkeypatch.setattr(*places[failing], fail)
     with pytest.raises(OSError, match="No space left"):
         write_report(path, report)

@@ -85,6 +85,7 @@ def test_at_the_horizon_p_and_interval_are_the_normal_ones(exact: Exact) -> None
     assert fixed.p == pytest.approx(2.0 * peer.norm.sf(abs(pair.value) / pair.standard_error), rel=1e-9)
     assert pair.interval.high - pair.value == pytest.approx(peer.norm.isf(0.025) * pair.standard_error, rel=1e-9)
     assert at_will.p is not None
+    assert fixed.p is not None
     assert at_will.p > fixed.p
     assert at_will.difference.interval is not None
     assert at_will.difference.interval.low < pair.interval.low
