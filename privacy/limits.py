@@ -34,7 +34,16 @@ MAX_WINDOW: Final = (1 << 32) - 1
 """Largest window index; it travels as an unsigned 32-bit number."""
 
 REPORT_BYTES: Final = TASK_ID_BYTES + 4 + 2
-"""Size of one report on the wire; equal for all, so that the size says nothing."""
+"""Size of a report of one cell on the wire; equal for all, so that the size says nothing."""
+
+MAX_SUBSET_CELLS: Final = 256
+"""Most cells of which a report names a set: a bit for each; as many as a policy's task can have."""
+
+MIN_SUBSET_BYTES: Final = 3
+"""Least size of the bits of such a report: its size tells it from one of a single cell."""
+
+MAX_REPORT_BYTES: Final = TASK_ID_BYTES + 4 + MAX_SUBSET_CELLS // 8
+"""Size of the largest report on the wire."""
 
 EPSILON_PER_DAY: Final = Fraction(2)
 """What a device spends in any 24 hours over all tasks, unless the app sets less."""

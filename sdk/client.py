@@ -308,7 +308,7 @@ class Client:
             epsilon_day=spent.day,
             epsilon_30_days=spent.thirty_days,
             epsilon_total=spent.total,
-            epsilon_cap_day=limits.per_day,
+            epsilon_cap_day=limits.largest_report,
             epsilon_cap_30_days=limits.per_30_days,
             is_reporting=self._outcomes.consent.is_given,
             answers_30_days=self._synchronizer.open_questions().count_answers(),

@@ -50,7 +50,8 @@ class PrivacySummary:
         report_bytes_sent: bytes of the reports themselves, bodies only, since this client was made.
         reports_made: reports that the ledger paid for, ever.
         epsilon_day, epsilon_30_days, epsilon_total: budget spent in the last 24 hours, the last 30 days, and ever.
-        epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks.
+        epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks; that of a day is the largest report's where the
+            app allows one that is larger.
         is_reporting: the device may record and report; False: its user opted out.
         answers_30_days: audiences, and arms too large to hide, that the device answered to in the last 30 days.
         answers_cap_30_days: the cap over all features.

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, StaleEtagError
 from alcove.platform.domain.records import Page
-from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
+from alcove.privacy.limits import MIN_EPSILON
 from pydantic import TypeAdapter, ValidationError
 
 __all__ = [
@@ -61,15 +62,15 @@ def validate_field(field: str, kind: Any, value: object) -> Any:
         return _adapter(kind).validate_python(value)
 
 
-def validate_epsilon(field: str, value: str) -> None:
+def validate_epsilon(field: str, value: str, highest: Fraction) -> None:
     """Refuse a privacy loss that a device never spends on one report.
 
     Raises:
-        InvalidFieldError: it is no decimal number from `MIN_EPSILON` to `EPSILON_PER_DAY`.
+        InvalidFieldError: it is no decimal number from `MIN_EPSILON` to `highest`.
     """
     # As a decimal: the fraction of "1e999999999" has as many digits, and making it would never end.
-    if not MIN_EPSILON <= validate_field(field, Decimal, value) <= EPSILON_PER_DAY:
-        raise InvalidFieldError(field, f"{float(MIN_EPSILON):g} to {EPSILON_PER_DAY}", value)
+    if not MIN_EPSILON <= validate_field(field, Decimal, value) <= highest:
+        raise InvalidFieldError(field, f"{float(MIN_EPSILON):g} to {highest}", value)
 
 
 def validate_digest(field: str, value: str) -> str:

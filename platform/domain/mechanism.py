@@ -1,9 +1,13 @@
 """Chooses how a task's reports become sums, and says what each way promises.  Pure."""
 
+from decimal import Decimal
+from fractions import Fraction
 from urllib.parse import urlsplit
 
 from alcove.platform.domain.errors import AggregatorsMissingError
 from alcove.platform.stats import Mechanism
+from alcove.privacy.limits import EPSILON_PER_DAY
+from alcove.privacy.schedule import WIDEST
 from alcove.registry.policy import Aggregation
 
 __all__ = ["choose_aggregation", "default_epsilon", "mechanism_of", "promise_of"]
@@ -38,10 +42,31 @@ def default_epsilon(aggregation: Aggregation | None) -> str:
     return "2" if aggregation is None else "1"
 
 
+def largest_epsilon(aggregation: Aggregation | None, *, is_guardrail: bool) -> Fraction:
+    """Return the largest privacy loss of one report that some device pays for.
+
+    With aggregators a day's cap.  Under randomized response all of what may be spent in 30 days, by a report that is
+    alone in its day, on the devices of apps that allow it (`BudgetLimits.per_lone_report`).
+
+    Args:
+        aggregation: of the task.
+        is_guardrail: the report is a rollout's, which may spend the reserve.
+    """
+    if aggregation is not None:
+        return EPSILON_PER_DAY
+    return min(cap.most_of_one for cap in WIDEST.caps(may_use_reserve=is_guardrail))
+
+
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:
     """Return one sentence that says against whom reports are private, and up to which epsilon."""
     if aggregation is None:
-        return f"randomized response: each report hides arm and outcome up to ε = {epsilon}, from this server too"
+        text = f"randomized response: each report hides arm and outcome up to ε = {epsilon}, from this server too"
+        if Decimal(epsilon) <= EPSILON_PER_DAY:
+            return text
+        return (
+            f"{text}; it is more than the {EPSILON_PER_DAY} of a day: only devices of apps that allow such reports"
+            " (BudgetLimits.per_lone_report) send one, within what they may spend in 30 days"
+        )
     leader, helper = (urlsplit(url).netloc for url in (aggregation.leader_url, aggregation.helper_url))
     together = "they could read every report together"
     if aggregation.local_epsilon is not None:

@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
-from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
+from alcove.privacy.schedule import WIDEST
 from alcove.registry.policy import RolloutPolicy, TaskPolicy, bucket, rollout_ranges
 from alcove.registry.policy.assignment import SECRET_BYTES
 from numpy.typing import NDArray
 
 __all__ = ["Fleet", "buckets_of"]
 
-_CAPS: Final = ((DAY_S, EPSILON_PER_DAY), (30 * DAY_S, EPSILON_PER_30_DAYS))
+_CAPS: Final = WIDEST.caps(may_use_reserve=True)  # a rollout's; its app allows what a report costs
 
 
 def buckets_of(devices: int, salt: str, rng: np.random.Generator) -> NDArray[np.uint16]:
@@ -39,7 +39,10 @@ class Fleet:
     def __init__(self, buckets: NDArray[np.uint16], epsilon: Fraction, window_s: int, rng: np.random.Generator) -> None:
         self._buckets = buckets
         self._rng = rng
-        self._caps = [(max(1, span_s // window_s), int(cap / epsilon)) for span_s, cap in _CAPS]
+        self._caps = [
+            (max(1, cap.length_s // window_s), max(int(cap.most / epsilon), int(epsilon <= cap.most_of_one)))
+            for cap in _CAPS
+        ]
         self._reported: list[NDArray[np.bool_]] = []  # by window, the newest last
         self._spent = [np.zeros(len(buckets), np.uint16) for _ in self._caps]  # reports within each cap's span
         self.total = np.zeros(len(buckets), np.uint32)

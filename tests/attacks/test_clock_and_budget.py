@@ -158,6 +158,13 @@ def test_caps_above_what_is_promised_are_refused(per_day: int, per_30_days: int)
     assert BudgetLimits(per_day=Fraction(0), per_30_days=Fraction(1, 2)).per_day == 0
 
 
+@pytest.mark.parametrize("per_lone_report", ["801/100", "199/100", "-1"])
+def test_lone_report_is_between_the_caps_of_a_day_and_of_30_days(per_lone_report: str) -> None:
+    """An app may give up the promise of a day for one report, and never that of 30 days."""
+    with pytest.raises(ParameterError, match="per_lone_report"):
+        BudgetLimits(per_lone_report=Fraction(per_lone_report))
+
+
 def test_marks_keep_the_file_small(tmp_path: Path) -> None:
     """Noting the time each hour of a year writes a line a day."""
     clock = ManualClock()

@@ -223,6 +223,22 @@ def test_guardrail_is_paid_for_before_an_experiment_that_came_first(device: Devi
     assert last_task_id(device) == rollout_task_id(device.world)
 
 
+@pytest.mark.parametrize("lone", [None, "6"])
+def test_report_above_a_day_is_made_where_the_app_allows_it_and_no_signer_of_policies(
+    device: Device, lone: str | None
+) -> None:
+    """A task at epsilon 6: by default nothing leaves; with the app's word one report, and then nothing for 30 days."""
+    limits = BudgetLimits() if lone is None else BudgetLimits(per_lone_report=Fraction(lone))
+    client = enroll(device, epsilon="6", limits=limits)
+    made = []
+    for _ in range(3):
+        use(client)
+        made.append(client.report().sent)
+        device.clock.pass_s(9 * DAY)
+    assert made == ([0, 0, 0] if lone is None else [1, 0, 0])
+    assert client.privacy_summary().epsilon_cap_day == (2 if lone is None else 6)
+
+
 def test_device_in_no_experiment_reports_nothing(device: Device) -> None:
     """Without a task there is nothing to say, and nothing is kept."""
     client = device.client()

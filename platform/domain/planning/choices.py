@@ -118,8 +118,8 @@ def _more_privacy_loss(question: RolloutQuestion, task: TaskPolicy) -> Iterator[
     once = ReportModel(Mechanism.RANDOMIZED_RESPONSE, EPSILON_PER_30_DAYS)
     if epsilon < EPSILON_PER_30_DAYS:
         text = f"{float(EPSILON_PER_30_DAYS):g}"
-        trade = f"the same sum in 30 days, and all of it in one day: devices spend at most {EPSILON_PER_DAY} a day"
-        yield f"one report of ε = {text} a stage", trade, replace(question, reports=once, days=(1,)), False
+        trade = f"the same sum in 30 days, all of it in one day, in apps that allow more than {EPSILON_PER_DAY}"
+        yield f"one report of ε = {text} a stage", trade, replace(question, reports=once, days=(1,)), True
 
 
 def _choice(change: str, trade: str, after: StageNeeds, before: StageForecast, *, is_offered: bool) -> Choice:

@@ -8,7 +8,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
 from alcove.platform.domain.latency import validate_edge, validate_resolution
-from alcove.platform.domain.mechanism import default_epsilon
+from alcove.platform.domain.mechanism import default_epsilon, largest_epsilon
 from alcove.platform.domain.own_metrics import validate_own_guardrails
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
@@ -68,7 +68,7 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
         )
     epsilon = plan.epsilon or default_epsilon(plan.aggregation)
     plan = replace(plan, stages=stages, guardrails=guardrails, window_s=window_s, epsilon=epsilon)
-    validate_epsilon("plan.epsilon", plan.epsilon)
+    validate_epsilon("plan.epsilon", plan.epsilon, largest_epsilon(plan.aggregation, is_guardrail=True))
     _validate_horizon(plan)
     with fields_named("plan"):
         task_of("ro-0", plan, 0)

@@ -18,7 +18,7 @@ from alcove.platform.domain.experiments.secondary import validate_secondary
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
-from alcove.platform.domain.mechanism import mechanism_of
+from alcove.platform.domain.mechanism import largest_epsilon, mechanism_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots import experiment as actions
@@ -263,7 +263,7 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("arms.version", "a different version in each arm", versions)
     if record.window_s < WINDOW_MIN_S:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
-    validate_epsilon("epsilon", record.epsilon)
+    validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     with fields_named("experiment"):
         task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
     record = replace(record, plan=make_plan(record, task))

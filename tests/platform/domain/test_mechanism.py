@@ -7,7 +7,7 @@ from alcove.platform.domain.errors import AggregatorsMissingError, InvalidFieldE
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import task_of
-from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
+from alcove.platform.domain.mechanism import choose_aggregation, largest_epsilon, mechanism_of, promise_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.task import task_of as rollout_task_of
@@ -68,9 +68,20 @@ def test_promise_names_who_could_read_a_report() -> None:
     """One sentence each; epsilon, aggregators and the smallest batch are in it."""
     alone, together, floored = promise_of("2", None), promise_of("1", AGGREGATION), promise_of("1", FLOOR)
     assert alone == "randomized response: each report hides arm and outcome up to ε = 2, from this server too"
+    assert "only devices of apps that allow such reports" in promise_of("2.5", None)
     assert "neither leader.example nor helper.example:8443 reads a report" in together
     assert "ε = 1 from 500 reports on; they could read every report together" in together
     assert "together they could read a report up to ε = 3" in floored
+
+
+def test_report_costs_a_day_or_where_it_is_alone_what_30_days_leave_it() -> None:
+    """An experiment's leaves the reserve; aggregators release windows within a day's cap."""
+    found = {
+        (aggregation is None, is_guardrail): largest_epsilon(aggregation, is_guardrail=is_guardrail)
+        for aggregation in (None, AGGREGATION)
+        for is_guardrail in (False, True)
+    }
+    assert found == {(True, False): 6, (True, True): 8, (False, False): 2, (False, True): 2}
 
 
 def test_plan_by_prio3_needs_fewer_devices_than_randomized_response() -> None:

@@ -86,7 +86,7 @@ WRONG = {
         "auto_advance_reason",
         "guardrails",
     ),
-    "no privacy": (replace(PLAN, epsilon="3"), "epsilon", "0.01 to 2"),
+    "no privacy": (replace(PLAN, epsilon="8.01"), "epsilon", "0.01 to 8"),
     "too much privacy": (replace(PLAN, epsilon="0.001"), "epsilon", "0.01 to 2"),
     "a privacy of words": (replace(PLAN, epsilon="much"), "plan", "epsilon"),
     "a window of minutes": (replace(PLAN, window_s=3599), "plan.window_s", "at least 3600"),

@@ -69,7 +69,7 @@ PLAN = {
     "plan.on_timeout": (4, 5, 99),
     "plan.timeout_s": (90 * 86_400 + 1, 2**32 - 1),
     "plan.auto_advance_reason": ("x" * 501,),
-    "plan.epsilon": ("0", "-1", "0.001", "2.5", "x", "nan", "inf", "1e9", "9" * 400),
+    "plan.epsilon": ("0", "-1", "0.001", "8.5", "x", "nan", "inf", "1e9", "9" * 400),
     "plan.latency_edges_ms": (-1.0, *NOT_NUMBERS),
     "plan.window_s": (2**32 - 1,),
     "plan.mechanism": (3, 99),
