@@ -1,4 +1,4 @@
-"""Provides pure codecs and rules for private reports: Prio3, HPKE, DAP, noise, tokens, randomized response, ledger."""
+"""Provides pure codecs and rules for private reports: Prio3, HPKE, DAP, noise, tokens, randomizers, ledger."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     )
     from alcove.privacy.ledger import Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomized_response import RandomizedResponse
-    from alcove.privacy.report import Report, report_from_bytes, report_to_bytes
+    from alcove.privacy.report import AnyReport, Report, SubsetReport, parse_report, report_from_bytes, report_to_bytes
+    from alcove.privacy.subset_selection import SubsetSelection, best_subset_size
 
 __all__ = [
     "AlcovePrivacyError",
     "AlreadyReportedError",
+    "AnyReport",
     "BudgetExceededError",
     "BudgetLimits",
     "Cap",
@@ -55,6 +57,8 @@ __all__ = [
     "Report",
     "ReportFormatError",
     "Spending",
+    "SubsetReport",
+    "SubsetSelection",
     "TokenError",
     "TokenIssuanceError",
     "TokenKeyError",
@@ -63,6 +67,8 @@ __all__ = [
     "VdafDecodeError",
     "VdafError",
     "VdafVerificationError",
+    "best_subset_size",
+    "parse_report",
     "report_from_bytes",
     "report_to_bytes",
 ]
@@ -93,7 +99,8 @@ _HOMES = {
     ),
     "ledger": ("Debit", "Ledger", "LogFile", "Spending"),
     "randomized_response": ("RandomizedResponse",),
-    "report": ("Report", "report_from_bytes", "report_to_bytes"),
+    "report": ("AnyReport", "Report", "SubsetReport", "parse_report", "report_from_bytes", "report_to_bytes"),
+    "subset_selection": ("SubsetSelection", "best_subset_size"),
 }
 
 

@@ -132,7 +132,8 @@ def parse_report(data: bytes) -> AnyReport:
         return report_from_bytes(data)
     if not REPORT_BYTES < len(data) <= MAX_REPORT_BYTES:
         raise ReportFormatError(bound=f"{REPORT_BYTES} to {MAX_REPORT_BYTES} bytes", size_bytes=len(data))
-    return SubsetReport(*_HEAD.unpack_from(data), data[_HEAD.size :])
+    task_id, window = _HEAD.unpack_from(data)
+    return SubsetReport(task_id, window, data[_HEAD.size :])
 
 
 def _check_head(task_id: bytes, window: int) -> None:

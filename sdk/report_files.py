@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from alcove.privacy.errors import AlcovePrivacyError
-from alcove.privacy.report import report_from_bytes, report_to_bytes
+from alcove.privacy.report import parse_report, report_to_bytes
 from alcove.registry.errors import DocumentError
 from alcove.registry.limits import WINDOW_MIN_S
 from alcove.registry.policy.metric import MetricKind
@@ -215,7 +215,7 @@ class OutboxFile:
 
 
 def _read_randomized(text: str) -> RandomizedReport:
-    return RandomizedReport(report_to_bytes(report_from_bytes(bytes.fromhex(text))))
+    return RandomizedReport(report_to_bytes(parse_report(bytes.fromhex(text))))
 
 
 def _shared_fields(report: SharedReport) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from urllib.parse import urlsplit
 
 from alcove.platform.domain.errors import AggregatorsMissingError
 from alcove.platform.stats import Mechanism
-from alcove.privacy.limits import EPSILON_PER_DAY
+from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.privacy.schedule import WIDEST
-from alcove.registry.policy import Aggregation
+from alcove.privacy.subset_selection import best_subset_size
+from alcove.registry.policy import Aggregation, TaskPolicy, make_task
 
-__all__ = ["choose_aggregation", "default_epsilon", "mechanism_of", "promise_of"]
+__all__ = ["choose_aggregation", "choose_subset", "default_epsilon", "largest_epsilon", "mechanism_of", "promise_of"]
 
 
 def mechanism_of(aggregation: Aggregation | None) -> Mechanism:
@@ -55,6 +56,17 @@ def largest_epsilon(aggregation: Aggregation | None, *, is_guardrail: bool) -> F
     if aggregation is not None:
         return EPSILON_PER_DAY
     return min(cap.most_of_one for cap in WIDEST.caps(may_use_reserve=is_guardrail))
+
+
+def choose_subset(task: TaskPolicy) -> TaskPolicy:
+    """Return the task with reports of as many cells as tell most; unchanged where aggregators add them up."""
+    if task.aggregation is not None or not task.epsilon_fraction >= MIN_EPSILON:
+        return task
+    size = best_subset_size(task.cell_count, task.epsilon_fraction)
+    if size == task.subset_size:
+        return task
+    terms = {name: value for name, value in dict(task).items() if name != "task_id"}
+    return make_task(**(terms | {"subset_size": size}))
 
 
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:

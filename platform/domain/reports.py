@@ -43,8 +43,8 @@ class Reports:
 
     @classmethod
     def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int, span: int = 0) -> "Reports":
-        """Return the reports of a task by randomized response, each of which named one cell."""
-        return cls(task, tuple(counts), sum(counts), windows, span=span)
+        """Return the reports of a task by randomized response, each of which named `task.subset_size` cells."""
+        return cls(task, tuple(counts), sum(counts) // task.subset_size, windows, span=span)
 
     @property
     def per_device(self) -> int:
@@ -74,7 +74,9 @@ def aggregate_of(reports: Reports) -> Aggregate:
     """
     task = reports.task
     if task.aggregation is None:
-        return aggregate_from_randomized_response(reports.counts, task.layout, epsilon=task.epsilon_fraction)
+        return aggregate_from_randomized_response(
+            reports.counts, task.layout, epsilon=task.epsilon_fraction, subset_size=task.subset_size
+        )
     return aggregate_from_noised_histogram(
         np.asarray(reports.counts, np.float64),
         layout=task.layout,

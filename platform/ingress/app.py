@@ -3,7 +3,7 @@
     GET  /metadata/<file>.json           signed metadata; timestamp.json is the only one that changes
     GET  /targets/<folder>/<sha256>.<name>.json
     GET  /blobs/<sha256>
-    POST /reports                        one report of 38 bytes
+    POST /reports                        one report of 38 to 68 bytes
     …    <path of the issuer's address>  enrollment and tokens, where this server issues them (`token_handler`)
     GET  /healthz                        "ok" while the process serves
 

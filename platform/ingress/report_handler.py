@@ -13,11 +13,11 @@ from alcove.platform.domain.errors import ReportRefusedError, StoreBusyError, St
 from alcove.platform.ingress.allowance import waiting_for_body
 from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.privacy.limits import REPORT_BYTES
+from alcove.privacy.limits import MAX_REPORT_BYTES
 
 __all__ = ["reports_handler"]
 
-BODY_TIMEOUT_S: Final = 10.0  # seconds; 38 bytes take longer on no network that could have carried a model
+BODY_TIMEOUT_S: Final = 10.0  # seconds; 68 bytes take longer on no network that could have carried a model
 MEDIA_TYPE: Final = "application/octet-stream"  # which no page of the web can send to another site unasked
 _REFUSED_STATUS: Final = {"closed_window": 410}
 _RETRIED: Final = (429, 503)
@@ -67,9 +67,9 @@ def _validate_headers(request: web.Request) -> None:
     if headers.getall("Content-Type", []) != [MEDIA_TYPE]:
         raise _NotReadError(415, "media_type", f"Content-Type: {MEDIA_TYPE}")
     if request.content_length is None:
-        raise _NotReadError(411, "no_length", f"Content-Length: {REPORT_BYTES}")
-    if request.content_length > REPORT_BYTES:
-        raise _NotReadError(413, "too_large", f"{REPORT_BYTES} bytes")
+        raise _NotReadError(411, "no_length", f"Content-Length: {MAX_REPORT_BYTES}")
+    if request.content_length > MAX_REPORT_BYTES:
+        raise _NotReadError(413, "too_large", f"{MAX_REPORT_BYTES} bytes")
 
 
 async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> bytes:
@@ -79,9 +79,9 @@ async def _body(request: web.Request, rate: RateLimit, bodies: RateLimit) -> byt
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             with waiting_for_body():
-                body = await request.content.read(REPORT_BYTES + 1)
-                while len(body) < REPORT_BYTES and not request.content.at_eof():
-                    body += await request.content.read(REPORT_BYTES + 1)
+                body = await request.content.read(MAX_REPORT_BYTES + 1)
+                while len(body) < MAX_REPORT_BYTES and not request.content.at_eof():
+                    body += await request.content.read(MAX_REPORT_BYTES + 1)
     except TimeoutError:
         raise _NotReadError(408, "too_slow", f"a body within {BODY_TIMEOUT_S:.0f} s") from None
     if not rate.take(1):

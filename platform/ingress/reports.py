@@ -1,6 +1,7 @@
 """Validates reports, and counts those of running experiments.
 
-A body is one report, as devices send it.  What is kept is one sum per (task, window, cell); order, time and origin of
+A body is one report, as devices send it.  What is kept is one sum per (task, window, cell), to which a
+report adds one for each cell that it names; order, time and origin of
 reports are gone when the answer is sent.  Refusals are counted by reason.
 
 arrived ─▶ checked by the tasks in memory ─▶ waits ─▶ checked again, counted with all that wait ─▶ committed ─▶ answered
@@ -25,7 +26,7 @@ from alcove.platform.store import Store
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.running_tasks import RunningTasks, running_tasks
 from alcove.privacy.errors import ReportFormatError
-from alcove.privacy.report import Report, report_from_bytes
+from alcove.privacy.report import AnyReport, Report, parse_report, subset_bytes
 from alcove.registry.policy import TaskPolicy
 from alcove.runtime.clock import Clock
 
@@ -66,7 +67,7 @@ class ReportCollector:
         self._monotonic_s = monotonic_s
         self._sleep = sleep
         self._tasks = RunningTasks(store, monotonic_s, sleep)
-        self._waiting: deque[tuple[Report, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[AnyReport, asyncio.Future[None]]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self.counted = 0
         self.refused: Counter[str] = Counter()
@@ -80,7 +81,7 @@ class ReportCollector:
             StoreFullError, StoreUnavailableError: the database does not take it now.
         """
         try:
-            report = report_from_bytes(body)
+            report = parse_report(body)
         except ReportFormatError as error:
             reason = "malformed"
             raise ReportRefusedError(reason, error.bound) from None
@@ -116,7 +117,7 @@ class ReportCollector:
                 raise
             await self._sleep(max(PAUSE_S, PAUSE * took_s))
 
-    async def _count_patiently(self, batch: list[tuple[Report, asyncio.Future[None]]]) -> float:
+    async def _count_patiently(self, batch: list[tuple[AnyReport, asyncio.Future[None]]]) -> float:
         """Count a batch, when other writers let it; return the seconds of the transaction."""
         until_s = self._monotonic_s() + BUSY_S
         while True:
@@ -128,10 +129,11 @@ class ReportCollector:
                 raise StoreBusyError
             await self._sleep(AGAIN_S)
 
-    async def _count(self, batch: list[tuple[Report, asyncio.Future[None]]]) -> None:
+    async def _count(self, batch: list[tuple[AnyReport, asyncio.Future[None]]]) -> None:
         """Count a batch in one transaction: an experiment that is stopped meanwhile has a report, or it is refused."""
         counts: Counter[tuple[str, int, int]] = Counter()
         answers: list[tuple[asyncio.Future[None], BaseException | None]] = []
+        accepted = 0
         async with self._store.write() as session:
             tasks, now_s = await running_tasks(session), self._clock.now_s()
             for report, counted in batch:
@@ -140,10 +142,12 @@ class ReportCollector:
                 except ReportRefusedError as error:
                     answers.append((counted, error))
                 else:
-                    counts[report.task_id.hex(), report.window, report.cell] += 1
+                    cells = (report.cell,) if isinstance(report, Report) else report.cells
+                    counts.update((report.task_id.hex(), report.window, cell) for cell in cells)
+                    accepted += 1
                     answers.append((counted, None))
             await add_counts(session, counts)
-        self.counted += counts.total()
+        self.counted += accepted
         self._settle(answers)
 
     @staticmethod
@@ -158,7 +162,7 @@ class ReportCollector:
                 counted.set_exception(error)
 
 
-def _judge(report: Report, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:
+def _judge(report: AnyReport, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:
     """Raise for a report that none of the tasks admits now."""
     task = tasks.get(report.task_id.hex())
     if task is None or task.aggregation is not None:  # the others' go to their aggregators
@@ -174,6 +178,20 @@ def _judge(report: Report, tasks: Mapping[str, TaskPolicy], now_s: int) -> None:
     if first is not None and report.window < first:
         reason, bound = "closed_window", f"window {first} or a later one"
         raise ReportRefusedError(reason, bound)
-    if report.cell >= task.cell_count:
-        reason, bound = "unknown_cell", f"a cell below {task.cell_count}"
+    _judge_cells(report, task)
+
+
+def _judge_cells(report: AnyReport, task: TaskPolicy) -> None:
+    """Raise for a report that names no cell of its task, or another number of them than its devices do."""
+    size, reason = task.subset_size, "unknown_cell"
+    if isinstance(report, Report):
+        bound = f"a cell below {task.cell_count}" if size == 1 else f"a set of {size} cells below {task.cell_count}"
+        if size > 1 or report.cell >= task.cell_count:
+            raise ReportRefusedError(reason, bound)
+        return
+    cells = report.cells
+    bound = f"{size} of {task.cell_count} cells"
+    if size == 1 or len(report.bits) != subset_bytes(task.cell_count) or len(cells) != size:
+        raise ReportRefusedError(reason, bound)
+    if cells[-1] >= task.cell_count:
         raise ReportRefusedError(reason, bound)

@@ -1,7 +1,8 @@
 """Simulates what the server learns of each window's true cells: sums with the noise of one of two mechanisms.
 
 Both draw the noise of sums, not of devices, from exactly the distribution that the devices' or aggregators' own noise
-adds up to: of n devices with one cell, the number that tell it is binomial, and the others spread evenly over the rest.
+adds up to: of n devices with one cell, the number that tell it is binomial, and the others spread evenly over the rest,
+as do the other cells of those that tell a set.
 """
 
 from fractions import Fraction
@@ -16,7 +17,7 @@ from alcove.platform.stats import (
     pool,
 )
 from alcove.platform.stats.aggregator_noise import draw_noise
-from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.subset_selection import SubsetSelection
 from alcove.registry.policy import TaskPolicy
 from numpy.typing import NDArray
 
@@ -43,20 +44,43 @@ def aggregation_mechanism(mechanism: Mechanism, task: TaskPolicy, rng: np.random
 class _Randomized:
     def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
         self._task, self._rng = task, rng
-        self._keep = float(RandomizedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
+        mechanism = SubsetSelection(task.cell_count, task.epsilon_fraction, task.subset_size)
+        self._keep, self._size = float(mechanism.keep_probability), task.subset_size
         self._counts = np.zeros(task.cell_count, np.int64)
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
         cells = len(true_counts)
-        others = np.full(cells - 1, 1 / (cells - 1))
         for cell, devices in enumerate(true_counts.tolist()):
             kept = int(self._rng.binomial(devices, self._keep))
             self._counts[cell] += kept
-            self._counts[np.arange(cells) != cell] += self._rng.multinomial(devices - kept, others)
+            rest = np.arange(cells) != cell
+            self._counts[rest] += _draw_sets(self._rng, devices - kept, cells - 1, self._size)
+            self._counts[rest] += _draw_sets(self._rng, kept, cells - 1, self._size - 1)
 
     def aggregate(self) -> Aggregate:
         task = self._task
-        return aggregate_from_randomized_response(self._counts.tolist(), task.layout, epsilon=task.epsilon_fraction)
+        return aggregate_from_randomized_response(
+            self._counts.tolist(), task.layout, epsilon=task.epsilon_fraction, subset_size=self._size
+        )
+
+
+def _draw_sets(rng: np.random.Generator, devices: int, cells: int, size: int) -> NDArray[np.int64]:
+    """Return how many of the devices' uniform sets of `size` cells each cell is in.
+
+    Cell by cell: of the devices that still have r cells to name, and as many cells left as l, a part r / l names it.
+    """
+    if size == 1:
+        return rng.multinomial(devices, np.full(cells, 1 / cells)).astype(np.int64)
+    to_name = np.arange(size + 1)
+    waiting = np.zeros(size + 1, np.int64)
+    waiting[size] = devices
+    counts = np.zeros(cells, np.int64)
+    for cell in range(cells):
+        named = rng.binomial(waiting, np.minimum(to_name / (cells - cell), 1.0))
+        counts[cell] = named.sum()
+        waiting -= named
+        waiting[:-1] += named[1:]
+    return counts
 
 
 class _Shared:

@@ -8,8 +8,9 @@ don't depend on N, so that the covariance of the arms' ratios falls apart into t
     S   sampling: Var(w - R b) / (share of the arm), in the diagonal; not divided by the windows, the worst case in
         which a device answers the same in each
     A   randomized response: each report brings its own noise; for residuals a and b of two arms
-        sum_j pi_j (sum_c P_jc a_c b_c - (sum_c P_jc a_c) (sum_c P_jc b_c)) / (p - q)^2 with P_jc = q + (p - q) [j = c]
-        (`randomized_response.py`, per report); arms share a report's cell, so that their noise is correlated a little
+        sum_j pi_j (E_j[a b] - E_j[a] E_j[b]) / (p - q)^2, where E_j is over the reports of cell j: a is the sum of the
+        residuals of the cells that a report names (`randomized_response.py`, `privacy/subset_selection.py`); arms share
+        a report's cells, so that their noise is correlated a little
     L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2, in the diagonal;
         where devices also randomize, A comes to it and L is divided by (p - q)^2
 
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
@@ -28,7 +30,7 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metric_model import MetricModel
 from alcove.privacy.errors import ParameterError
-from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.subset_selection import SubsetSelection
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class ReportModel:
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
         local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
             None: they do not.
+        subset_size: cells that a randomized report names; 1 with aggregators.
     """
 
     mechanism: Mechanism
     epsilon: Fraction
     local_epsilon: Fraction | None = None
+    subset_size: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +118,7 @@ def _noise(
     )
     per_report = per_window = np.zeros((arms, arms))
     if reports.mechanism is Mechanism.RANDOMIZED_RESPONSE:
-        per_report, _ = _response_noise(probabilities, flat, reports.epsilon)
+        per_report, _ = _response_noise(probabilities, flat, reports.epsilon, reports.subset_size)
     elif reports.mechanism is Mechanism.PRIO3:
         gap = 1.0
         if reports.local_epsilon is not None:
@@ -123,20 +127,34 @@ def _noise(
     return per_report, per_window
 
 
-def _response_noise(cells: FloatArray, rho: FloatArray, epsilon: Fraction) -> tuple[FloatArray, float]:
+def _response_noise(
+    cells: FloatArray, rho: FloatArray, epsilon: Fraction, subset_size: int = 1
+) -> tuple[FloatArray, float]:
     """Return A of the module's docstring for rho, [arms, cells], and p - q."""
-    other, gap = _answer_chances(cells.size, epsilon)
-    squares = other * (rho @ rho.T) + gap * ((rho * cells) @ rho.T)
-    means = other * rho.sum(axis=1, keepdims=True) + gap * rho
+    chances = _answer_chances(cells.size, epsilon, subset_size)
+    rest = rho.sum(axis=1, keepdims=True) - rho
+    own, crossed, others = (rho * cells) @ rho.T, (rho * cells) @ rest.T, (rest * cells) @ rest.T
+    squares = (chances.keep - chances.other + chances.pairs) * own + (chances.other - chances.pairs) * (rho @ rho.T)
+    squares += chances.with_true * (crossed + crossed.T) + chances.pairs * others
+    means = chances.keep * rho + chances.other * rest
+    gap = chances.keep - chances.other
     return (squares - (means * cells) @ means.T) / gap**2, gap
 
 
+class _Chances(NamedTuple):
+    """Chances that a report names its true cell, another one, the true one and another, and two others."""
+
+    keep: float
+    other: float
+    with_true: float
+    pairs: float
+
+
 @lru_cache(maxsize=256)
-def _answer_chances(cells: int, epsilon: Fraction) -> tuple[float, float]:
-    """Return q and p - q of the module's docstring."""
+def _answer_chances(cells: int, epsilon: Fraction, subset_size: int) -> _Chances:
     try:
-        mechanism = RandomizedResponse(cells, epsilon)
+        mechanism = SubsetSelection(cells, epsilon, subset_size)
     except ParameterError as error:
         raise ArgumentError(error.name, error.bound, error.value) from error
-    other = float(mechanism.other_probability)
-    return other, float(mechanism.keep_probability) - other
+    found = (mechanism.keep_probability, mechanism.other_probability, *mechanism.pair_probabilities)
+    return _Chances(*map(float, found))

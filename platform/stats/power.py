@@ -75,6 +75,7 @@ class PowerModel:
         epsilon: privacy loss of one report (randomized response) or one window (aggregators); ignored for EXACT.
         local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
             None: they do not.
+        subset_size: cells that a randomized report names; 1 with aggregators.
         alpha: error of the comparison over all analyses, in (0, 1); each pair of arms has all of it.
         power: chance to find the effect, in [0.5, 1).
         analyses: how many are planned, equally spaced; 0: any number, always valid, made at the end of each window.
@@ -95,6 +96,7 @@ class PowerModel:
         power: float = 0.8,
         analyses: int = 0,
         local_epsilon: Fraction | None = None,
+        subset_size: int = 1,
         is_less_better: bool = False,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
@@ -104,7 +106,7 @@ class PowerModel:
         if not 0.5 <= power < 1.0:
             raise ArgumentError("power", "in [0.5, 1)", power)
         self._model, self._shares = model, tuple(shares)
-        self._reports = ReportModel(mechanism, epsilon, local_epsilon)
+        self._reports = ReportModel(mechanism, epsilon, local_epsilon, subset_size)
         self._alpha = alpha
         self._target, self._analyses, self._sign = power, analyses, -1.0 if is_less_better else 1.0
         self._better = min(range(1, len(shares)), key=lambda arm: shares[arm])

@@ -47,6 +47,7 @@ class TaskTerms(Part):
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
     is_guardrail: Annotated[bool, Field(strict=True)] = False
+    subset_size: Annotated[int, Field(strict=True, ge=1, le=limits.CELLS_MAX)] = 1
     # Not written where it is None: a task without it keeps the id that it had before aggregators (decision 0038).
     aggregation: Annotated[Aggregation | None, Field(exclude_if=lambda value: value is None)] = None
     # Not written where it is None, so that a task of outcomes says nothing of metrics (decision 0053).
@@ -119,6 +120,12 @@ class TaskTerms(Part):
                 f" ({_group_text((tuple(sorted(OUTCOMES_WITH_LATENCY)),))}), got {_group_text(self.outcome_groups)}"
             )
             raise ValueError(msg)
+        most = 1 if self.aggregation is not None else self.cell_count - 1
+        if self.subset_size > most:
+            msg = (
+                f"subset_size is at most {most} of {self.cell_count} cells (1 with aggregators), got {self.subset_size}"
+            )
+            raise ValueError(msg)
         if self.aggregation is not None and self.first_window_start_s % self.window_s:
             msg = (
                 f"with aggregators windows are counted from 1970: first_window_start_s must be a multiple of"
@@ -187,8 +194,10 @@ class TaskPolicy(TaskTerms):
             met the task, `pre_bin` says which; empty: reports say nothing of it (docs/decisions/0022).
         metric: what the device adds up in the place of outcomes (`metric.py`); its bins stand where latency bins do.
         is_guardrail: it watches a rollout; its reports may spend what experiments leave in reserve.
+        subset_size: cells that a randomized report names: 1, k-ary randomized response, or a set of them, subset
+            selection; 1 with aggregators.
         aggregation: the two aggregators that add reports up by Prio3; windows then begin at multiples of `window_s`,
-            as DAP counts time. None: each report is one randomized cell (randomized response).
+            as DAP counts time. None: each report is a cell, or a set of them, that the device randomized.
     """
 
     task_id: Digest
@@ -257,6 +266,7 @@ def make_task(
     outcome_groups: Sequence[Sequence[Outcome]] | None = None,
     pre_edges: Sequence[float] = (),
     is_guardrail: bool = False,
+    subset_size: int = 1,
     aggregation: Aggregation | None = None,
     metric: MetricTerms | None = None,
 ) -> TaskPolicy:
@@ -277,6 +287,7 @@ def make_task(
         first_window_start_s=first_window_start_s,
         pre_edges=tuple(pre_edges),
         is_guardrail=is_guardrail,
+        subset_size=subset_size,
         aggregation=aggregation,
         metric=metric,
     )

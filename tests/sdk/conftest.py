@@ -116,14 +116,15 @@ class World:
         experiment_id: str = "exp",
         outcomes: int = 2,
         metric: MetricTerms | None = None,
+        subset_size: int = 1,
         aggregation: Aggregation | None = None,
         has_heartbeat: bool = False,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
-        `experiment_id`, `outcomes` and `metric` (in their place) the experiment's; `aggregation` is of both tasks.
-        With a heartbeat the rollout's task counts answers of which the app notes nothing.
+        `experiment_id`, `outcomes`, `metric` (in their place) and `subset_size` the experiment's; `aggregation` is of
+        both tasks. With a heartbeat the rollout's task counts answers of which the app notes nothing.
         """
         experiment = None
         if arms:
@@ -137,6 +138,7 @@ class World:
                 window_s=window_s,
                 first_window_start_s=NOW - 1000 * window_s,
                 pre_edges=pre_edges,
+                subset_size=subset_size,
                 aggregation=aggregation,
                 metric=metric,
             )

@@ -16,8 +16,11 @@ from alcove.privacy import (
     report_from_bytes,
     report_to_bytes,
 )
+from alcove.privacy.report import SubsetReport, parse_report
 from alcove.registry.policy import TaskPolicy
 from alcove.sdk import Client, StatusError, TransportError
+from alcove.sdk.report_files import OutboxFile, RandomizedReport
+from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy
 
 from tests.sdk.conftest import FEATURE, Device, TreeServer, World
@@ -83,6 +86,31 @@ def test_outcome_becomes_one_report_of_38_bytes(device: Device) -> None:
     assert (summary.reports_made, summary.report_bytes_sent) == (1, 38)
     assert {summary.epsilon_day, summary.epsilon_30_days, summary.epsilon_total} == {Fraction(2)}
     assert (summary.epsilon_cap_day, summary.epsilon_cap_30_days) == (Fraction(2), Fraction(8))
+
+
+def test_task_of_sets_has_reports_of_a_set_of_one_size(device: Device) -> None:
+    """Three of twelve cells in 39 bytes, drawn anew for each window; the outbox keeps them."""
+    device.world.set_policy("1.0.0", arms=("1.0.0", "2.0.0"), epsilon="0.01", window_s=WINDOW, subset_size=3)
+    client = device.client(entropy=SeededEntropy(device.seed_for_arm(1)))
+    assert client.sync().error is None
+    task = task_of(device.world)
+    use(client)
+    assert client.report().sent == 1
+    for _ in range(20):
+        device.clock.pass_s(WINDOW)
+        use(client)
+        assert client.report().sent == 1
+    assert {len(body) for body in device.transport.reports} == {39}
+    reports = [parse_report(body) for body in device.transport.reports]
+    for report in reports:
+        assert isinstance(report, SubsetReport)
+        assert len(report.cells) == task.subset_size == 3
+        assert max(report.cells) < task.cell_count == 12
+    assert len({report.bits for report in reports if isinstance(report, SubsetReport)}) > 10
+    outbox = OutboxFile(device.folder / "outbox-of-sets.json", Files())
+    waiting = [RandomizedReport(body) for body in device.transport.reports]
+    outbox.write([*waiting])
+    assert outbox.read() == waiting
 
 
 def test_window_is_reported_once(device: Device) -> None:

@@ -20,10 +20,9 @@ from alcove.platform.cli.demo.actors import Person
 from alcove.platform.cli.demo.environment import APP, FEATURE
 from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.reporting import send_reports
+from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.entropy import OsEntropy
-from alcove.privacy.ledger import BudgetLimits, Ledger
-from alcove.privacy.randomized_response import RandomizedResponse
-from alcove.privacy.report import Report, report_to_bytes
+from alcove.privacy.ledger import Ledger
 from alcove.registry.client import RepositoryClient
 from alcove.registry.policy import resolve
 from alcove.registry.policy.assignment import SECRET_BYTES
@@ -31,6 +30,7 @@ from alcove.runtime import load
 from alcove.sdk.egress import Egress, TufFetcher
 from alcove.sdk.engine import NativeEngine
 from alcove.sdk.installer import Installer
+from alcove.sdk.randomized_reports import randomize_report
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 
@@ -135,7 +135,9 @@ def measure_fleet(
         if found is None:
             found, window = task, task.window_at(clock.now_s()) or 0
         cells.append(task.cell_index(arm, int(answer.language == typing.language), latency_ms))
-        Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(bytes.fromhex(task.task_id), window, task.epsilon_fraction)
+        Ledger(MemoryLogFile(), BudgetLimits(), clock).debit(
+            bytes.fromhex(task.task_id), window, task.epsilon_fraction, may_use_reserve=task.is_guardrail
+        )
     return Measurements(found, window, tuple(cells))
 
 
@@ -157,13 +159,11 @@ def send_randomized(
     task = measured.task
     if task is None:
         return 0
-    mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
-    task_id, entropy = bytes.fromhex(task.task_id), OsEntropy()
+    entropy = OsEntropy()
     sent = 0
     for first in range(0, len(measured.cells), SENT_AT_ONCE):
         cells = measured.cells[first : first + SENT_AT_ONCE]
-        randomized = [mechanism.randomize(cell, entropy) for cell in cells]
-        statuses = send_reports(url, [report_to_bytes(Report(task_id, measured.window, cell)) for cell in randomized])
+        statuses = send_reports(url, [randomize_report(task, measured.window, cell, entropy) for cell in cells])
         sent += statuses.get(204, 0)
         if not may_close and statuses.keys() - {204}:
             raise DemoError(f"the server answered the fleet's reports with {dict(statuses)}, expected 204 alone")

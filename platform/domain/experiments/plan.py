@@ -136,6 +136,7 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
         task.epsilon_fraction,
         analyses=plan.interim_analyses,
         local_epsilon=_local_epsilon(plan),
+        subset_size=task.subset_size,
         is_less_better=primary.is_less_better,
     )
     in_ms, hidden = _share_per_ms(record, primary)

@@ -2,6 +2,7 @@
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ, group_outcomes
+from alcove.platform.domain.mechanism import choose_subset
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric, PrimaryKind
 from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
@@ -59,7 +60,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         pydantic.ValidationError: a field is out of its bounds.
     """
     started_at_s = record.started_at_s or 0
-    return make_task(
+    task = make_task(
         experiment_id=record.experiment_id,
         epsilon=record.epsilon,
         arm_count=len(record.arms),
@@ -70,6 +71,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         pre_edges=record.plan.pre_edges,
         aggregation=record.plan.aggregation,
     )
+    return choose_subset(task)
 
 
 def first_window_start_s(started_at_s: int, window_s: int, aggregation: Aggregation | None) -> int:

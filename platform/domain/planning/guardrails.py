@@ -60,7 +60,7 @@ def guardrail_of(
 def report_model_of(task: TaskPolicy) -> ReportModel:
     """Return how the reports of a task are made private."""
     local = None if task.aggregation is None else task.aggregation.local_epsilon_fraction
-    return ReportModel(mechanism_of(task.aggregation), task.epsilon_fraction, local)
+    return ReportModel(mechanism_of(task.aggregation), task.epsilon_fraction, local, task.subset_size)
 
 
 def _outcomes_of(metric: GuardMetric) -> tuple[frozenset[int], frozenset[int] | None]:

@@ -5,6 +5,7 @@ Its cells tell apart what the guardrails read, and nothing else; every outcome i
 
 from alcove.platform.domain.cells import OUTCOMES_READ, group_outcomes
 from alcove.platform.domain.experiments.task import first_window_start_s
+from alcove.platform.domain.mechanism import choose_subset
 from alcove.platform.domain.records import RolloutRecord
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.stats import GuardMetric
@@ -32,7 +33,7 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         pydantic.ValidationError: a field is out of its bounds.
     """
     metric = plan.own_guardrails[0].metric.terms if plan.own_guardrails else None
-    return make_task(
+    task = make_task(
         experiment_id=rollout_id,
         epsilon=plan.epsilon,
         arm_count=ARMS,
@@ -48,3 +49,4 @@ def task_of(rollout_id: str, plan: RolloutPlan, started_at_s: int) -> TaskPolicy
         aggregation=plan.aggregation,
         metric=metric,
     )
+    return choose_subset(task)

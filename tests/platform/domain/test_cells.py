@@ -11,6 +11,7 @@ from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats import Aggregate, aggregate_from_randomized_response
 from alcove.platform.stats._shares import share_difference, share_sums
 from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.subset_selection import SubsetSelection
 from alcove.registry import policy
 from alcove.registry.policy import HistogramLayout, Outcome, TaskPolicy
 
@@ -70,10 +71,11 @@ def exact_reports(task: TaskPolicy, shares: list[float]) -> Reports:
     true = np.zeros((2, 4, bins))
     true[:, :2] = np.array(shares[:2])[None, :, None] / bins
     true[:, 2:, 0] = shares[2:]
-    mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
+    mechanism = SubsetSelection(task.cell_count, task.epsilon_fraction, task.subset_size)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
-    expected = REPORTS * (other + (keep - other) * cells_of(task, true) / 2.0)
-    return Reports.of_cells(task, np.rint(expected).astype(int).tolist(), 1)
+    counts = np.rint(REPORTS * (other + (keep - other) * cells_of(task, true) / 2.0)).astype(int)
+    counts[0] += -counts.sum() % task.subset_size
+    return Reports.of_cells(task, counts.tolist(), 1)
 
 
 @pytest.mark.parametrize(("epsilon", "saved_bins", "saved_alone"), [("1", 13.8, 91), ("2", 12.9, 53)])

@@ -87,7 +87,7 @@ WRONG = {
         "guardrails",
     ),
     "no privacy": (replace(PLAN, epsilon="8.01"), "epsilon", "0.01 to 8"),
-    "too much privacy": (replace(PLAN, epsilon="0.001"), "epsilon", "0.01 to 2"),
+    "too much privacy": (replace(PLAN, epsilon="0.001"), "epsilon", "0.01 to 8"),
     "a privacy of words": (replace(PLAN, epsilon="much"), "plan", "epsilon"),
     "a window of minutes": (replace(PLAN, window_s=3599), "plan.window_s", "at least 3600"),
     "a window of years": (replace(PLAN, window_s=10**9), "plan", "window_s"),

@@ -28,6 +28,7 @@ from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.ingress import record, run_experiment
 from alcove.privacy.limits import REPORT_BYTES
+from alcove.privacy.report import SubsetReport, report_to_bytes
 from alcove.registry.policy import TaskPolicy
 from alcove.runtime.clock import SYSTEM_CLOCK
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -210,6 +211,31 @@ def test_reports_are_summed_per_cell(world: ServerWorld, served: Served, task: T
     assert count_reports(world, task) == {(0, 0): 1, (0, 7): 3, (0, 1): 300}
 
 
+def test_sets_of_cells_are_summed_and_no_other_set_is_counted(
+    world: ServerWorld, served: Served, operator: PlatformClient, shared_feature: str, app: str
+) -> None:
+    """A report of a task of sets adds one to each of its cells; one cell, too few, too many or others are refused."""
+    arms = [Arm(name=n, version=v, share_basis_points=5000) for n, v in (("a", "1.0.0"), ("b", "2.0.0"))]
+    draft = operator.create_experiment(app, shared_feature, arms, latency_edges_ms=[10.0], epsilon="1")
+    operator.start_experiment(draft.experiment_id)
+    policy = world.tree.policy(app)
+    assert policy is not None
+    task = policy.features[shared_feature].experiments[0].task
+    assert (task.cell_count, task.subset_size) == (8, 2)
+
+    def set_of(*cells: int, bits: int = 24) -> bytes:
+        return report_to_bytes(SubsetReport.of_cells(bytes.fromhex(task.task_id), 0, cells, bits))
+
+    for body in (record(task), set_of(1), set_of(1, 2, 3), set_of(1, 8), set_of(), set_of(1, 2, bits=32)):
+        status, _, answer = ask(served, "POST", "/reports", body)
+        assert (status, answer.decode().partition(":")[0]) == (400, "unknown_cell")
+    assert count_reports(world, task) == {}
+    for cells in ((0, 7), (0, 3), (3, 7)):
+        assert ask(served, "POST", "/reports", set_of(*cells))[0] == 204
+    assert count_reports(world, task) == {(0, 0): 2, (0, 3): 2, (0, 7): 2}
+    assert operator.results(draft.experiment_id).results.report_count == 3
+
+
 def test_bodies_that_are_no_reports_are_refused_whole(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
     """Sizes, tasks, windows and cells that are not there: 400 with the reason, and nothing is counted."""
     good = record(task)
@@ -232,8 +258,8 @@ def test_bodies_that_are_no_reports_are_refused_whole(world: ServerWorld, served
 
 
 def test_bodies_beyond_the_cap_are_refused(world: ServerWorld, served: Served, task: TaskPolicy) -> None:
-    """One report, a byte or a gigabyte too many: 413 by what is announced, 411 where nothing is; nothing is counted."""
-    for body in (record(task) * 2, record(task) + b"x", record(task) * 1024):
+    """A report, a byte or a gigabyte too many: 413 by what is announced, 411 where nothing is; nothing is counted."""
+    for body in (record(task) * 2, record(task) + b"x" * 31, record(task) * 1024):
         assert ask(served, "POST", "/reports", body)[0] == 413
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=60)
     connection.putrequest("POST", "/reports")

@@ -88,7 +88,7 @@ COMPARISON = {
     "arms.name": ("", "a\n", "x" * 600),
     "arms.version": VERSION,
     "arms.share_basis_points": (0, 10_001, 2**32 - 1),
-    "epsilon": ("0", "-1", "0.001", "2.01", "two", "nan", "inf", "1e3"),
+    "epsilon": ("0", "-1", "0.001", "6.01", "two", "nan", "inf", "1e3"),
     "latency_edges_ms": (-1.0, 0.00001, *NOT_NUMBERS),
     "window_s": (3599, 2**31, 2**32 - 1),
     "minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),

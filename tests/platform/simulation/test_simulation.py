@@ -17,7 +17,7 @@ from alcove.platform.simulation.scenario import Behavior, Scenario
 from alcove.platform.simulation.summary import share_part, summarize
 from alcove.platform.stats import Mechanism
 from alcove.privacy.entropy import OsEntropy
-from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.subset_selection import SubsetSelection
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
 from pydantic import ValidationError
 
@@ -88,10 +88,12 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
     assert sum(sent[120:]) > 0
 
 
-def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
+@pytest.mark.parametrize(("epsilon", "size"), [("2", 1), ("1", 2), ("0.5", 3)])
+def test_randomized_sums_are_distributed_as_randomized_devices_are(epsilon: str, size: int) -> None:
     """Mean and spread of the reported counts over many draws are those of devices that randomize one by one."""
-    task = task_of("ro-1", RolloutPlan(guardrails=(ALL[0], ALL[2]), epsilon="1"), 10_000)
-    mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
+    task = task_of("ro-1", RolloutPlan(guardrails=(ALL[0], ALL[2]), epsilon=epsilon), 10_000)
+    assert (task.cell_count, task.subset_size) == (8, size)
+    mechanism = SubsetSelection(task.cell_count, task.epsilon_fraction, size)
     true = np.array([300, 0, 50, 0, 0, 120, 0, 30])
     rng = np.random.default_rng(3)
     drawn = []
@@ -103,7 +105,7 @@ def test_randomized_sums_are_distributed_as_randomized_devices_are() -> None:
     cells = np.repeat(np.arange(8), true)
     singly = []
     for _ in range(100):
-        counts = np.bincount([mechanism.randomize(int(cell), entropy) for cell in cells], minlength=8)
+        counts = np.bincount([each for cell in cells for each in mechanism.randomize(int(cell), entropy)], minlength=8)
         singly.append(mechanism.estimate(counts))
     ours, theirs = np.array(drawn), np.array(singly)
     error = np.sqrt(ours.var(axis=0) / len(ours) + theirs.var(axis=0) / len(theirs))
