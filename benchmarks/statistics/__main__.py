@@ -1,6 +1,7 @@
 """Measures false calls, coverage and power of the statistics on simulated fleets, with the naive test beside.
 
-python -m benchmarks.statistics [--plans | --latency | --runs 1000] [--write docs/statistics.md] [--json FILE]
+python -m benchmarks.statistics [--boundaries | --plans | --latency | --runs 1000] [--write docs/statistics.md]
+                                [--json FILE]
 """
 
 import argparse
@@ -13,6 +14,8 @@ from alcove.platform.stats import Mechanism
 
 from benchmarks.options import write_json
 from benchmarks.sections import Section, table_lines
+from benchmarks.statistics.boundaries import SECTION as BOUNDARIES
+from benchmarks.statistics.boundaries import boundary_lines
 from benchmarks.statistics.cuped import DEVICES as CUPED_DEVICES
 from benchmarks.statistics.cuped import RATE as CUPED_RATE
 from benchmarks.statistics.cuped import Gain, gains
@@ -263,7 +266,14 @@ def main() -> None:
     argument.add_argument("--write", type=Path, metavar="FILE.md", help="write the section of a page")
     argument.add_argument("--plans", action="store_true", help="the plans only, and what they find, in a minute")
     argument.add_argument("--latency", action="store_true", help="the devices that latency guardrails need only")
+    argument.add_argument("--boundaries", action="store_true", help="error rates at the boundary of each null only")
     arguments = argument.parse_args()
+    if arguments.boundaries:
+        boundary_text, _ = boundary_lines(20 * arguments.runs, SEED + 7)
+        print("\n".join(boundary_text))
+        if arguments.write:
+            BOUNDARIES.write(arguments.write, "\n".join(boundary_text), {})
+        return
     latency_text, latencies = latency_lines(arguments.runs // 10, SEED + 7)
     if arguments.write:
         LATENCY.write(arguments.write, "\n".join(latency_text), {})

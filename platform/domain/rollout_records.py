@@ -221,13 +221,15 @@ class Evidence:
     """What the tests of a rollout's guardrails are fixed by, and what was seen at looks.
 
     Attributes:
-        planned_reports: where the test of harm, one for the whole rollout, is sharpest; fixed when it begins; 0: it has
-            not.
+        planned_reports: where the test of harm, one for the whole rollout, is sharpest: the reports that the first
+            watched stage expects; fixed when it begins; 0: it has not.
+        later_reports: where it shall be sharp too: those that all watched stages expect; likewise.
         stages: that began with a control group, in order; the present one last.  One that was left by a person's
             reason while its reports were impossible, or its groups not of their sizes, is no part of it.
         looks: of the present stage.
     """
 
     planned_reports: int = 0
+    later_reports: int = 0
     stages: tuple[BegunStage, ...] = ()
     looks: tuple[LookRecord, ...] = ()

@@ -13,9 +13,9 @@ the variance alone (Agresti and Coull 1998); it errs towards wider intervals. So
 covariance of two arms' ratios is zero.
 
 A test that a difference is below a margin d asks what would vary if it were d: where few events were seen by chance,
-the variance from what was seen is too small. `sampling_at_margin` has the shares p_T = p_C + d with the same events in
-both arms together (Dunnett and Gent, "Significance testing to establish equivalence between treatments", Biometrics
-1977; Farrington and Manning, Statistics in Medicine 1990).
+the variance from what was seen is too small. `sampling_at_margin` has it at the likeliest shares with p_T = p_C + d
+(Farrington and Manning, "Test statistics and sample size formulae for comparative binomial trials with null hypothesis
+of non-zero risk difference", Statistics in Medicine 1990: the one root of a cubic that is a share).
 """
 
 from dataclasses import dataclass
@@ -97,9 +97,33 @@ def sampling_at_margin(shares: ShareSums, margin: float, *, reports_per_device: 
     """
     events, bases = shares.sums[..., 0::2], shares.sums[..., 1::2]
     safe = np.maximum(bases, 1.0)
-    total, size = np.clip(events, 0.0, safe).sum(axis=-1), safe.sum(axis=-1)
-    control = np.clip((total - safe[..., 0] * margin) / size, 0.0, 1.0 - margin)
+    seen = np.clip(events / safe, 0.0, 1.0)
+    control = _control_at_margin(seen[..., 0], seen[..., 1], safe[..., 1] / safe[..., 0], margin)
     rates = np.stack([control + margin, control], axis=-1)
     at_margin = (reports_per_device * rates * (1.0 - rates) / safe).sum(axis=-1)
     widest: FloatArray = np.maximum(at_margin, share_difference(shares, reports_per_device=reports_per_device).sampling)
     return widest
+
+
+def _control_at_margin(treatment: FloatArray, control: FloatArray, ratio: FloatArray, margin: float) -> FloatArray:
+    """Return the likeliest share of the control if that of the treatment is `margin` above it.
+
+    Args:
+        treatment: share that was seen.
+        control: share that was seen.
+        ratio: devices of the control for each of the treatment.
+        margin: in [0, 1).
+
+    Source: Farrington and Manning, 1990, appendix 1.
+    """
+    a = 1.0 + ratio
+    b = -(1.0 + ratio + treatment + ratio * control + margin * (ratio + 2.0))
+    c = margin * margin + margin * (2.0 * treatment + ratio + 1.0) + treatment + ratio * control
+    d = -treatment * margin * (1.0 + margin)
+    third = b / (3.0 * a)
+    v = third**3 - b * c / (6.0 * a * a) + d / (2.0 * a)
+    u = np.where(v < 0.0, -1.0, 1.0) * np.sqrt(np.maximum(third**2 - c / (3.0 * a), 0.0))
+    cube = np.where(u == 0.0, 1.0, u**3)
+    angle = (np.pi + np.arccos(np.clip(v / cube, -1.0, 1.0))) / 3.0
+    found: FloatArray = np.clip(2.0 * u * np.cos(angle) - third - margin, 0.0, 1.0 - margin)
+    return found

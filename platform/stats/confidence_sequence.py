@@ -17,10 +17,15 @@ in s alike, and a ratio is a mean of influence functions up to a smaller order (
 """
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Final
 
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import MAX_REPORTS
+
+_NORMAL: Final = NormalDist()
+_PRECISION: Final = 1e-9  # of a critical value
 
 
 def rho_squared(*, alpha: float, planned_reports: int) -> float:
@@ -82,6 +87,55 @@ def one_sided_critical_value(*, reports: float, alpha: float, planned_reports: i
     if m == 0.0:
         return math.inf
     return math.sqrt(2.0 * (1.0 + 1.0 / m) * math.log1p(math.sqrt(1.0 + m) / (2.0 * alpha)))
+
+
+def mixture_critical_value(*, reports: float, alpha: float, planned: Sequence[tuple[float, int]]) -> float:
+    """Return how many standard errors a bound lies from the estimate that is sharp at several numbers of reports.
+
+    The mean of test martingales is one. With m_i = reports * rho_i^2 and weights w_i the bound is the z at which
+
+        sum w_i E(z, m_i) = 1 / alpha
+        E(z, m) = 2 / sqrt(1 + m) exp( z^2 m / (2 (1 + m)) ) Phi( z sqrt(m / (1 + m)) )
+
+    E is the one-sided normal mixture whose bound `one_sided_critical_value` states from above, as there.
+
+    Args:
+        reports: reports so far; 0 gives infinity (nothing can be said).
+        alpha: error of the one bound over all analyses together, in (0, 0.5).
+        planned: weights, of sum 1, and where the bound shall be sharp; chosen before the data are seen, and then kept.
+
+    Raises:
+        ArgumentError: alpha not in (0, 0.5), a number of planned reports not in [1, 10**12], weights that are not
+            positive or not of sum 1, or reports < 0.
+    """
+    if not 0.0 < alpha < 0.5:
+        raise ArgumentError("alpha", "in (0, 0.5) for a bound on one side", alpha)
+    if reports < 0:
+        raise ArgumentError("reports", "at least 0", reports)
+    if not all(weight > 0.0 for weight, _ in planned) or not math.isclose(math.fsum(w for w, _ in planned), 1.0):
+        raise ArgumentError("planned", "of positive weights, of sum 1", planned)
+    parts = [(weight, reports * rho_squared(alpha=2.0 * alpha, planned_reports=at)) for weight, at in planned]
+    if reports == 0:
+        return math.inf
+
+    def evidence(score: float) -> float:
+        logs = [
+            math.log(2.0 * weight)
+            - 0.5 * math.log1p(m)
+            + 0.5 * score * score * m / (1.0 + m)
+            + math.log(_NORMAL.cdf(score * math.sqrt(m / (1.0 + m))))
+            for weight, m in parts
+        ]
+        highest = max(logs)
+        return highest + math.log(math.fsum(math.exp(each - highest) for each in logs))
+
+    low, high = 0.0, 1.0
+    while evidence(high) < -math.log(alpha):
+        high *= 2.0
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if evidence(middle) < -math.log(alpha) else (low, middle)
+    return high
 
 
 def normal_quantile(probability: float) -> float:

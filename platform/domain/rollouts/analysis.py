@@ -168,7 +168,7 @@ def _tests(rollout: RolloutRecord, reports: float, windows: int | None) -> Guard
     """
     evidence = rollout.evidence
     stage, looks = evidence.stages[-1], tuple(Look(each.windows, each.reports) for each in evidence.looks)
-    harm = AlwaysValidBound(ALPHA, reports, evidence.planned_reports)
+    harm = AlwaysValidBound(ALPHA, reports, evidence.planned_reports, evidence.later_reports)
     if not stage.horizon_windows:
         return GuardTests(harm, harm)
     if windows is None:

@@ -36,7 +36,6 @@ __all__ = [
 
 MAX_LOOKS: Final = 20  # of one stage; more would find it hardly sooner
 _BUDGET_S: Final = 30 * DAY_S
-_LATER_STAGES: Final = 2  # where others follow, the test of harm is sharpest at twice the reports of the first
 _ABOVE_MINIMUM: Final = 4  # groups are larger than the least that a stage asks for: hundreds of times, or hardly
 
 
@@ -71,17 +70,15 @@ def begin_stage(plan: RolloutPlan, number: int, *, started_at_s: int) -> BegunSt
     )
 
 
-def harm_planned_reports(plan: RolloutPlan) -> int:
-    """Return the pooled reports at which the test of harm, one for the whole rollout, shall be sharpest.
+def harm_planned_reports(plan: RolloutPlan) -> tuple[int, int]:
+    """Return the pooled reports at which the test of harm, one for the whole rollout, shall be sharp.
 
-    Harm should be found while few devices have it: at the first watched stage's reports, or twice those where other
-    watched stages follow, which costs 3 % of the devices there and saves 8 % later.
+    Those of the first watched stage, for harm should be found while few devices have it, and those of all of them.
     """
-    watched = [stage for stage in plan.stages if control_share(stage.share_basis_points)]
-    if not watched:
-        return 1
-    reports = _expected_reports(plan, watched[0])
-    return min(reports * (_LATER_STAGES if len(watched) > 1 else 1), MAX_REPORTS)
+    expected = [_expected_reports(plan, stage) for stage in plan.stages if control_share(stage.share_basis_points)] or [
+        1
+    ]
+    return expected[0], min(sum(expected), MAX_REPORTS)
 
 
 def due_windows(

@@ -154,8 +154,10 @@ def _begin(rollout: RolloutRecord, stage: int, now_s: int) -> Evidence:
     """Return the evidence as a stage with a control group begins, without one whose reports could not be believed."""
     before, found = rollout.evidence, rollout.analysis
     is_believed = found is None or (found.decision is not StageDecisionKind.ALARM and found.code != MISMATCH)
+    first, all_stages = harm_planned_reports(rollout.plan)
     return Evidence(
-        planned_reports=before.planned_reports or harm_planned_reports(rollout.plan),
+        planned_reports=before.planned_reports or first,
+        later_reports=before.later_reports or all_stages,
         stages=(
             *(before.stages if is_believed else before.stages[:-1]),
             begin_stage(rollout.plan, stage, started_at_s=now_s),

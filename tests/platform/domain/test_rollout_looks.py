@@ -197,13 +197,13 @@ def test_collected_windows_count_where_aggregators_add_up() -> None:
 
 
 def test_tests_are_sharpest_where_the_plan_expects_reports() -> None:
-    """Devices of the first watched stage times its windows, twice where others follow; else from its cohort."""
+    """Devices of the first watched stage times its windows, and those of all stages; else from their cohorts."""
     sized = replace(PLAN, expected_devices=1_000_000)
     assert begin_stage(sized, 1, started_at_s=0).planned_reports == 20_000 * 4
     assert begin_stage(sized, 3, started_at_s=0).planned_reports == 1_000_000 * 4
-    assert harm_planned_reports(sized) == 160_000
-    assert harm_planned_reports(replace(sized, stages=sized.stages[:1])) == 80_000
-    assert harm_planned_reports(PLAN) == 2 * 4 * 2 * 4 * 500
+    assert harm_planned_reports(sized) == (80_000, 80_000 + 800_000 + 4_000_000)
+    assert harm_planned_reports(replace(sized, stages=sized.stages[:1])) == (80_000, 80_000)
+    assert harm_planned_reports(PLAN) == (2 * 4 * 4 * 500, 3 * 2 * 4 * 4 * 500)
 
 
 @pytest.mark.parametrize(

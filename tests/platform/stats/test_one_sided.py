@@ -19,7 +19,9 @@ def paths(rng: np.random.Generator, looks: tuple[Look, ...], runs: int) -> NDArr
     """Scores of Brownian motions at the looks, [runs, looks]."""
     reports = np.array([look.reports for look in looks])
     steps = np.diff(reports, prepend=0.0)
-    return np.cumsum(rng.normal(size=(runs, len(steps))) * np.sqrt(steps), axis=1) / np.sqrt(reports)
+    moved = np.cumsum(rng.normal(size=(runs, len(steps))) * np.sqrt(steps), axis=1)
+    scores: NDArray[np.float64] = moved / np.sqrt(reports)
+    return scores
 
 
 def test_one_look_is_the_fixed_test_and_two_sided_boundaries_are_nearly_those_of_half_the_error() -> None:

@@ -40,7 +40,7 @@ def test_stages_of_other_rates_and_shares_show_no_effect_where_none_is(deviation
     tests = GuardTests.at_will(0.05, reports=effective_reports(strata), planned_reports=200_000)
     verdict = evaluate_guardrail(strata, ERRORS, control=0, treatment=1, tests=tests)
     assert verdict.difference == pytest.approx(0.0, abs=1e-12)
-    counts = sum(stratum.aggregate.estimates for stratum in strata)
+    counts = np.sum([stratum.aggregate.estimates for stratum in strata], axis=0)
     rates = counts[:, 2, 0] / counts.sum(axis=(1, 2))
     assert rates[1] - rates[0] > 0.07
     assert verdict.kind.value != "harmful"
