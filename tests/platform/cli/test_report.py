@@ -30,9 +30,14 @@ from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.server.experiment_convert import experiment_message, results_message
 from alcove.platform.server.experiment_views import bayesian_message, cells_message, secondary_view_message
+from alcove.privacy.randomized_response import RandomizedResponse
+from alcove.privacy.subset_selection import SubsetSelection
+from alcove.registry.policy import TaskPolicy
 
-from tests.platform.domain.test_experiment_plans import EDGES_MS, randomize, record
+from tests.platform.cells import cells_of
+from tests.platform.domain.test_experiment_plans import EDGES_MS, record
 
+REPORTS = 200_000
 HOSTILE = '=cmd()<script>alert("x")</script>&'
 PLAN = ExperimentPlan(
     guardrails=(GuardrailRecord("error", 0.01, None),),
@@ -40,17 +45,31 @@ PLAN = ExperimentPlan(
 )
 
 
+def expect_counts(task: TaskPolicy, cells: list[list[list[float]]]) -> list[int]:
+    """Counts that devices with these shares of cells are expected to give, by the task's own mechanism."""
+    shares = cells_of(task, cells)
+    single, size = task.subset_size == 1, task.cell_count
+    mechanism = (
+        RandomizedResponse(size, task.epsilon_fraction)
+        if single
+        else SubsetSelection(size, task.epsilon_fraction, task.subset_size)
+    )
+    keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
+    counts = [int(REPORTS * (other + (keep - other) * share)) for share in shares / shares.sum()]
+    counts[0] += REPORTS * task.subset_size - sum(counts)
+    return counts
+
+
 def make_report(plan: ExperimentPlan = PLAN, *, name: str = "larger") -> ExperimentReport:
     """What a client gets of an experiment with reports by randomized response."""
     experiment = replace(record(plan, EDGES_MS), started_at_s=1_000)
     first, second = experiment.arms
     experiment = replace(experiment, arms=(first, replace(second, name=name)))
-    rng = np.random.default_rng(3)
     slow, fast, failed = [20.0, 10.0, 10.0], [25.0, 10.0, 5.0], [1.0, 0.0, 0.0]
     nothing = [0.0, 0.0, 0.0]
     task = task_of(experiment)
     cells = [[slow, slow, failed, nothing], [slow, fast, failed, nothing]]
-    reports = Reports.of_cells(task, randomize(rng, experiment, cells, 200_000), 1)
+    reports = Reports.of_cells(task, expect_counts(task, cells), 1)
     results = results_message(experiment, evaluate(experiment, reports))
     views = make_views(experiment, reports, with_cells=True)
     assert views.cells is not None
@@ -171,7 +190,8 @@ def test_cells_as_csv_are_the_counts_and_estimates(report: ExperimentReport, tmp
         assert float(row["noise_standard_error"]) == cell.noise_standard_error
         assert row["latency_below_ms"] == ("" if cell.latency_below_ms is None else str(cell.latency_below_ms))
     assert {row["outcomes"] for row in rows} >= {"refused", "accepted", "error"}
-    assert sum(int(row["count"]) for row in rows) == report.results.report_count
+    assert sum(int(row["count"]) for row in rows) % REPORTS == 0
+    assert report.results.report_count == REPORTS
 
 
 def test_cells_as_parquet_are_those_of_the_csv(report: ExperimentReport, tmp_path: Path) -> None:
