@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 from urllib.parse import urlsplit
 
 from alcove.platform.domain.errors import AggregatorsMissingError
@@ -65,8 +66,8 @@ def choose_subset(task: TaskPolicy) -> TaskPolicy:
     size = best_subset_size(task.cell_count, task.epsilon_fraction)
     if size == task.subset_size:
         return task
-    terms = {name: value for name, value in dict(task).items() if name != "task_id"}
-    return make_task(**(terms | {"subset_size": size}))
+    terms: dict[str, Any] = {name: value for name, value in task if name != "task_id"}
+    return make_task(**terms | {"subset_size": size})
 
 
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:

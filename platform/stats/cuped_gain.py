@@ -79,6 +79,7 @@ def cuped_error_ratio(
     latency_bins: int = 1,
     correlation: float = CORRELATION,
     local_epsilon: Fraction | None = None,
+    subset_sizes: tuple[int, int] = (1, 1),
 ) -> float:
     """Return the standard error with CUPED relative to that without; below 1 it pays.
 
@@ -93,6 +94,7 @@ def cuped_error_ratio(
         latency_bins: that reports tell apart, >= 1.
         correlation: of a device's earlier share and a later outcome, in (0, 1).
         local_epsilon: as in `PowerModel`.
+        subset_sizes: cells that a randomized report names without CUPED and with it.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -110,7 +112,8 @@ def cuped_error_ratio(
 
     def variance(weights: FloatArray, cells: FloatArray) -> float:
         model = MetricModel(weights, np.ones(cells.shape), cells)
-        power = PowerModel(model, shares, mechanism, epsilon, local_epsilon=local_epsilon)
+        size = subset_sizes[cells is fine]
+        power = PowerModel(model, shares, mechanism, epsilon, local_epsilon=local_epsilon, subset_size=size)
         return power.standard_error(devices) ** 2
 
     base, above, below = (variance(accepted - theta * earlier, fine) for theta in (0.0, 1.0, -1.0))

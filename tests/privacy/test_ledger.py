@@ -275,7 +275,7 @@ def test_line_that_does_not_say_whose_it_is_is_an_experiments() -> None:
         for day, at in enumerate(NOON - (4 - day) * 2 * DAY for day in range(3))
     ]
     ledger = ledger_of(CrashingLog(b"\n".join(lines) + b"\n"))
-    assert [(debit.epsilon, debit.may_use_reserve) for debit in ledger.debits()] == [(2, False)] * 3
+    assert [(debit.epsilon, debit.may_use_reserve) for debit in ledger.debits()] == [(Fraction(2), False)] * 3
     with pytest.raises(BudgetExceededError, match="30 days of experiments"):
         ledger.debit(TASK, 0, ONE)
     assert ledger.debit(TASK, 0, ONE, may_use_reserve=True) in ledger.debits()

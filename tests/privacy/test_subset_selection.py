@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import Counter
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -37,7 +37,7 @@ def exact_distribution(mechanism: SubsetSelection, cell: int) -> dict[tuple[int,
     """The exact chance of each set, found by asking the sampler for each of its draws; the threshold is its own."""
     size, others = mechanism.subset_size, mechanism.cell_count - 1
     keep = Fraction(mechanism.keep_threshold, 1 << 64)
-    chances: Counter[tuple[int, ...]] = Counter()
+    chances: defaultdict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     draws = list(itertools.product(*(range(others - place) for place in range(size))))
     for word, chance in ((0, keep), ((1 << 64) - 1, 1 - keep)):
         for drawn in draws:

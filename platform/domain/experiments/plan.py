@@ -36,6 +36,7 @@ from alcove.platform.stats import (
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S
 from alcove.privacy.schedule import debit_times_s
+from alcove.privacy.subset_selection import best_subset_size
 from alcove.registry.policy import Outcome, TaskPolicy
 
 __all__ = ["guardrails_of", "make_plan", "primary_of"]
@@ -274,7 +275,15 @@ def _cuped_error_ratio(plan: ExperimentPlan, task: TaskPolicy, shares: list[floa
         devices=plan.expected_devices or 1,
         outcomes=task.layout.outcomes,
         latency_bins=task.layout.latency_bins,
+        subset_sizes=_subset_sizes(task),
     )
+
+
+def _subset_sizes(task: TaskPolicy) -> tuple[int, int]:
+    """Return how many cells a report names without the bins of the earlier share, and with them."""
+    if task.aggregation is not None:
+        return 1, 1
+    return best_subset_size(task.cell_count // task.layout.covariate_bins, task.epsilon_fraction), task.subset_size
 
 
 def _local_epsilon(plan: ExperimentPlan) -> Fraction | None:

@@ -21,7 +21,7 @@ ARMS = (
     Arm(name="control", version="1.0.0", share_basis_points=5000),
     Arm(name="larger", version="2.0.0", share_basis_points=5000),
 )
-EDGES = (0.5, 0.8)
+EDGES = (0.7,)
 PASTS = ((0, 0), (1, 5), (2, 3), (3, 2), (6, 4), (8, 2), (9, 1), (5, 0))
 """Accepted and refused answers of a device before it met the experiment; half of the devices are in each arm."""
 
@@ -76,7 +76,7 @@ def test_devices_report_what_they_did_before_and_results_are_corrected_by_it(
     policy = world.tree.policy(app)
     assert policy is not None
     task = next(one.task for one in policy.features[feature].experiments)
-    assert (task.task_id, task.pre_edges, task.cell_count) == (experiment.task_id, EDGES, 16)
+    assert (task.task_id, task.pre_edges, task.cell_count) == (experiment.task_id, EDGES, 12)
     baseline = tmp_path / "baseline"
     baseline.write_bytes(b"program shipped")
     expected: Counter[int] = Counter()
@@ -104,15 +104,15 @@ def test_devices_report_what_they_did_before_and_results_are_corrected_by_it(
             assert client.report().sent == 1
         expected[task.cell_index(arm, outcome, 0.0, task.pre_bin(accepted + refused, accepted))] += 1
     found = operator.results(experiment.experiment_id).results
-    assert found.cell_counts == tuple(expected[cell] for cell in range(16))
+    assert found.cell_counts == tuple(expected[cell] for cell in range(12))
     (primary,) = found.primary
     assert primary.adjustment is not None
     assert primary.adjustment.unadjusted == found.differences[0].accuracy
-    mechanism = RandomizedResponse(16, Fraction(2))
-    counts = np.array(mechanism.estimate(list(found.cell_counts))).reshape(2, 2, 4)
+    mechanism = RandomizedResponse(12, Fraction(2))
+    counts = np.array(mechanism.estimate(list(found.cell_counts))).reshape(2, 2, 3)
     known = counts[:, :, 1:].sum(axis=(0, 1))
-    mean = (known * (0.25, 0.65, 0.9)).sum() / known.sum()
-    earlier = np.array([min(max(mean, 0.25), 0.9), 0.25, 0.65, 0.9])
+    mean = (known * (0.35, 0.85)).sum() / known.sum()
+    earlier = np.array([min(max(mean, 0.35), 0.85), 0.35, 0.85])
     shares = (counts.sum(axis=1) * earlier).sum(axis=1) / counts.sum(axis=(1, 2))
     accuracies = counts[:, 1].sum(axis=1) / counts.sum(axis=(1, 2))
     corrected = (accuracies[1] - accuracies[0]) - primary.adjustment.theta * (shares[1] - shares[0])

@@ -1,6 +1,7 @@
 """Reports that name sets of cells are read without bias, with the noise that sets have, and planned by it."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from alcove.platform.stats.arm_covariance import ReportModel, ratio_covariance
 from alcove.platform.stats.metric_model import MetricModel
 from alcove.privacy.subset_selection import SubsetSelection
 from alcove.registry.policy import HistogramLayout
+from numpy.typing import NDArray
 
 LAYOUT = HistogramLayout(2, 2, 3)
 ONE = Fraction(1)
@@ -16,7 +18,7 @@ SIZE = 3
 TRUE = np.array([500, 0, 300, 800, 50, 950, 600, 400, 0, 20, 30, 700]) * 10**6
 
 
-def expected_counts(mechanism: SubsetSelection, true: np.ndarray) -> list[int]:  # type: ignore[type-arg]
+def expected_counts(mechanism: SubsetSelection, true: NDArray[Any]) -> list[int]:
     """What so many devices report on average, in whole numbers of whole reports."""
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     counts = np.rint(true.sum() * other + (keep - other) * true).astype(int)
