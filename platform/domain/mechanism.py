@@ -67,7 +67,8 @@ def choose_subset(task: TaskPolicy) -> TaskPolicy:
     if size == task.subset_size:
         return task
     terms: dict[str, Any] = {name: value for name, value in task if name != "task_id"}
-    return make_task(**terms | {"subset_size": size})
+    terms["subset_size"] = size
+    return make_task(**terms)
 
 
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:
