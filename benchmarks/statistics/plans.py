@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 from alcove.platform.stats import Mechanism, PowerModel, share_model
+from alcove.privacy.subset_selection import best_subset_size
 
 from benchmarks.sections import Section, table_lines
 
@@ -54,7 +55,8 @@ def need_lines() -> list[str]:
     """Return how many devices find differences from large to small in two windows."""
     return [
         f"Differences from large to small, found in {WINDOWS} windows in each of which every device reports; the",
-        "rest as above. Cells: of a report, two arms, two outcomes, one latency bin or eight.",
+        "rest as above. Cells: of a report, two arms, two outcomes, one latency bin or eight; of 32 cells reports name",
+        "the set of them that the server chooses.",
         "",
         *table_lines(
             ("reports", "cells", *DIFFERENCES),
@@ -74,6 +76,9 @@ def need_lines() -> list[str]:
 def _need(
     mechanism: Mechanism, epsilon: Fraction, mde: float, *, bins: int = 1, windows: int = 1, analyses: int = 0
 ) -> str:
-    model = PowerModel(share_model(RATE, bins=bins), (0.5, 0.5), mechanism, epsilon, analyses=analyses)
+    cells = 4 * bins
+    size = best_subset_size(cells, epsilon) if mechanism is Mechanism.RANDOMIZED_RESPONSE else 1
+    metric, halves = share_model(RATE, bins=bins), (0.5, 0.5)
+    model = PowerModel(metric, halves, mechanism, epsilon, analyses=analyses, subset_size=size)
     need = model.devices_needed(mde, windows)
     return "none" if need is None else f"{need:,}"
