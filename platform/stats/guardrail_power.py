@@ -19,11 +19,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from alcove.platform.stats.arm_covariance import ArmCovariance, ReportModel, ratio_covariance, size_covariance
-from alcove.platform.stats.confidence_sequence import one_sided_critical_value
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.metric_model import MetricModel
-from alcove.platform.stats.one_sided import Look, PlannedBound
+from alcove.platform.stats.one_sided import AlwaysValidBound, Look, PlannedBound
 from alcove.platform.stats.power import MAX_DEVICES
 from alcove.platform.stats.power_curve import power_curve_of
 
@@ -39,14 +38,17 @@ class HarmTest:
     Attributes:
         alpha: of this guardrail, in (0, 0.5).
         planned_windows: in whose reports it is sharpest, > 0.
+        later_windows: in whose reports it is sharp too (`AlwaysValidBound`); 0: in none.
     """
 
     alpha: float
     planned_windows: float
+    later_windows: float = 0.0
 
     def bounds(self, windows: int) -> tuple[float, ...]:
         """Return how many standard errors each of the first `windows` analyses asks for."""
-        return _harm_bounds(self.alpha, max(1, round(self.planned_windows * _SCALE)), windows)
+        planned, later = (max(1, round(each * _SCALE)) for each in (self.planned_windows, self.later_windows))
+        return _harm_bounds(self.alpha, planned, later, windows)
 
 
 @dataclass(frozen=True)
@@ -196,10 +198,9 @@ def _validate_reports(devices: float, windows: int) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _harm_bounds(alpha: float, planned: int, windows: int) -> tuple[float, ...]:
+def _harm_bounds(alpha: float, planned: int, later: int, windows: int) -> tuple[float, ...]:
     return tuple(
-        one_sided_critical_value(reports=window * _SCALE, alpha=alpha, planned_reports=planned)
-        for window in range(1, windows + 1)
+        AlwaysValidBound(alpha, window * _SCALE, planned, later).critical_value() for window in range(1, windows + 1)
     )
 
 

@@ -15,6 +15,7 @@ from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of, report_model_of
 from alcove.platform.domain.rollout_records import RolloutPlan, Stage
 from alcove.platform.domain.rollouts.analysis import ALPHA
+from alcove.platform.domain.rollouts.looks import control_share
 from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest, devices_for
@@ -183,6 +184,7 @@ def report_days(epsilon: Fraction, window_s: int) -> tuple[int, ...]:
 def forecast_rollout(question: RolloutQuestion) -> RolloutForecast:
     """Return what a plan would find, stage by stage."""
     plan = question.plan
+    question = replace(question, devices=question.devices or plan.expected_devices)
     task, reports, horizon = _terms_of(question)
     stages = tuple(
         _forecast_stage(replace(question, reports=reports), task, number, stage, horizon)
@@ -204,6 +206,9 @@ def _terms_of(question: RolloutQuestion) -> "tuple[TaskPolicy, ReportModel, _Hor
     task = task_of("ro-0", question.plan, 0)
     reports = question.reports or report_model_of(task)
     days = question.days or report_days(reports.epsilon, question.plan.window_s)
+    if question.plan.horizon_windows:
+        last = -(-question.plan.horizon_windows * question.plan.window_s // DAY_S)
+        days = tuple(day for day in days if day <= last) or days[:1]
     return task, reports, _Horizon(len(days), days, max(1, sum(day <= question.harm_days for day in days)))
 
 
@@ -300,9 +305,16 @@ def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Hori
         least=max(round(stage.minimum_cohort / control), round(batch / (share + control)), 1),
         windows=horizon.windows,
         harm_windows=horizon.harm_windows,
-        harm=HarmTest(ALPHA / max(1, len(plan.guardrails)), horizon.windows),
+        harm=_harm_test(plan, share + control, horizon.windows),
         safe=SafeTest(ALPHA, horizon.windows),
     )
+
+
+def _harm_test(plan: RolloutPlan, groups: float, windows: int) -> HarmTest:
+    """Return the test of harm in windows of a stage with `groups` of the devices: sharp where `looks.py` says."""
+    watched = [stage.share_basis_points for stage in plan.stages if control_share(stage.share_basis_points)]
+    parts = [(share + control_share(share)) / POLICY_BUCKETS / groups for share in watched]
+    return HarmTest(ALPHA / max(1, len(plan.guardrails)), windows * parts[0], windows * sum(parts))
 
 
 def _forecast_guardrail(

@@ -1,5 +1,6 @@
 """A rollout's forecast agrees with the verdicts of simulated stages, says what holds for ever, and what would not."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_a_stage_with_too_few_devices_is_said_to_hold_for_ever() -> None:
     enough = forecast_rollout(question(CRASH, devices=2 * first.devices_to_be_safe))
     assert 1 <= enough.stages[0].days_to_be_safe <= 4
     assert enough.warnings == ()
+
+
+def test_a_horizon_and_devices_that_the_plan_names_are_those_of_the_forecast() -> None:
+    """Two windows of four need more devices; the app's number need not be asked again."""
+    plan = question(CRASH).plan
+    short = forecast_rollout(RolloutQuestion(replace(plan, horizon_windows=2)))
+    assert (short.horizon_windows, short.horizon_days) == (2, 2)
+    assert short.stages[0].devices_to_be_safe > 1.5 * forecast_rollout(question(CRASH)).stages[0].devices_to_be_safe
+    known = forecast_rollout(RolloutQuestion(replace(plan, expected_devices=9_000_000)))
+    assert known == forecast_rollout(RolloutQuestion(replace(plan, expected_devices=1), devices=9_000_000))
 
 
 def test_no_stage_is_safe_below_its_minimum_cohort() -> None:
