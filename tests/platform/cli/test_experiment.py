@@ -51,9 +51,11 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
         "experiment", "update", name, "--primary", "latency_mean", "--base-rate", "0", "--audience", "os==ios", "--json"
     ).json
     assert faster["audience"] == "os in (ios)"
-    secondary = ("--secondary", "error", "--secondary", "refused")
+    secondary = ("--secondary", "error", "--secondary", "crash_fallback")
     (watched,) = shop.operator("experiment", "update", name, *secondary, "--json").json
-    assert [each["numerator"] for each in watched["secondary"]] == [["error"], ["refused"]]
+    assert [each["numerator"] for each in watched["secondary"]] == [["error"], ["fallback"]]
+    apart = shop.operator("experiment", "update", name, "--secondary", "refused")
+    assert (apart.code, "refused or accepted or answered" in apart.err) == (1, True)
     unknown = shop.operator("experiment", "update", name, "--secondary", "revenue")
     assert (unknown.code, "crash_fallback" in unknown.err) == (2, True)
     (faster,) = shop.operator("experiment", "update", name, "--audience", "", "--json").json
@@ -125,7 +127,7 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
             },
         }
     )  # fmt: skip
-    answering = nullcontext(SimpleNamespace(results=lambda _: report))
+    answering = nullcontext(SimpleNamespace(results=lambda _, **__: report))
     monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
     command.results(experiment_id="ex-1", call=CallOptions())
     output = capsys.readouterr().out
