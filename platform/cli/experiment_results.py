@@ -28,7 +28,8 @@ def show_results(report: ExperimentReport) -> None:
     ]
     print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
     for difference in found.differences:
-        say(f"{found.arms[difference.arm].name} - {found.arms[0].name}: {_percentage(difference.accuracy)}")
+        names = f"{found.arms[difference.arm].name} - {found.arms[0].name}"
+        say(f"{names}: {_percentage(difference.accuracy)}, relative {_lift(difference.lift)}")
     for pair in found.primary:
         if pair.adjustment is not None:
             say(
@@ -55,9 +56,12 @@ def _unit(experiment: Experiment) -> str:
 def _show_pairs(experiment: Experiment, found: Results) -> None:
     if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].p_value is None:
         return
-    rows = [[_names(found, pair), _difference(experiment, pair.difference), _p_value(pair)] for pair in found.pairs]
+    rows = [
+        [_names(found, pair), _difference(experiment, pair.difference), _lift(pair.lift), _p_value(pair)]
+        for pair in found.pairs
+    ]
     say(f"by {experiment.primary.kind}; intervals hold for all pairs together, each p-value for its own:")
-    print_table(["pair", "difference", "p"], rows)
+    print_table(["pair", "difference", "relative", "p"], rows)
 
 
 def _show_interim_analyses(experiment: Experiment, found: Results) -> None:
@@ -94,6 +98,15 @@ def _names(found: Results, pair: PairDifference) -> str:
 
 def _difference(experiment: Experiment, estimate: Estimate) -> str:
     return _milliseconds(estimate) if experiment.primary.kind in _IN_MS else _percentage(estimate)
+
+
+def _lift(lift: Estimate | None) -> str:
+    """Return a relative lift; where the control may be zero it can be anything."""
+    if lift is None or lift.value is None:
+        return "-"
+    if lift.low is None or lift.high is None:
+        return "not distinguishable"
+    return f"{lift.value:+.1%} {_interval(lift, 100, 1)}"
 
 
 def _p_value(pair: PairDifference) -> str:

@@ -101,12 +101,13 @@ class Estimate(Value):
 
 
 class PairDifference(Value):
-    """`arm` minus `versus` in the metric that decides; the p-value is corrected for all pairs, None: unknown."""
+    """`arm` minus `versus` in the metric that decides, and relative to it; p-value of the pair, None: unknown."""
 
     arm: int = 0
     versus: int = 0
     difference: Estimate
     p_value: float | None = None
+    lift: Estimate | None = None
 
 
 class SecondaryDifference(Value):
@@ -185,10 +186,11 @@ class ArmResult(Value):
 
 
 class ArmDifference(Value):
-    """Accuracy of an arm minus that of the control."""
+    """Accuracy of an arm minus that of the control, and relative to it, less 1."""
 
     arm: int
     accuracy: Estimate
+    lift: Estimate = Estimate()
 
 
 class Adjustment(Value):
@@ -200,10 +202,14 @@ class Adjustment(Value):
 
 
 class PrimaryDifference(Value):
-    """An arm minus the control in the metric that decides: a share, or milliseconds; corrected by CUPED."""
+    """An arm minus the control in the metric that decides: a share, or milliseconds; corrected by CUPED.
+
+    `lift`: relative to the control, less 1; nothing for a quantile and with CUPED.
+    """
 
     arm: int
     difference: Estimate
+    lift: Estimate = Estimate()
     adjustment: Adjustment | None = None
 
 

@@ -166,7 +166,11 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
             _arm(arm.name, arm.version, estimate) for arm, estimate in zip(record.arms, comparison.arms, strict=True)
         ],
         differences=[
-            pb.ArmDifference(arm=pair.arm, accuracy=_estimate(pair.value, pair.interval))
+            pb.ArmDifference(
+                arm=pair.arm,
+                accuracy=_estimate(pair.value, pair.interval),
+                lift=_estimate(pair.lift, pair.lift_interval),
+            )
             for pair in comparison.differences
         ],
         decision=_decision(results.decision),
@@ -175,6 +179,7 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
             pb.PrimaryDifference(
                 arm=pair.arm,
                 difference=_estimate(pair.value, pair.interval),
+                lift=_estimate(pair.lift, pair.lift_interval),
                 adjustment=_adjustment(before, adjustment),
             )
             for pair, before, adjustment in list(
@@ -194,7 +199,11 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         ],
         pairs=[
             pb.PairDifference(
-                arm=pair.arm, versus=pair.versus, difference=_estimate(pair.value, pair.interval), p_value=p
+                arm=pair.arm,
+                versus=pair.versus,
+                difference=_estimate(pair.value, pair.interval),
+                lift=_estimate(pair.lift, pair.lift_interval),
+                p_value=p,
             )
             for pair, p in zip(comparison.primary_pairs, comparison.p_values, strict=True)
         ],
@@ -325,7 +334,8 @@ def _interim_analysis(analysis: InterimAnalysis) -> pb.InterimAnalysis:
         analyzed_at_s=analysis.analyzed_at_s,
         decision=_decision(analysis.decision),
         pairs=[
-            to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair)) for pair in analysis.pairs
+            to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair), lift=None)
+            for pair in analysis.pairs
         ],
         secondary=secondary_messages(analysis.secondary),
     )

@@ -104,6 +104,11 @@ class Moments:
         self._sizes = [math.fsum(counts.tolist()) for counts in self._counts]
         self._size_variances = [self.covariance(arm, self._ones, arm, self._ones) for arm in range(aggregate.arms)]
 
+    @property
+    def reports_per_device(self) -> float:
+        """By how much the sampling parts grow."""
+        return self._design_effect
+
     def size(self, arm: int) -> float:
         """Return the estimated reports of an arm; may be negative."""
         return self._sizes[arm]

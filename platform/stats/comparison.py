@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from alcove.platform.stats._ratio import Covariance, Interval, Moments, Ratio
+from alcove.platform.stats._ratio import Interval, Moments, Ratio
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, apply_rules
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.estimates import Estimates
-from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, SAMPLE_RATIO_ALPHA
+from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, MAX_SIZE_VARIATION, SAMPLE_RATIO_ALPHA
 from alcove.platform.stats.pre_period import Adjustment, corrected_pairs
-from alcove.platform.stats.primary import Primary, PrimaryKind, negate, primary_pairs
+from alcove.platform.stats.primary import Primary, PrimaryKind, hide_interval, negate, primary_pairs
+from alcove.platform.stats.ratio_pairs import ratio_pair
 from alcove.platform.stats.sequential import AlwaysValid, SequentialTest
 
 
@@ -38,7 +39,8 @@ class ArmEstimate:
         share_interval: of the share; None without reports.
         accuracy: part of the answers with the successful outcome, in [0, 1]; None where there is less than one, or the
             reports do not tell it.
-        accuracy_interval: within [0, 1]; None where unbounded (the size is not distinguishable from zero).
+        accuracy_interval: within [0, 1]; None where unbounded, or where noise leaves the arm's size uncertain by more
+            than 10 % of its planned part of the reports.
         accuracy_standard_error: one standard error before clipping, sampling and noise.
         latency_ms: mean of the bins' values, within their range; None as for accuracy.
         latency_interval: in ms, None as for accuracy.
@@ -148,13 +150,14 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
     every_share = at_will.critical_value(reports=reports, alpha=SAMPLE_RATIO_ALPHA / estimates.arms)
 
     critical_value = test.critical_value(reports=reports, alpha=shared_alpha)
-    pairs = tuple(_difference(estimates, arm, versus, critical_value) for arm, versus in ordered)
-    compared, adjustments = _primary_differences(estimates, test, pairs, critical_value, shared_alpha)
-    deciding = _deciding_pairs(estimates, test, rules, ordered) if len(ordered) > 1 else compared
+    known = _known_sizes(estimates.moments, reports, shares)
+    pairs = tuple(_difference(estimates, arm, versus, critical_value, known) for arm, versus in ordered)
+    compared, adjustments = _primary_differences(estimates, test, pairs, critical_value, shared_alpha, known=known)
+    deciding = _deciding_pairs(estimates, test, rules, ordered, known) if len(ordered) > 1 else compared
     sample_ratio = _sample_ratio(estimates.moments, reports, shares, every_share)
     sizes = [_arm_size(estimates, arm, paired) for arm in arms]
     return Comparison(
-        arms=tuple(_arm_estimate(estimates, arm, devices=sizes[arm].devices, factor=single) for arm in arms),
+        arms=tuple(_arm_estimate(estimates, sizes[arm].devices, arm, single, is_known=known[arm]) for arm in arms),
         control=rules.control,
         differences=pairs[: estimates.arms - 1],
         pairs=pairs,
@@ -178,16 +181,26 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
 
 
 def _deciding_pairs(
-    estimates: Estimates, test: SequentialTest, rules: Rules, ordered: Sequence[tuple[int, int]]
+    estimates: Estimates,
+    test: SequentialTest,
+    rules: Rules,
+    ordered: Sequence[tuple[int, int]],
+    known: Sequence[bool],
 ) -> tuple[Difference, ...]:
     """Return the differences in the primary metric with an interval at alpha for each of them alone."""
     alone = test.critical_value(reports=estimates.reports, alpha=rules.alpha)
-    pairs = tuple(_difference(estimates, arm, versus, alone) for arm, versus in ordered)
-    return _primary_differences(estimates, test, pairs, alone, rules.alpha)[0]
+    pairs = tuple(_difference(estimates, arm, versus, alone, known) for arm, versus in ordered)
+    return _primary_differences(estimates, test, pairs, alone, rules.alpha, known=known)[0]
 
 
 def _primary_differences(
-    estimates: Estimates, test: SequentialTest, pairs: tuple[Difference, ...], critical_value: float, alpha: float
+    estimates: Estimates,
+    test: SequentialTest,
+    pairs: tuple[Difference, ...],
+    critical_value: float,
+    alpha: float,
+    *,
+    known: Sequence[bool],
 ) -> tuple[tuple[Difference, ...], tuple[Adjustment | None, ...]]:
     """Return the differences that decide, and what a correction by the pre-period did to each."""
     metric = estimates.metric
@@ -202,7 +215,8 @@ def _primary_differences(
             alpha=alpha,
             reports_per_device=metric.reports_per_device,
         )
-        return found, ()
+        shown = [pair if known[pair.arm] and known[pair.versus] else hide_interval(pair) for pair in found]
+        return tuple(shown), ()
     if metric.pre_period is None:
         return pairs, ()
     return corrected_pairs(
@@ -214,7 +228,8 @@ def _primary_differences(
     )
 
 
-def _arm_estimate(estimates: Estimates, arm: int, *, devices: float, factor: float) -> ArmEstimate:
+def _arm_estimate(estimates: Estimates, devices: float, arm: int, factor: float, *, is_known: bool) -> ArmEstimate:
+    """Return what is shown of an arm; ratios in it have intervals only where noise leaves its size known."""
     moments, reports, values = estimates.moments, estimates.reports, estimates.bin_values_ms
     accuracy, latency = estimates.accuracies[arm], estimates.latencies[arm]
     median, median_interval = _median(moments, arm, values=values, outcomes=estimates.aggregate.outcomes, factor=factor)
@@ -225,39 +240,57 @@ def _arm_estimate(estimates: Estimates, arm: int, *, devices: float, factor: flo
         share=None if reports == 0 else _clip(moments.size(arm) / reports, 0.0, 1.0),
         share_interval=_share_interval(moments, arm, reports, factor),
         accuracy=None if accuracy is None else _clip(accuracy.value, 0.0, 1.0),
-        accuracy_interval=_ratio_interval(moments, accuracy, factor, 0.0, 1.0),
+        accuracy_interval=_ratio_interval(moments, accuracy, factor, 0.0, 1.0) if is_known else None,
         accuracy_standard_error=None if accuracy is None else accuracy.variance.standard_error,
         latency_ms=None if latency is None else _clip(latency.value, low, high),
-        latency_interval=_ratio_interval(moments, latency, factor, low, high),
+        latency_interval=_ratio_interval(moments, latency, factor, low, high) if is_known else None,
         median_latency_ms=median,
-        median_latency_interval=median_interval,
+        median_latency_interval=median_interval if is_known else None,
         noise_percent=None if accuracy is None else accuracy.variance.noise_percent,
     )
 
 
-def _difference(estimates: Estimates, arm: int, versus: int, factor: float) -> Difference:
-    """Return the difference of two accuracies with its interval by the delta method."""
-    moments, one, other = estimates.moments, estimates.accuracies[arm], estimates.accuracies[versus]
-    if one is None or other is None:
+def _difference(estimates: Estimates, arm: int, versus: int, factor: float, is_known: Sequence[bool]) -> Difference:
+    """Return the difference of two accuracies; its interval only where noise leaves both arms' sizes known."""
+    one, other = estimates.accuracies[arm], estimates.accuracies[versus]
+    pair = None
+    if one is not None and other is not None:
+        pair = ratio_pair(estimates.moments, estimates.success, one.base, arm=arm, versus=versus)
+    if pair is None:
         return Difference(arm, versus, None, None, None, None)
-    value = one.value - other.value
-    shared = moments.ratio_covariance(one, other)
-    variance = Covariance(
-        sampling=(one.variance.sampling + other.variance.sampling) - 2.0 * shared.sampling,
-        noise=(one.variance.noise + other.variance.noise) - 2.0 * shared.noise,
+    interval, lift_interval = pair.interval(factor), pair.lift_interval(factor)
+    is_shown = is_known[arm] and is_known[versus] and math.isfinite(interval.low + interval.high)
+    return Difference(
+        arm,
+        versus,
+        pair.value,
+        interval.clip(-1.0, 1.0) if is_shown else None,
+        pair.variance.standard_error,
+        pair.variance.noise_percent,
+        score=pair.score,
+        lift=pair.lift,
+        lift_interval=lift_interval if is_shown else None,
     )
-    interval = None
-    if moments.is_base_distinct_from_zero(one, factor) and moments.is_base_distinct_from_zero(other, factor):
-        half_width = factor * variance.standard_error
-        interval = Interval(value - half_width, value + half_width).clip(-1.0, 1.0)
-    return Difference(arm, versus, value, interval, variance.standard_error, variance.noise_percent)
+
+
+def _known_sizes(moments: Moments, reports: int, shares: Sequence[float]) -> tuple[bool, ...]:
+    """Return for each arm whether noise leaves its size known to 10 % of what it should be.
+
+    By the planned size, not the one that was estimated: an arm that is shown because noise made it look large would
+    show intervals that noise has moved.
+    """
+    deviations = (math.sqrt(max(moments.size_variance(arm).noise, 0.0)) for arm in range(len(shares)))
+    return tuple(
+        reports > 0 and deviation <= MAX_SIZE_VARIATION * share * reports
+        for deviation, share in zip(deviations, shares, strict=True)
+    )
 
 
 def _p_value(pair: Difference, test: SequentialTest, reports: int, alpha: float) -> float | None:
     """Return the p-value of no difference, by the same rho or boundaries as the pair's interval."""
-    if pair.value is None or pair.interval is None or not pair.standard_error:
+    if pair.interval is None or pair.score is None or not pair.standard_error:
         return None
-    return test.p_value(pair.value, pair.standard_error, reports=reports, alpha=alpha)
+    return test.p_value(pair.score, 1.0, reports=reports, alpha=alpha)
 
 
 def _median(

@@ -80,6 +80,10 @@ class Difference:
         standard_error: one standard error of `value`, sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
         excludes_ends: whether the difference is strictly inside the interval, as that of a latency quantile in ms.
+        score: standard errors at which an interval ends at zero, with the sign of the value; p-values are of it, and it
+            is near value / standard_error. None where there is no standard error.
+        lift: `arm` relative to `versus`, less 1; None where `versus` is not above zero, and of a quantile.
+        lift_interval: of the lift, at the error of `interval`; None where unbounded: `versus` may be zero.
     """
 
     arm: int
@@ -89,6 +93,9 @@ class Difference:
     standard_error: float | None
     noise_percent: float | None
     excludes_ends: bool = False
+    score: float | None = None
+    lift: float | None = None
+    lift_interval: Interval | None = None
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Estimates:
         metric: how it was read.
         moments: sums, variances and ratios of the aggregate.
         bin_values_ms: float64 [bins].
+        success: weights of the successful outcome, float64 [outcomes * bins].
         accuracies: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
             outcome counts as success.
         latencies: per arm, the mean of the bins' values; None where the arm's size is below one report.
@@ -69,6 +70,7 @@ class Estimates:
     metric: Metric
     moments: Moments
     bin_values_ms: FloatArray
+    success: FloatArray
     accuracies: tuple[Ratio | None, ...]
     latencies: tuple[Ratio | None, ...]
 
@@ -110,6 +112,7 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
         metric=metric,
         moments=moments,
         bin_values_ms=values,
+        success=success.ravel(),
         accuracies=tuple(
             None if success_outcome is None else moments.ratio(arm, success.ravel(), base.ravel())
             for arm in range(aggregate.arms)

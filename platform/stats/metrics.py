@@ -21,9 +21,10 @@ made of, the closer to 0 (or to what the noises of X and Y have in common).
 from dataclasses import dataclass
 
 import numpy as np
-from alcove.platform.stats._ratio import Covariance, Interval, Moments
+from alcove.platform.stats._ratio import Interval, Moments
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
 from alcove.platform.stats.errors import ArgumentError
+from alcove.platform.stats.ratio_pairs import RatioPair, ratio_pair
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,22 @@ class MetricDifference:
 
     Attributes:
         value: `arm` minus `versus`.
-        interval: `critical_value` standard errors to each side.
+        interval: from limits of each arm at `critical_value` standard errors (`ratio_pairs.py`); infinite where
+            unbounded.
         standard_error: sampling and noise.
         noise_percent: by how many per cent of itself the standard error would shrink without privacy noise.
+        score: critical value of the interval that ends at zero, with the sign of the value.
+        lift: relative to `versus`; None where that is not above zero.
+        lift_interval: of the lift; None where unbounded.
     """
 
     value: float
     interval: Interval
     standard_error: float
     noise_percent: float
+    score: float
+    lift: float | None
+    lift_interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -88,23 +96,20 @@ def ratio_difference(
         raise ArgumentError("denominator", "at least 0 everywhere", float(denominator.min()))
     if not (0 <= arm < aggregate.arms and 0 <= versus < aggregate.arms and arm != versus):
         raise ArgumentError("arm, versus", f"two arms in [0, {aggregate.arms})", (arm, versus))
-    moments = Moments(aggregate, reports_per_device)
     above, below = numerator.astype(np.float64).ravel(), denominator.astype(np.float64).ravel()
-    values, residuals = [], []
-    for index in (arm, versus):
-        base = moments.total(index, below)
-        if base < 1.0:
-            return None
-        values.append(moments.total(index, above) / base)
-        residuals.append((above - values[-1] * below) / base)
-    own = [moments.covariance(index, r, index, r) for index, r in zip((arm, versus), residuals, strict=True)]
-    shared = moments.covariance(arm, residuals[0], versus, residuals[1])
-    variance = Covariance(
-        own[0].sampling + own[1].sampling - 2.0 * shared.sampling, own[0].noise + own[1].noise - 2.0 * shared.noise
-    )
-    value, half_width = values[0] - values[1], critical_value * variance.standard_error
+    pair = ratio_pair(Moments(aggregate, reports_per_device), above, below, arm=arm, versus=versus)
+    return None if pair is None else _measure(pair, critical_value)
+
+
+def _measure(pair: RatioPair, critical_value: float) -> MetricDifference:
     return MetricDifference(
-        value, Interval(value - half_width, value + half_width), variance.standard_error, variance.noise_percent
+        value=pair.value,
+        interval=pair.interval(critical_value),
+        standard_error=pair.variance.standard_error,
+        noise_percent=pair.variance.noise_percent,
+        score=pair.score,
+        lift=pair.lift,
+        lift_interval=pair.lift_interval(critical_value),
     )
 
 
@@ -157,9 +162,7 @@ def cuped_difference(
     adjusted, plain = found
     if adjusted is None or plain is None:
         return None
-    return AdjustedDifference(
-        adjusted.value, adjusted.interval, adjusted.standard_error, adjusted.noise_percent, slope, plain
-    )
+    return AdjustedDifference(**vars(adjusted), theta=slope, unadjusted=plain)
 
 
 def _slope(

@@ -121,6 +121,9 @@ def _correct(
         interval=interval,
         standard_error=found.standard_error,
         noise_percent=found.noise_percent,
+        score=found.score,
+        lift=None,  # of what the correction leaves; the arms' own ratio is the uncorrected one
+        lift_interval=None,
     )
     return after, Adjustment(found.theta, reduction)
 

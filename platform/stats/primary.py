@@ -216,13 +216,21 @@ def metric_weights(
 
 
 def negate(pair: Difference) -> Difference:
-    """Return the difference with its sign turned: what the rules read where less is better."""
+    """Return the difference with its sign turned, without a lift: what the rules read where less is better."""
     interval = pair.interval
     return replace(
         pair,
         value=None if pair.value is None else -pair.value,
         interval=None if interval is None else Interval(-interval.high, -interval.low),
+        score=None if pair.score is None else -pair.score,
+        lift=None,
+        lift_interval=None,
     )
+
+
+def hide_interval(pair: Difference) -> Difference:
+    """Return the difference without its intervals, where noise leaves an arm unknown."""
+    return replace(pair, interval=None, lift_interval=None)
 
 
 def _is_slow(edges_ms: Sequence[float], bins: int, edge_ms: float) -> FloatArray:
@@ -266,10 +274,19 @@ def _ratio_pair(
         )
     if found is None:
         return Difference(arm, versus, None, None, None, None)
-    is_known = all(_size_variation(aggregate, index, base) <= MAX_SIZE_VARIATION for index in pair)
-    return Difference(
-        arm, versus, found.value, found.interval if is_known else None, found.standard_error, found.noise_percent
+    difference = Difference(
+        arm,
+        versus,
+        found.value,
+        found.interval,
+        found.standard_error,
+        found.noise_percent,
+        score=found.score,
+        lift=found.lift,
+        lift_interval=found.lift_interval,
     )
+    is_known = all(_size_variation(aggregate, index, base) <= MAX_SIZE_VARIATION for index in pair)
+    return difference if is_known and math.isfinite(sum(found.interval)) else hide_interval(difference)
 
 
 def _quantile_pair(

@@ -86,8 +86,8 @@ def secondary_differences(
     for metric, each in enumerate(estimates):
         for pair in _pairs(each, test, alpha=alpha, control=control):
             p = None
-            if pair.value is not None and pair.interval is not None and pair.standard_error:
-                p = test.p_value(pair.value, pair.standard_error, reports=each.reports, alpha=alpha)
+            if pair.interval is not None and pair.score is not None and pair.standard_error:
+                p = test.p_value(pair.score, 1.0, reports=each.reports, alpha=alpha)
             found.append((metric, pair, p))
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in found])
     return tuple(

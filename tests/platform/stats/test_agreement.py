@@ -109,7 +109,7 @@ def test_sample_ratio_alarms_where_others_are_sure_and_not_where_they_see_nothin
 
 
 def test_interval_of_two_proportions_is_statsmodels(exact: Exact) -> None:
-    """Wald's interval is ours at the critical value of a single analysis."""
+    """Wald's interval is ours at the critical value of a single analysis, but for the skewness that he leaves out."""
     for case in vectors("statsmodels")["proportions"]:
         counts = np.array([[[n - k], [k]] for k, n in (case["other"], case["one"])])
         events = np.array([[0.0], [1.0]])
@@ -117,7 +117,7 @@ def test_interval_of_two_proportions_is_statsmodels(exact: Exact) -> None:
             exact(counts), events, np.ones((2, 1)), arm=1, versus=0, critical_value=1.959963984540054
         )
         assert found is not None
-        assert found.interval == pytest.approx((case["low"], case["high"]), abs=2e-3 * (case["high"] - case["low"]))
+        assert found.interval == pytest.approx((case["low"], case["high"]), abs=5e-3 * (case["high"] - case["low"]))
 
 
 def test_devices_needed_are_spotify_confidences_at_the_effects_own_variance() -> None:

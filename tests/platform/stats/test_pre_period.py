@@ -164,7 +164,7 @@ def test_p_values_and_interim_analyses_are_those_of_the_corrected_difference() -
     assert pair.interval is not None
     assert pair.standard_error is not None
     assert pair.interval.high - pair.interval.low == pytest.approx(
-        2 * analysis.critical_value(reports=reports, alpha=0.05) * pair.standard_error
+        2 * analysis.critical_value(reports=reports, alpha=0.05) * pair.standard_error, rel=0.005
     )
 
 

@@ -169,7 +169,7 @@ def test_an_arm_wins_exactly_where_its_p_values_are_below_alpha_in_its_favor(fle
     rng = np.random.default_rng(20_270_503)
     world = fleet((0.5, 0.6, 0.75), latencies=(1.0,), epsilon=Fraction(2))
     won = corrected = 0
-    for counts in world.randomize(rng, 8_000, 60):
+    for counts in world.randomize(rng, 6_000, 60):
         each = compare(world.aggregate(counts), bin_values_ms=(1.0,), minimum_cohort=0)
         best = [
             all(
