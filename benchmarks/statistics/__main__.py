@@ -274,20 +274,21 @@ def main() -> None:
         if arguments.write:
             BOUNDARIES.write(arguments.write, "\n".join(boundary_text), {})
         return
+    if not arguments.latency:
+        found_text, found_plans = found_lines(4 * arguments.runs, SEED + 6)
+        plan_text = "\n".join([*plan_lines(), *need_lines()])
+        if arguments.write:
+            PLANS.write(arguments.write, plan_text, {})
+            FOUND.write(arguments.write, "\n".join(found_text), {})
+        if arguments.plans:
+            print("\n".join([plan_text, *found_text]))
+            return
     latency_text, latencies = latency_lines(arguments.runs // 10, SEED + 7)
     if arguments.write:
         LATENCY.write(arguments.write, "\n".join(latency_text), {})
     if arguments.latency:
         print("\n".join(latency_text))
         write_json(arguments.json, [{"latency": latencies}])
-        return
-    found_text, found_plans = found_lines(4 * arguments.runs, SEED + 6)
-    plan_text = "\n".join([*plan_lines(), *need_lines()])
-    if arguments.write:
-        PLANS.write(arguments.write, plan_text, {})
-        FOUND.write(arguments.write, "\n".join(found_text), {})
-    if arguments.plans:
-        print("\n".join([plan_text, *found_text]))
         return
     runs = arguments.runs
     rows = all_false_calls(runs)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
+from alcove.platform.cli.forecasts import show_experiment_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
@@ -208,6 +209,61 @@ def create(
         say(plan_sentence(experiment))
     if not call.as_json and experiment.pre_edges:
         say(cuped_sentence(experiment))
+
+
+@app.command("plan")
+def plan_command(
+    *,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Share of the devices in an arm, such as 50%; the control first. Repeatable; else two halves."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; by default 2 (prio3: 1)."
+        ),
+    ] = "",
+    latency_edge_ms: Annotated[
+        list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")
+    ] = None,
+    window_s: Annotated[
+        int, typer.Option(help="Length of a window in seconds; a device reports once in each; 0: a day.")
+    ] = 0,
+    minimum_cohort: Annotated[
+        int, typer.Option(help="Least number of devices in each arm before one can win; 0: the server's default.")
+    ] = 0,
+    design: DesignOptions,
+    call: CallOptions,
+) -> None:
+    """Say what an experiment would find, when, and with how many devices; nothing is created.
+
+    An arm wins where it beats every other one; the plan is for the treatment with the smallest share. Prints the
+    devices that --mde needs, the smallest difference that --devices find by each day, the chance to find larger and
+    smaller ones, and other plans that need fewer. Example: alcove experiment plan --mde 0.02 --devices 500000
+    """
+    if not (design.mde or design.devices):
+        raise typer.BadParameter("give --mde, --devices, or both")
+    designed = design.parse()
+    secondary = designed.pop("secondary", None)
+    if secondary:
+        raise typer.BadParameter("secondary metrics decide nothing, and are not planned")
+    with call.connect() as client:
+        forecast = client.plan_experiment(
+            [share_basis_points(each) for each in share or ("50%", "50%")],
+            epsilon=epsilon,
+            latency_edges_ms=latency_edge_ms or (),
+            window_s=window_s,
+            minimum_cohort=minimum_cohort,
+            **designed,
+        )
+    if call.as_json:
+        print_json(forecast)
+        return
+    unit = " ms" if designed["primary"].kind in ("latency_mean", "latency_quantile") else ""
+    show_experiment_forecast(forecast, devices=design.devices or 0, mde=design.mde or 0.0, unit=unit)
 
 
 @app.command("update")

@@ -1,6 +1,7 @@
 """Parses a rollout's plan from the command line: stages and guardrails as short texts, or all of it as a file."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -16,6 +17,8 @@ __all__ = [
     "SLOWER",
     "AskedMechanism",
     "PlanOptions",
+    "behavior_of",
+    "differences_of",
     "duration_s",
     "guardrail_of",
     "mechanism_of",
@@ -28,6 +31,7 @@ _COUNT: Final = re.compile(r"\d{1,8}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 SLOWER: Final = re.compile(r"latency>(\d+(?:\.\d+)?)ms", re.ASCII)
 _SHARES: Final = ("crash_fallback", "error", "refused")
+_BEHAVIOR: Final = (*_SHARES, "feedback")
 PLAN_FIELDS: Final = tuple(Plan.model_fields)
 
 Act = Literal["hold", "pause", "roll_back", "halt"]
@@ -184,6 +188,53 @@ def stage_of(text: str) -> StagePlan:
         minimum_s=duration_s(rest[0]) if rest else 0,
         minimum_cohort=int(rest[1]) if len(rest) == 2 else 0,
     )
+
+
+def behavior_of(option: str, given: Sequence[str] | None) -> dict[str, float]:
+    """Return how a version behaves: crash_fallback, error, refused and feedback as shares, latency_ms.
+
+    Args:
+        option: its name, for errors.
+        given: NAME=VALUE each.
+
+    Raises:
+        typer.BadParameter: one reads otherwise.
+    """
+    values: dict[str, float] = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        if name == "latency" and value.endswith("ms") and _NUMBER.fullmatch(value[:-2]):
+            values["latency_ms"] = float(value[:-2])
+        elif name in _BEHAVIOR and value.endswith("%") and _NUMBER.fullmatch(value[:-1]):
+            values[name] = float(value[:-1]) / 100
+        else:
+            raise typer.BadParameter(
+                f"{option}: crash_fallback=1%, error=1%, refused=20%, feedback=100% or latency=25ms; got {text!r}"
+            )
+    return values
+
+
+def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
+    """Return by how much worse a version is that shall be found, in the order of a plan's guardrails; 0: not said.
+
+    Args:
+        plan: with guardrails.
+        given: METRIC:POINTS each, such as crash_fallback:2%.
+
+    Raises:
+        typer.BadParameter: one reads otherwise, or the plan has no such guardrail.
+    """
+    found = [0.0] * len(plan.guardrails)
+    for text in given:
+        metric, _, points = text.partition(":")
+        places = [place for place, guardrail in enumerate(plan.guardrails) if guardrail.metric == metric]
+        if not (points.endswith("%") and _NUMBER.fullmatch(points[:-1])):
+            raise typer.BadParameter(f"harm is written crash_fallback:2%; got {text!r}", param_hint="--harm")
+        if not places:
+            raise typer.BadParameter(f"no guardrail watches {metric!r}", param_hint="--harm")
+        for place in places:
+            found[place] = float(points[:-1]) / 100
+    return found
 
 
 def guardrail_of(text: str) -> GuardrailPlan:

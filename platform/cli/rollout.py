@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.explanations import Explained, show_explanations
+from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
-from alcove.platform.cli.plans import PlanOptions, duration_s
+from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import show_details
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import DeadlineError, Rollout
@@ -62,7 +63,56 @@ def create(
         )
         if wanted is not None and not validate_only:
             rollout = client.advance_rollout(rollout.rollout_id, wanted, override_reason=override_reason)
+        is_watched = bool(rollout.plan.stages and rollout.plan.guardrails)
+        is_watched = is_watched and rollout.plan.expected_devices > 0
+        warnings = client.plan_rollout(rollout.plan).warnings if is_watched else ()
     _show([rollout], as_json=call.as_json)
+    for warning in warnings:
+        say(f"warning: {warning}", err=True)
+
+
+@app.command("plan")
+def plan_command(
+    *,
+    harm: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How much worse a version is that shall be found, METRIC:POINTS, such as crash_fallback:2%; else four "
+            "margins. Repeatable."
+        ),
+    ] = None,
+    harm_days: Annotated[int, typer.Option(help="Days of a stage within which harm shall be found.")] = 2,
+    behavior: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How the version in use behaves, NAME=VALUE: crash_fallback=0.1%, error=0.2%, refused=20%, "
+            "latency=20ms. Repeatable."
+        ),
+    ] = None,
+    planned: PlanOptions,
+    call: CallOptions,
+) -> None:
+    """Say what a rollout would find, and with how many devices; nothing is created.
+
+    For each stage: devices of the app with which a harmful version is found within --harm-days (95 %), and with which a
+    sound one is found safe within the 30-day budget (80 %); a curve of what is found; other plans that need fewer; and
+    a warning for each stage that would hold for ever. Example, an app of a million devices:
+    alcove rollout plan --expected-devices 1000000 --stage 1%:2d:5000 --stage 50%:2d --guard crash_fallback:0.5%
+    """
+    plan, _ = planned.plan()
+    if not (plan.stages and plan.guardrails):
+        raise typer.BadParameter("give at least one --stage and one --guard: nothing else is watched")
+    with call.connect() as client:
+        forecast = client.plan_rollout(
+            plan,
+            behavior=behavior_of("--behavior", behavior),
+            differences=differences_of(plan, harm or ()),
+            harm_days=harm_days,
+        )
+    if call.as_json:
+        print_json(forecast)
+    else:
+        show_rollout_forecast(forecast, devices=plan.expected_devices)
 
 
 @app.command("update")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, show_progress
-from alcove.platform.cli.plans import PlanOptions
+from alcove.platform.cli.plans import PlanOptions, behavior_of
 from alcove.platform.client import Plan
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
@@ -130,19 +130,8 @@ def _validate_plot(path: Path | None) -> None:
 
 
 def _behavior(option: str, given: list[str] | None, usual: Behavior) -> Behavior:
-    values: dict[str, float] = {}
-    for text in given or ():
-        name, _, value = text.partition("=")
-        if name == "latency" and value.endswith("ms"):
-            values["latency_ms"] = _number(option, text, value.removesuffix("ms"))
-        elif name in ("crash_fallback", "error", "refused", "feedback"):
-            values[name] = _share(option, value)
-        else:
-            raise typer.BadParameter(
-                f"{option}: crash_fallback=1%, error=1%, refused=20%, feedback=100% or latency=25ms; got {text!r}"
-            )
     try:
-        return Behavior.model_validate(usual.model_dump() | values)
+        return Behavior.model_validate(usual.model_dump() | behavior_of(option, given))
     except ValidationError as error:
         raise typer.BadParameter(f"{option}: {error.errors(include_url=False)[0]['msg']}") from None
 

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import grpc
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
 from alcove.api.metric.v1.metric_pb2_grpc import MetricServiceStub
+from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
@@ -68,6 +69,7 @@ class PlatformClient(RegistryCalls, RolloutCalls, ExperimentCalls, PolicyCalls, 
         self._experiment = ExperimentServiceStub(self._channel)
         self._policy = PolicyServiceStub(self._channel)
         self._metric = MetricServiceStub(self._channel)
+        self._planner = PlannerServiceStub(self._channel)
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
+from alcove.api.planner.v1 import planner_pb2
+from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.experiment_models import (
     Arm,
@@ -15,6 +17,7 @@ from alcove.platform.client.experiment_models import (
     Segment,
 )
 from alcove.platform.client.models import value_of
+from alcove.platform.client.planner_models import ExperimentForecast
 from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -29,6 +32,7 @@ class ExperimentCalls:
     """
 
     _experiment: ExperimentServiceStub
+    _planner: PlannerServiceStub
     _call: Caller
     _stream: Streamer
 
@@ -163,6 +167,39 @@ class ExperimentCalls:
             token = answer.next_page_token
             if not token:
                 return experiments
+
+    def plan_experiment(
+        self,
+        arm_shares_basis_points: Sequence[int],
+        *,
+        epsilon: str = "",
+        latency_edges_ms: Sequence[float] = (),
+        window_s: int = 0,
+        minimum_cohort: int = 0,
+        primary: Primary | None = None,
+        guardrails: Sequence[GuardrailPlan] = (),
+        plan: ExperimentPlan | None = None,
+        pre_edges: Sequence[float] = (),
+        mechanism: Mechanism = "unspecified",
+    ) -> ExperimentForecast:
+        """Return what an experiment would find, and when; nothing is created.
+
+        `arm_shares_basis_points`: part of the devices in each arm, in 1/10 000, the control first; everything else as
+        in `create_experiment`.
+        """
+        request = planner_pb2.PlanExperimentRequest(
+            arm_shares_basis_points=arm_shares_basis_points,
+            epsilon=epsilon,
+            latency_edges_ms=latency_edges_ms,
+            window_s=window_s,
+            minimum_cohort=minimum_cohort,
+            primary=_primary(primary or Primary()),
+            guardrails=map(_guardrail, guardrails),
+            plan=_plan(plan or ExperimentPlan()),
+            pre_edges=pre_edges,
+            mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+        )
+        return value_of(ExperimentForecast, self._call(self._planner.PlanExperiment, request))
 
 
 def _arm(arm: Arm) -> pb.Arm:

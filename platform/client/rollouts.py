@@ -1,11 +1,15 @@
 """Makes the calls about rollouts.  Mixed into `PlatformClient`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
+from alcove.api.planner.v1 import planner_pb2
+from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.models import value_of
+from alcove.platform.client.planner_models import RolloutForecast
 from alcove.platform.client.rollout_models import Plan, Rollout
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import ParseDict
@@ -20,6 +24,7 @@ class RolloutCalls:
     """
 
     _rollout: RolloutServiceStub
+    _planner: PlannerServiceStub
     _call: Caller
     _stream: Streamer
 
@@ -145,6 +150,29 @@ class RolloutCalls:
             token = answer.next_page_token
             if not token:
                 return rollouts
+
+    def plan_rollout(
+        self,
+        plan: Plan,
+        *,
+        behavior: Mapping[str, float] = MappingProxyType({}),
+        differences: Sequence[float] = (),
+        harm_days: int = 0,
+    ) -> RolloutForecast:
+        """Return what a rollout would find, and when; nothing is created.
+
+        `behavior`: what the version in use does, of crash_fallback, error, refused (shares) and latency_ms.
+        `differences`: by how much worse a version is that shall be found, in the order of the guardrails; 0: four
+        margins.
+        `harm_days`: days of a stage within which harm shall be found; 0: 2.
+        """
+        request = planner_pb2.PlanRolloutRequest(
+            plan=_plan(plan),
+            behavior=planner_pb2.Behavior(**behavior),
+            differences=differences,
+            harm_days=harm_days,
+        )
+        return value_of(RolloutForecast, self._call(self._planner.PlanRollout, request))
 
 
 def _plan(plan: Plan) -> pb.Plan:

@@ -49,6 +49,7 @@ _ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
 _POLICY = "/alcove.api.policy.v1.PolicyService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 _METRIC = "/alcove.api.metric.v1.MetricService/"
+_PLANNER = "/alcove.api.planner.v1.PlannerService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
     {
@@ -83,6 +84,8 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _ROLLOUT + "GetRollout": _read("rollouts"),
         _ROLLOUT + "WatchRollout": _read("rollouts"),
         _ROLLOUT + "ListRollouts": _read("rollouts"),
+        _PLANNER + "PlanRollout": _read("forecasts of rollouts"),
+        _PLANNER + "PlanExperiment": _read("forecasts of experiments"),
         _POLICY + "CreateLayer": _operate("create layers"),
         _POLICY + "ListLayers": _read("layers"),
         _POLICY + "SetHoldout": _operate("set holdouts"),

@@ -23,7 +23,7 @@ from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
 from alcove.registry.policy import Aggregation
 
-__all__ = ["collection_message", "plan_from", "rollout_message", "update_spec"]
+__all__ = ["collection_message", "metric_number", "plan_from", "rollout_message", "update_spec"]
 
 _STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
 _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
@@ -97,6 +97,11 @@ def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
         is_open_ended=message.is_open_ended,
         own_guardrails=tuple(map(own_guardrail_from, message.own_guardrails)),
     )
+
+
+def metric_number(metric: str) -> int:
+    """Return the number of a guardrail's metric on the wire."""
+    return int(_METRICS[GuardMetric(metric)])
 
 
 def update_spec(spec: RolloutSpec, request: pb.UpdateRolloutRequest, aggregators: Aggregation | None) -> RolloutSpec:

@@ -21,6 +21,8 @@ import structlog
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceServicer_to_server
 from alcove.api.metric.v1.metric_pb2_grpc import add_MetricServiceServicer_to_server
+from alcove.api.planner.v1 import planner_pb2
+from alcove.api.planner.v1.planner_pb2_grpc import add_PlannerServiceServicer_to_server
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.policy.v1.policy_pb2_grpc import add_PolicyServiceServicer_to_server
 from alcove.api.registry.v1 import registry_pb2
@@ -42,6 +44,7 @@ from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
 from alcove.platform.server.metric_service import MetricService
 from alcove.platform.server.metrics import Metrics, create_metrics_page
+from alcove.platform.server.planner_service import PlannerService
 from alcove.platform.server.policy_service import PolicyService
 from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certificates
 from alcove.platform.server.rate_limits import CallerLimits
@@ -72,7 +75,13 @@ __all__ = ["Running", "run", "serve"]
 
 SERVICES = tuple(
     file.services_by_name[name].full_name
-    for file in (registry_pb2.DESCRIPTOR, rollout_pb2.DESCRIPTOR, experiment_pb2.DESCRIPTOR, policy_pb2.DESCRIPTOR)
+    for file in (
+        registry_pb2.DESCRIPTOR,
+        rollout_pb2.DESCRIPTOR,
+        experiment_pb2.DESCRIPTOR,
+        policy_pb2.DESCRIPTOR,
+        planner_pb2.DESCRIPTOR,
+    )
     for name in file.services_by_name
 )
 _log = structlog.get_logger()
@@ -246,6 +255,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
+    add_PlannerServiceServicer_to_server(PlannerService(aggregators), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)

@@ -38,7 +38,7 @@ class HarmTest:
     Attributes:
         alpha: of this guardrail, in (0, 0.5).
         planned_windows: in whose reports it is sharpest, > 0.
-        later_windows: in whose reports it is sharp too (`AlwaysValidBound`); 0: in none.
+        later_windows: in whose reports it shall be sharp too; 0: nowhere.
     """
 
     alpha: float
@@ -47,25 +47,32 @@ class HarmTest:
 
     def bounds(self, windows: int) -> tuple[float, ...]:
         """Return how many standard errors each of the first `windows` analyses asks for."""
-        planned, later = (max(1, round(each * _SCALE)) for each in (self.planned_windows, self.later_windows))
-        return _harm_bounds(self.alpha, planned, later, windows)
+        planned = max(1, round(self.planned_windows * _SCALE))
+        return _harm_bounds(self.alpha, planned, round(self.later_windows * _SCALE), windows)
 
 
 @dataclass(frozen=True)
 class SafeTest:
-    """The test of safety, asked at the end of each window up to a horizon.
+    """The test of safety at the ends of windows up to a horizon.
 
     Attributes:
         alpha: of this guardrail, in (0, 0.5).
-        horizon_windows: after which nothing is found safe, >= 1.
+        ends: windows that are over when the first, second, ... report of a device is in; rising, >= 1.
+        horizon_windows: after which nothing is found safe, >= the last of `ends`.
     """
 
     alpha: float
+    ends: tuple[int, ...]
     horizon_windows: int
 
+    @classmethod
+    def each_window(cls, alpha: float, windows: int) -> "SafeTest":
+        """Return the test where a device reports in each window up to the horizon."""
+        return cls(alpha, tuple(range(1, windows + 1)), windows)
+
     def bounds(self, windows: int) -> tuple[float, ...]:
-        """Return how many standard errors each of the first `windows` analyses asks for; infinite: it calls nothing."""
-        return _safe_bounds(self.alpha, self.horizon_windows, windows)
+        """Return how many standard errors each of the first analyses asks for; infinite: it calls nothing."""
+        return _safe_bounds(self.alpha, self.ends, self.horizon_windows, windows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +107,10 @@ class GuardrailModel:
         own = self.covariance(difference)
         return self._power(difference - self.margin, own, own, devices, test.bounds(windows))
 
-    def safe_power(self, devices: float, windows: int, test: SafeTest, *, difference: float = 0.0) -> float:
+    def safe_power(self, devices: float, windows: int, test: SafeTest | HarmTest, *, difference: float = 0.0) -> float:
         """Return the chance that a treatment worse by `difference` is called safe by the end of `windows`.
+
+        Where there is no horizon the bounds of safety are as those of harm.
 
         Raises:
             ArgumentError: as `harm_power`.
@@ -205,6 +214,6 @@ def _harm_bounds(alpha: float, planned: int, later: int, windows: int) -> tuple[
 
 
 @lru_cache(maxsize=1024)
-def _safe_bounds(alpha: float, horizon: int, windows: int) -> tuple[float, ...]:
-    looks = tuple(Look(window, window) for window in range(1, min(windows, horizon) + 1))
+def _safe_bounds(alpha: float, ends: tuple[int, ...], horizon: int, windows: int) -> tuple[float, ...]:
+    looks = tuple(Look(end, place) for place, end in enumerate(ends[:windows], 1))
     return PlannedBound(alpha, looks, horizon).critical_values() + (math.inf,) * (windows - len(looks))

@@ -7,6 +7,7 @@ import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.latency_bins import answer_outcomes
+from alcove.registry.policy.layout import HistogramLayout
 
 _NEAREST = 1e-9  # of a share to 0 and 1, where nothing would vary
 
@@ -54,6 +55,24 @@ class MetricModel:
             even = size * after / int(cells.sum())  # where no device was expected
             probabilities[cells] = even if before <= 0.0 else probabilities[cells] * (after / before)
         return replace(self, probabilities=probabilities)
+
+    def at_cells(self, layout: HistogramLayout) -> "MetricModel":
+        """Return the model of the cells that reports name, [cells of an arm].
+
+        Args:
+            layout: of the reports; its full array is that of this model, or has outcomes besides that nobody meets.
+                What a group of outcomes counts as one must have one weight here.
+        """
+        found = np.zeros((3, layout.arm_cell_count))
+        outcomes, bins = self.probabilities.shape
+        for outcome in range(outcomes):
+            own = layout.latency_bins_of(outcome)
+            for place in range(bins if own else 0):
+                latency, covariate = divmod(place, layout.covariate_bins)
+                cell = layout.cell_index(0, outcome, latency if own > 1 else 0, covariate)
+                found[:2, cell] = self.weights[outcome, place], self.base[outcome, place]
+                found[2, cell] += self.probabilities[outcome, place]
+        return MetricModel(found[0], found[1], found[2] / found[2].sum())
 
 
 def share_model(rate: float, *, outcome: int = 1, outcomes: int = 2, bins: int = 1) -> MetricModel:

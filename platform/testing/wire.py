@@ -7,6 +7,7 @@ from typing import Any, Final
 import grpc
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
+from alcove.api.planner.v1 import planner_pb2
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
@@ -16,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 __all__ = ["METHODS", "Wire", "field_paths", "method_path", "request_class"]
 
-_MODULES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2)
+_MODULES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
 _KINDS = {(False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream"}
 _TIMEOUT_S = 20
 

@@ -7,11 +7,12 @@ count the cells that it adds and no gain from it: how well earlier answers tell 
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
 from alcove.platform.domain import limits
+from alcove.platform.domain.cells import FEEDBACK
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
@@ -33,13 +34,14 @@ from alcove.platform.stats import (
     share_model,
     slow_model,
 )
+from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S
 from alcove.privacy.schedule import debit_times_s
 from alcove.privacy.subset_selection import best_subset_size
 from alcove.registry.policy import Outcome, TaskPolicy
 
-__all__ = ["guardrails_of", "make_plan", "primary_of"]
+__all__ = ["PlannedPrimary", "guardrails_of", "make_plan", "plan_primary", "primary_of"]
 
 _WORST_RATE = 0.5
 _PERIOD_DAYS = 30
@@ -109,17 +111,64 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         batch = f"at least {least}, the smallest batch that the aggregators release"
         raise InvalidFieldError("expected_devices", batch, plan.expected_devices)
     _validate_denominator_share(record, primary)
-    found = _size_experiment(record, task, primary)
+    found = _size_experiment(record, task)
     if plan.interim_analyses and not found.planned_reports:
         raise InvalidFieldError("horizon_reports", "given, or an mde that can be found, where analyses are planned", 0)
     return found
 
 
-def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primary) -> ExperimentPlan:
+@dataclass(frozen=True, eq=False)
+class PlannedPrimary:
+    """The primary metric as it is planned.
+
+    Attributes:
+        model: of the experiment's reports.
+        per_unit: what one unit of the metric is in the model's.
+        hidden: difference that the bins hide, in the metric's unit.
+    """
+
+    model: PowerModel
+    per_unit: float
+    hidden: float
+
+    def effect_of(self, difference: float) -> float:
+        """Return what the model has to find for a difference in the metric's unit; not above 0: no model can."""
+        return (difference - self.hidden) * self.per_unit
+
+    def difference_of(self, effect: float | None) -> float:
+        """Return the difference in the metric's unit that a model's effect is; 0: there is none."""
+        return 0.0 if effect is None else effect / self.per_unit + self.hidden
+
+
+def plan_primary(record: ExperimentRecord, task: TaskPolicy, reports: ReportModel | None = None) -> PlannedPrimary:
+    """Return the primary metric as it is planned.
+
+    Args:
+        record: of the experiment.
+        task: of its reports.
+        reports: how they are made private; None: as the task says.
+    """
+    plan, primary = record.plan, primary_of(record.plan)
+    made = reports or ReportModel(
+        mechanism_of(plan.aggregation), task.epsilon_fraction, _local_epsilon(plan), task.subset_size
+    )
+    model = PowerModel(
+        _model(record, primary).at_cells(task.layout),
+        _shares_of(record),
+        made.mechanism,
+        made.epsilon,
+        analyses=plan.interim_analyses,
+        local_epsilon=made.local_epsilon,
+        subset_size=made.subset_size,
+        is_less_better=primary.is_less_better,
+    )
+    return PlannedPrimary(model, *_share_per_ms(record, primary))
+
+
+def _size_experiment(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     """Return the plan with what the server says of it."""
     plan = record.plan
-    total = sum(arm.share_basis_points for arm in record.arms)
-    shares = [arm.share_basis_points / total for arm in record.arms]
+    shares = _shares_of(record)
     bare = replace(
         plan,
         devices_needed=0,
@@ -130,37 +179,26 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy, primary: Primar
     )
     if not (plan.mde or plan.expected_devices):
         return bare
-    model = PowerModel(
-        _model(record, primary),
-        shares,
-        mechanism_of(plan.aggregation),
-        task.epsilon_fraction,
-        analyses=plan.interim_analyses,
-        local_epsilon=_local_epsilon(plan),
-        subset_size=task.subset_size,
-        is_less_better=primary.is_less_better,
-    )
-    in_ms, hidden = _share_per_ms(record, primary)
+    planned = plan_primary(record, task)
     times_s = _times_of_a_period_s(record, task)
     most = len(times_s)
     if plan.expected_devices:
-        found = model.detectable(plan.expected_devices, most)
         bare = replace(
             bare,
-            detectable=0.0 if found is None else found / in_ms + hidden,
+            detectable=planned.difference_of(planned.model.detectable(plan.expected_devices, most)),
             planned_reports=plan.horizon_reports or min(plan.expected_devices * most, MAX_REPORTS),
         )
     if not plan.mde:
         return bare
-    mde = (plan.mde - hidden) * in_ms
-    if mde <= 0.0:
+    effect = planned.effect_of(plan.mde)
+    if effect <= 0.0:
         return bare
-    devices = model.devices_needed(mde) or 0
+    devices = planned.model.devices_needed(effect) or 0
     if devices and plan.aggregation is not None:
         devices = max(devices, plan.aggregation.min_batch_size)
     windows = None
     if plan.expected_devices:
-        windows = model.windows_needed(mde, plan.expected_devices, most=most)
+        windows = planned.model.windows_needed(effect, plan.expected_devices, most=most)
     return replace(
         bare,
         devices_needed=devices,
@@ -230,7 +268,7 @@ def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
     outcomes, bins = outcome_count(record), len(record.latency_edges_ms) + 1
     bins *= len(record.plan.pre_edges) + 2 if record.plan.pre_edges else 1
     if primary.kind is PrimaryKind.LATENCY_MEAN:
-        return mean_model(bin_values_ms(record.latency_edges_ms), outcomes=outcomes)
+        return mean_model(bin_values_ms(record.latency_edges_ms), outcomes=len(FEEDBACK))
     if primary.kind is PrimaryKind.RATIO:
         return ratio_model(
             record.plan.base_rate or _WORST_RATE,
@@ -243,9 +281,10 @@ def _model(record: ExperimentRecord, primary: Primary) -> MetricModel:
     if primary.edge_ms is not None:
         slow_bins = len(record.latency_edges_ms) - record.latency_edges_ms.index(primary.edge_ms)
         return slow_model(record.plan.base_rate or _WORST_RATE, outcomes=outcomes, bins=bins, slow_bins=slow_bins)
-    # A quantile is planned as the share of answers below it, which has its variance.
-    rate = primary.quantile or record.plan.base_rate or _WORST_RATE
-    return share_model(rate, outcomes=outcomes, bins=bins)
+    if primary.quantile is not None:  # planned as the share of answers above it, which has its variance
+        slow_bins = min(max(1, round((1.0 - primary.quantile) * bins)), bins - 1)
+        return slow_model(1.0 - primary.quantile, outcomes=outcomes, bins=bins, slow_bins=slow_bins)
+    return share_model(record.plan.base_rate or _WORST_RATE, outcomes=outcomes, bins=bins)
 
 
 def _share_per_ms(record: ExperimentRecord, primary: Primary) -> tuple[float, float]:
@@ -288,6 +327,11 @@ def _subset_sizes(task: TaskPolicy) -> tuple[int, int]:
 
 def _local_epsilon(plan: ExperimentPlan) -> Fraction | None:
     return None if plan.aggregation is None else plan.aggregation.local_epsilon_fraction
+
+
+def _shares_of(record: ExperimentRecord) -> list[float]:
+    total = sum(arm.share_basis_points for arm in record.arms)
+    return [arm.share_basis_points / total for arm in record.arms]
 
 
 def _times_of_a_period_s(record: ExperimentRecord, task: TaskPolicy) -> tuple[int, ...]:

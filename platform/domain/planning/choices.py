@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from alcove.platform.domain.planning.rollout import (
+    ReportSchedule,
     RolloutForecast,
     RolloutQuestion,
     StageForecast,
@@ -119,7 +120,8 @@ def _more_privacy_loss(question: RolloutQuestion, task: TaskPolicy) -> Iterator[
     if epsilon < EPSILON_PER_30_DAYS:
         text = f"{float(EPSILON_PER_30_DAYS):g}"
         trade = f"the same sum in 30 days, all of it in one day, in apps that allow more than {EPSILON_PER_DAY}"
-        yield f"one report of ε = {text} a stage", trade, replace(question, reports=once, days=(1,)), True
+        other = replace(question, reports=once, schedule=ReportSchedule((1,), plan.window_s))
+        yield f"one report of ε = {text} a stage", trade, other, True
 
 
 def _choice(change: str, trade: str, after: StageNeeds, before: StageForecast, *, is_offered: bool) -> Choice:

@@ -34,8 +34,8 @@ def guardrail_of(
 ) -> PlannedGuardrail | None:
     """Return what a guardrail reads from the reports of a task; None where its test cannot be planned.
 
-    A quantile of the latency has no standard error that were known beforehand, and is not planned; a share of answers
-    slower than an edge is.
+    A quantile of the latency has no standard error that were known beforehand, and is not planned, nor is a metric of a
+    team's own; a share of answers slower than an edge is.
 
     Args:
         record: of the plan.
@@ -44,13 +44,15 @@ def guardrail_of(
         shares: of control and treatment in the reports, together 1.
         reports: how they are made private.
     """
-    if record.quantile is not None:
+    metric = GuardMetric(record.metric)
+    if record.quantile is not None or metric not in OUTCOMES_READ:
         return None
     layout = task.layout
-    events, base = _outcomes_of(GuardMetric(record.metric))
+    events, base = _outcomes_of(metric)
+    slowest = -1 if record.edge_ms is None else task.latency_edges_ms.index(record.edge_ms)
     cells = [layout.axes(cell) for cell in range(layout.arm_cell_count)]
     in_base = np.array([base is None or axes.outcome in base for axes in cells], np.float64)
-    weights = np.array([axes.outcome in events for axes in cells], np.float64)
+    weights = np.array([axes.outcome in events and axes.latency > slowest for axes in cells], np.float64)
     probabilities = np.array(behavior.cells(task))
     reporting = float(probabilities.sum())
     model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)

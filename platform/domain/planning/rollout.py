@@ -15,7 +15,7 @@ from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of, report_model_of
 from alcove.platform.domain.rollout_records import RolloutPlan, Stage
 from alcove.platform.domain.rollouts.analysis import ALPHA
-from alcove.platform.domain.rollouts.looks import control_share
+from alcove.platform.domain.rollouts.looks import harm_planned_reports
 from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest, devices_for
@@ -29,13 +29,14 @@ __all__ = [
     "SAFE_POWER",
     "GuardrailForecast",
     "PowerPoint",
+    "ReportSchedule",
     "RolloutForecast",
     "RolloutQuestion",
     "StageForecast",
     "StageNeeds",
     "forecast_rollout",
     "needs_of_first_stage",
-    "report_days",
+    "schedule_reports",
 ]
 
 HARM_POWER: Final = 0.95
@@ -49,6 +50,7 @@ HARM_MARGINS: Final = 4
 
 PERIOD_DAYS: Final = 30
 _CURVE_POINTS: Final = 11
+_ANY_DEVICES: Final = 10**8
 
 
 @dataclass(frozen=True)
@@ -57,22 +59,25 @@ class RolloutQuestion:
 
     Attributes:
         plan: with stages and guardrails, its defaults in place.
-        devices: of the app, or the audience, that report; 0: not known.
         behavior: of the version in use.
         differences: by how much worse a version is that shall be found, in the order of the plan's guardrails; 0, or
             none: `HARM_MARGINS` times the margin.
         harm_days: days of a stage within which harm shall be found, >= 1.
         reports: how reports are made private where the plan is to be compared with another way; None: as it says.
-        days: at whose ends a device's reports are in, likewise; empty: as its ledger pays for them.
+        schedule: of a device's reports, likewise; None: as its ledger pays for them.
     """
 
     plan: RolloutPlan
-    devices: int = 0
     behavior: Behavior = Behavior()  # noqa: RUF009 - immutable
     differences: tuple[float, ...] = ()
     harm_days: int = 2
     reports: ReportModel | None = None
-    days: tuple[int, ...] = ()
+    schedule: "ReportSchedule | None" = None
+
+    @property
+    def devices(self) -> int:
+        """Devices of the app, or the audience; 0: not known."""
+        return self.plan.expected_devices
 
 
 @dataclass(frozen=True)
@@ -170,28 +175,52 @@ class RolloutForecast:
         return tuple(stage.warning for stage in self.stages if stage.warning)
 
 
-def report_days(epsilon: Fraction, window_s: int) -> tuple[int, ...]:
-    """Return the days at whose end the first, second, ... report of one device is in, over `PERIOD_DAYS` days.
+@dataclass(frozen=True)
+class ReportSchedule:
+    """When the reports of one device are in.
 
-    A window that lasts longer than a day counts when it ends.
+    Attributes:
+        ends: windows that are over then, of each report; rising.
+        window_s: seconds of a window.
+    """
+
+    ends: tuple[int, ...]
+    window_s: int
+
+    @property
+    def days(self) -> tuple[int, ...]:
+        """The days at whose end each report is in."""
+        return tuple(-(-end * self.window_s // DAY_S) for end in self.ends)
+
+    def until(self, windows: int) -> "ReportSchedule":
+        """Return the reports that are in when so many windows are over; the first one at least."""
+        return replace(self, ends=tuple(end for end in self.ends if end <= windows) or self.ends[:1])
+
+
+def schedule_reports(epsilon: Fraction, window_s: int, *, may_use_reserve: bool) -> ReportSchedule:
+    """Return when a device that spends as early as it may reports, over `PERIOD_DAYS` days; once at least.
+
+    Args:
+        epsilon: privacy loss of a report.
+        window_s: seconds of a window.
+        may_use_reserve: the reports are a guardrail's.
     """
     windows = max(1, PERIOD_DAYS * DAY_S // window_s)
-    times_s = debit_times_s(epsilon, window_s, windows, may_use_reserve=True)
-    ends_s = [(time_s // window_s + 1) * window_s for time_s in times_s]
-    return tuple(-(-end_s // DAY_S) for end_s in ends_s if end_s <= max(PERIOD_DAYS * DAY_S, window_s))
+    times_s = debit_times_s(epsilon, window_s, windows, may_use_reserve=may_use_reserve)
+    ends = tuple(time_s // window_s + 1 for time_s in times_s if time_s < PERIOD_DAYS * DAY_S)
+    return ReportSchedule(ends or (1,), window_s)
 
 
 def forecast_rollout(question: RolloutQuestion) -> RolloutForecast:
     """Return what a plan would find, stage by stage."""
     plan = question.plan
-    question = replace(question, devices=question.devices or plan.expected_devices)
     task, reports, horizon = _terms_of(question)
     stages = tuple(
         _forecast_stage(replace(question, reports=reports), task, number, stage, horizon)
         for number, stage in enumerate(plan.stages, 1)
         if stage.share_basis_points < POLICY_BUCKETS and plan.guardrails
     )
-    return RolloutForecast(stages, task.cell_count, horizon.windows, horizon.days[-1], horizon.harm_windows)
+    return RolloutForecast(stages, task.cell_count, horizon.windows, horizon.schedule.days[-1], horizon.harm_windows)
 
 
 def needs_of_first_stage(question: RolloutQuestion) -> StageNeeds:
@@ -205,17 +234,21 @@ def needs_of_first_stage(question: RolloutQuestion) -> StageNeeds:
 def _terms_of(question: RolloutQuestion) -> "tuple[TaskPolicy, ReportModel, _Horizon]":
     task = task_of("ro-0", question.plan, 0)
     reports = question.reports or report_model_of(task)
-    days = question.days or report_days(reports.epsilon, question.plan.window_s)
-    if question.plan.horizon_windows:
-        last = -(-question.plan.horizon_windows * question.plan.window_s // DAY_S)
-        days = tuple(day for day in days if day <= last) or days[:1]
-    return task, reports, _Horizon(len(days), days, max(1, sum(day <= question.harm_days for day in days)))
+    plan = question.plan
+    schedule = question.schedule or schedule_reports(reports.epsilon, plan.window_s, may_use_reserve=True)
+    last = plan.horizon_windows or schedule.ends[-1]
+    schedule = schedule.until(last)
+    within = max(1, sum(day <= question.harm_days for day in schedule.days))
+    return task, reports, _Horizon(len(schedule.ends), schedule, max(last, schedule.ends[-1]), within)
 
 
 @dataclass(frozen=True)
 class _Horizon:
+    """Reports of one device until the horizon, when they are in, the horizon in windows, and reports to find harm."""
+
     windows: int
-    days: tuple[int, ...]
+    schedule: ReportSchedule
+    last: int
     harm_windows: int
 
 
@@ -229,7 +262,7 @@ class _Groups:
     windows: int
     harm_windows: int
     harm: HarmTest
-    safe: SafeTest
+    safe: SafeTest | HarmTest
 
     def harm_chance(self, guardrail: PlannedGuardrail, difference: float, windows: int, devices: int) -> float:
         """Return the chance that the app's devices find a difference harmful."""
@@ -292,12 +325,16 @@ def _safety(devices: int, known: list[PlannedGuardrail], groups: _Groups, horizo
         return needs, 0
     windows = range(1, horizon.windows + 1)
     is_safe = (groups.safe_chance(known, window, devices) >= SAFE_POWER for window in windows)
-    return needs, next((day for day, enough in zip(horizon.days, is_safe, strict=True) if enough), 0)
+    return needs, next((day for day, enough in zip(horizon.schedule.days, is_safe, strict=True) if enough), 0)
 
 
 def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Horizon) -> _Groups:
     share = stage.share_basis_points / POLICY_BUCKETS
     control = min(share, 1.0 - share)
+    # As if the plan stated the devices: the test of harm is sharpest at what it expects of them.
+    stated = replace(plan, expected_devices=plan.expected_devices or _ANY_DEVICES)
+    own = stated.expected_devices * (share + control)
+    planned, later = (reports / own for reports in harm_planned_reports(stated))
     batch = 0 if task.aggregation is None else task.aggregation.min_batch_size
     return _Groups(
         share=share,
@@ -305,16 +342,11 @@ def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Hori
         least=max(round(stage.minimum_cohort / control), round(batch / (share + control)), 1),
         windows=horizon.windows,
         harm_windows=horizon.harm_windows,
-        harm=_harm_test(plan, share + control, horizon.windows),
-        safe=SafeTest(ALPHA, horizon.windows),
+        harm=HarmTest(ALPHA / max(1, len(plan.guardrails)), planned, later),
+        safe=HarmTest(ALPHA, planned, later)
+        if plan.is_open_ended
+        else SafeTest(ALPHA, horizon.schedule.ends, horizon.last),
     )
-
-
-def _harm_test(plan: RolloutPlan, groups: float, windows: int) -> HarmTest:
-    """Return the test of harm in windows of a stage with `groups` of the devices: sharp where `looks.py` says."""
-    watched = [stage.share_basis_points for stage in plan.stages if control_share(stage.share_basis_points)]
-    parts = [(share + control_share(share)) / POLICY_BUCKETS / groups for share in watched]
-    return HarmTest(ALPHA / max(1, len(plan.guardrails)), windows * parts[0], windows * sum(parts))
 
 
 def _forecast_guardrail(

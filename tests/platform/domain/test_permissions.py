@@ -8,6 +8,7 @@ import grpc
 import pytest
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
+from alcove.api.planner.v1 import planner_pb2
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
@@ -16,7 +17,7 @@ from alcove.platform.services.auth.local import create_local_token, revoke_local
 from alcove.platform.testing import Served, ServerWorld
 from google.protobuf.message_factory import GetMessageClass
 
-MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2)
+MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
 METHODS = [
     method
     for module in MESSAGES
@@ -75,7 +76,7 @@ def test_the_table_gives_mutations_to_one_role_each() -> None:
     """Teams push, operators operate, readers change nothing; the exceptions are written down here."""
     for name, permission in PERMISSIONS.items():
         verb = name.rpartition("/")[2]
-        is_reading = verb.startswith(("Get", "List", "Watch"))
+        is_reading = verb.startswith(("Get", "List", "Watch", "Plan"))
         expected = {"reader", "operator", "team"} if is_reading else {"team"} if "Registry" in name else {"operator"}
         assert permission.roles == OTHERWISE.get(verb, expected), name
 

@@ -15,12 +15,13 @@ from alcove.platform.domain.planning.rollout import (
     RolloutQuestion,
     count_text,
     forecast_rollout,
-    report_days,
+    schedule_reports,
 )
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest
+from alcove.privacy.limits import DAY_S
 
 from benchmarks.statistics import guarded
 
@@ -32,8 +33,8 @@ def question(
     *guardrails: GuardrailRecord, devices: int = 0, epsilon: str = "2", stages: tuple[Stage, ...] = (FIRST,)
 ) -> RolloutQuestion:
     """A rollout that begins with one per cent."""
-    plan = validate_plan(RolloutPlan(stages=stages, guardrails=guardrails, epsilon=epsilon))
-    return RolloutQuestion(plan, devices=devices)
+    plan = RolloutPlan(stages=stages, guardrails=guardrails, epsilon=epsilon, expected_devices=devices)
+    return RolloutQuestion(validate_plan(plan))
 
 
 def test_a_stage_with_the_devices_it_asks_for_finds_harm_and_safety_as_often_as_it_says() -> None:
@@ -48,7 +49,7 @@ def test_a_stage_with_the_devices_it_asks_for_finds_harm_and_safety_as_often_as_
         guardrail = guardrail_of(record, task, asked.behavior, (0.5, 0.5), report_model_of(task))
         assert guardrail is not None
         assert guardrail.reporting == pytest.approx(1.0)
-        harm, safe = HarmTest(0.05 / 2, 4), SafeTest(0.05, 4)
+        harm, safe = HarmTest(0.05 / 2, 4, 4), SafeTest.each_window(0.05, 4)
         harmful = guarded.Stage(guardrail.model, found.difference, found.devices_to_find_harm // 50, 2)
         calls = guarded.harm_calls(harmful, guarded.windows_of(harmful, rng, runs=2_000), harm)
         assert calls.any(axis=0).mean() == pytest.approx(HARM_POWER, abs=0.02)
@@ -85,7 +86,7 @@ def test_a_horizon_and_devices_that_the_plan_names_are_those_of_the_forecast() -
     assert (short.horizon_windows, short.horizon_days) == (2, 2)
     assert short.stages[0].devices_to_be_safe > 1.5 * forecast_rollout(question(CRASH)).stages[0].devices_to_be_safe
     known = forecast_rollout(RolloutQuestion(replace(plan, expected_devices=9_000_000)))
-    assert known == forecast_rollout(RolloutQuestion(replace(plan, expected_devices=1), devices=9_000_000))
+    assert known.stages[0].days_to_be_safe > 0
 
 
 def test_no_stage_is_safe_below_its_minimum_cohort() -> None:
@@ -130,25 +131,33 @@ def test_choices_say_which_of_them_halve_the_need() -> None:
 
 
 def test_reports_are_in_on_the_days_that_a_ledger_pays_for() -> None:
-    """Epsilon 2 a day: four days; 1: eight; windows of twelve hours: two a day, and the same sum."""
-    assert report_days(Fraction(2), 86_400) == (1, 2, 3, 4)
-    assert report_days(Fraction(1), 86_400) == tuple(range(1, 9))
-    assert report_days(Fraction(1), 43_200) == (1, 1, 2, 2, 3, 3, 4, 4)
-    assert report_days(Fraction(1), 7 * 86_400) == (7, 14, 21, 28)
+    """A rollout spends 8 in 30 days, an experiment 6; windows of twelve hours: two a day, and the same sum."""
+
+    def days(epsilon: int, window_s: int = DAY_S, *, may_use_reserve: bool = True) -> tuple[int, ...]:
+        return schedule_reports(Fraction(epsilon), window_s, may_use_reserve=may_use_reserve).days
+
+    assert days(2) == (1, 2, 3, 4)
+    assert days(2, may_use_reserve=False) == (1, 2, 3)
+    assert days(1) == tuple(range(1, 9))
+    assert days(1, DAY_S // 2) == (1, 1, 2, 2, 3, 3, 4, 4)
+    assert days(1, 7 * DAY_S) == (7, 14, 21, 28)
 
 
 def test_a_quantile_of_the_latency_is_not_planned_and_nothing_is_refused() -> None:
     """Its numbers are 0; a plan without guardrails has no stages to forecast; crashes of everybody neither."""
     edges = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
     plan = RolloutPlan(
-        stages=(FIRST,), guardrails=(GuardrailRecord("latency", 20.0, 0.95),), latency_edges_ms=edges, epsilon="2"
+        stages=(FIRST,),
+        guardrails=(GuardrailRecord("latency", 20.0, 0.95),),
+        latency_edges_ms=edges,
+        expected_devices=1_000,
     )
-    (stage,) = forecast_rollout(RolloutQuestion(plan, devices=1_000)).stages
+    (stage,) = forecast_rollout(RolloutQuestion(plan)).stages
     assert (stage.guardrails[0].is_planned, stage.devices_to_be_safe, stage.warning) == (False, 0, "")
     assert forecast_rollout(RolloutQuestion(validate_plan(RolloutPlan(stages=(FIRST,))))) == RolloutForecast(
         (), 2, 4, 4, 2
     )
-    gone = RolloutQuestion(question(CRASH).plan, devices=10, behavior=Behavior(crash_fallback=0.999, error=0.0))
+    gone = RolloutQuestion(question(CRASH, devices=10).plan, behavior=Behavior(crash_fallback=0.999, error=0.0))
     assert forecast_rollout(gone).stages[0].guardrails[0].detectable == 0.0
 
 

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
+from alcove.api.planner.v1 import planner_pb2
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
 
-FILES = [module.DESCRIPTOR for module in (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2)]
+FILES = [
+    module.DESCRIPTOR for module in (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
+]
 DECLARATION = re.compile(
     r"^\s*(message|enum|service|rpc|oneof)\s+\w+"
     r"|^\s*(repeated |optional )?[\w.]+\s+\w+ = \d+;"
@@ -81,5 +84,5 @@ def test_names_and_places_follow_the_rules(file: Any) -> None:
             )
             assert not seen & {method.input_type.name, method.output_type.name}
             seen |= {method.input_type.name, method.output_type.name}
-            if not method.name.startswith(("Get", "List", "Upload", "Watch")):
+            if not method.name.startswith(("Get", "List", "Plan", "Upload", "Watch")):
                 assert method.input_type.fields_by_name["request_id"].number == 1

@@ -238,6 +238,25 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "WatchExperiment": {"experiment_id": ID},
     "GetResults": {"experiment_id": ID},
     "ListExperiments": FILTERED,
+    "PlanRollout": {
+        **PLAN,
+        "behavior": (NO_BOUND,),
+        "behavior.crash_fallback": (-0.1, 1.1, *NOT_NUMBERS),
+        "behavior.error": (-0.1, 1.1, *NOT_NUMBERS),
+        "behavior.refused": (-0.1, 1.1, *NOT_NUMBERS),
+        "behavior.feedback": (-0.1, 1.1, *NOT_NUMBERS),
+        "behavior.latency_ms": (-1.0, 0.0, 600_001.0, *NOT_NUMBERS),
+        "differences": (-0.1, 1.0, *NOT_NUMBERS),
+        "harm_days": (31, 2**32 - 1),
+    },
+    "PlanExperiment": {
+        **{
+            name: values
+            for name, values in COMPARISON.items()
+            if name.partition(".")[0] not in ("arms", "audience", "segment", "secondary", "validate_only")
+        },
+        "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
+    },
     "CreateMetric": {
         "request_id": REQUEST_ID,
         "feature": FEATURE,
@@ -404,6 +423,11 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "SetHoldout": {"app": "app-held", "shareBasisPoints": 100},
         "CreateRollout": {"plan": plan},
         "UpdateRollout": {"plan": plan, "updateMask": "plan,audience"},
+        "PlanRollout": {"plan": plan},
+        "PlanExperiment": {
+            **{name: value for name, value in comparison.items() if name not in ("arms", "segment")},
+            "armSharesBasisPoints": [5000, 5000],
+        },
         "CreateExperiment": comparison,
         "UpdateExperiment": {**comparison, "updateMask": everything},
     }

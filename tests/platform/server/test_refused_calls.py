@@ -70,6 +70,8 @@ ROWS: Final = {
     "WatchExperiment": Row(EXPERIMENT),
     "GetResults": Row(EXPERIMENT, False, ("running", "stopped"), "read results"),
     "ListExperiments": Row(),
+    "PlanRollout": Row(),
+    "PlanExperiment": Row(),
     "CreateMetric": Row(),
     "DeprecateMetric": Row(),  # what it names is not there in test_metric_definitions.py
     "GetMetric": Row(),

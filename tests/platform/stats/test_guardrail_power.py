@@ -47,7 +47,7 @@ def crashes(mechanism: Mechanism, epsilon: Fraction, *, outcomes: int = 2) -> Gu
 def test_harm_and_safety_are_found_as_often_as_planned(mechanism: Mechanism, epsilon: Fraction, windows: int) -> None:
     """4,000 runs: 95 % of harm within two windows, 80 % of safety within the horizon; at the margin neither often."""
     rng = np.random.default_rng(20_271_110)
-    model, harm, safe = crashes(mechanism, epsilon), HarmTest(ALPHA, windows), SafeTest(ALPHA, windows)
+    model, harm, safe = crashes(mechanism, epsilon), HarmTest(ALPHA, windows), SafeTest.each_window(ALPHA, windows)
     devices = devices_for(lambda each: model.harm_power(HARM, each, 2, harm), 0.95)
     assert devices is not None
     stage = Stage(model, HARM, devices, 2)
@@ -78,13 +78,13 @@ def test_one_look_without_noise_is_the_textbook() -> None:
     own = math.sqrt(2 * 2 * 0.001 * 0.999 / devices)
     stated = math.sqrt(2 * 0.005 * 0.995 / devices)  # no crash in the control, the margin in the treatment
     expected = NormalDist().cdf((MARGIN - NormalDist().inv_cdf(1 - ALPHA) * stated) / own)
-    assert model.safe_power(devices, 1, SafeTest(ALPHA, 1)) == pytest.approx(expected, abs=1e-4)
+    assert model.safe_power(devices, 1, SafeTest.each_window(ALPHA, 1)) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_simulation_calls_what_the_verdict_calls() -> None:
     """Two aggregators, thirty runs of three windows at the brink: the same kind at the end of each window."""
     model = crashes(Mechanism.PRIO3, Fraction(1), outcomes=4)
-    harm, safe = HarmTest(ALPHA, 3), SafeTest(ALPHA, 3)
+    harm, safe = HarmTest(ALPHA, 3), SafeTest.each_window(ALPHA, 3)
     guardrail = Guardrail(GuardMetric.CRASH_FALLBACK, MARGIN)
     kinds = set()
     for difference, devices in ((HARM, 3_000), (0.0, 9_000)):
@@ -114,11 +114,11 @@ def test_wrong_use_names_the_argument() -> None:
     with pytest.raises(ArgumentError, match="devices"):
         model.harm_power(HARM, 0, 1, HarmTest(ALPHA, 1))
     with pytest.raises(ArgumentError, match="devices"):
-        model.safe_power(1, 0, SafeTest(ALPHA, 1))
+        model.safe_power(1, 0, SafeTest.each_window(ALPHA, 1))
     with pytest.raises(ArgumentError, match="devices"):
         model.harm_power(HARM, 10**12, 2, HarmTest(ALPHA, 1))
     assert model.harm_power(MARGIN, 10**9, 1, HarmTest(ALPHA, 1)) == 0.0
-    assert model.safe_power(10**9, 1, SafeTest(ALPHA, 1), difference=MARGIN) == 0.0
+    assert model.safe_power(10**9, 1, SafeTest.each_window(ALPHA, 1), difference=MARGIN) == 0.0
     assert devices_for(lambda each: 0.5, 0.8) is None
     assert model.detectable(10, 1, HarmTest(ALPHA, 1), power=0.95) is not None
     noisy = crashes(Mechanism.RANDOMIZED_RESPONSE, Fraction(1, 10))
