@@ -321,7 +321,7 @@ def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device)
     client = enroll(device)
     drawn: Counter[int] = Counter()
     handle = client.feature(FEATURE)
-    for _ in range(200):
+    for _ in range(100):
         for bin_ms in (1, 5, 50):
             device.clock.tick_ns = bin_ms * 1_000_000 - 1000
             handle.record_outcome(False, handle.predict("hi"))
@@ -329,9 +329,9 @@ def test_every_outcome_of_a_window_is_equally_likely_to_be_drawn(device: Device)
         entries = json.loads((device.folder / "reports" / "pending.json").read_bytes())
         drawn[entries[-1]["cell"]] += 1
         client.forget_reports()
-    assert sum(drawn.values()) == 200
+    assert sum(drawn.values()) == 100
     assert len(drawn) == 4
-    assert all(25 < count < 80 for count in drawn.values()), drawn
+    assert all(8 < count < 43 for count in drawn.values()), drawn
 
 
 def test_true_cell_leaves_only_through_the_randomizer(released_world: World, make_device: MakeDevice) -> None:

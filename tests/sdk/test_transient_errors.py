@@ -120,12 +120,14 @@ def test_every_tampered_file_of_the_tree_is_refused(updating_device: Device, fol
         assert updating_device.answer(client) == "three 3.0.0 default"
 
 
-def test_server_that_dies_at_every_block_of_a_sync_loses_nothing(updating_device: Device, server: TreeServer) -> None:
+@pytest.mark.parametrize("block", [4096, pytest.param(1024, marks=pytest.mark.thorough)])
+def test_server_that_dies_at_every_block_of_a_sync_loses_nothing(
+    updating_device: Device, server: TreeServer, block: int
+) -> None:
     """The connection is closed after each k-th block of the whole sync: old version, then the rest, then new."""
     pristine = updating_device.folder.with_name("pristine")
     shutil.copytree(updating_device.folder, pristine)
     outcomes = set()
-    block = 2048
     budget = 0
     while "whole" not in outcomes:
         shutil.rmtree(updating_device.folder)
