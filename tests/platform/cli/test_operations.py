@@ -202,6 +202,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     )
     plan += ("--guard", "latency:20ms:0.9", "--guard", "latency>40ms:1%", "--timeout", "14d")
     plan += tuple(part for edge in ("10", "20", "30", "40", "50") for part in ("--latency-edge", edge))
+    plan += ("--expected-devices", "500000", "--horizon-windows", "3")
     wanted = (*about, "--version", "3.1.0", *plan, "--audience", "os == ios and app_version >= 2.1")
     tried = shop.operator("rollout", "create", *wanted, "--validate-only", "--json").json[0]
     assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
@@ -209,6 +210,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     assert made["plan"] == tried["plan"]
     assert [stage["share_basis_points"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]
     assert (made["plan"]["stages"][0]["minimum_s"], made["plan"]["stages"][0]["minimum_cohort"]) == (172_800, 5000)
+    assert (made["plan"]["expected_devices"], made["plan"]["horizon_windows"]) == (500_000, 3)
     rollout_id = made["rollout_id"]
     begun = shop.operator("rollout", "advance", rollout_id, "--etag", made["etag"], "--json")
     assert begun.code == 0, begun.err

@@ -16,7 +16,7 @@ from alcove.platform.domain.errors import (
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import StageCounts
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_task, task_of
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_all, analyze_rollout
@@ -246,6 +246,26 @@ async def test_a_safe_stage_waits_for_a_person(life: Life) -> None:
     assert (await life.advance()).stage == 2
     assert (await life.last_details())["analysis"]["decision"] == "ready"
     assert (await life.now()).analysis is None  # of the new stage nothing is known
+
+
+async def test_stages_are_read_together_and_looks_are_kept(life: Life) -> None:
+    """Of a second stage both tasks are read; looks are of the present one, and are there after a restart."""
+    await life.begin()
+    first = await life.analyze(Given())
+    assert [look.windows for look in first.evidence.looks] == [1]
+    await life.advance()
+    source = Given()
+    early = await life.analyze(source, 60)
+    assert early.analysis is not None
+    assert [task.task_id for task in source.asked] == [
+        task_of(early.rollout_id, early.plan, stage.started_at_s).task_id for stage in early.evidence.stages
+    ]
+    assert len(set(source.asked)) == 2
+    assert (early.evidence.looks, early.analysis.looks) == ((), 0)
+    assert (early.analysis.stages, early.analysis.reports, early.analysis.pooled_reports) == (2, 10_000, 20_000)
+    second = await life.analyze(source)
+    assert second.evidence.looks[0].reports == 20_000.0
+    assert second.evidence.looks[0].verdicts[0].kind == "safe"
 
 
 async def test_with_an_auto_advance_reason_it_goes_up_by_itself(life: Life) -> None:
