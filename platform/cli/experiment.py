@@ -158,6 +158,7 @@ def create(
         str,
         typer.Option(
             help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; by default 2 (prio3: 1)."
+            " Up to 6 where the app allows a report above 2 a day."
         ),
     ] = "",
     latency_edge_ms: Annotated[
@@ -277,7 +278,11 @@ def update(
         ),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2.")
+        str | None,
+        typer.Option(
+            help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; up to 6 where the"
+            " app allows a report above 2 a day."
+        ),
     ] = None,
     latency_edge_ms: Annotated[
         list[float] | None, typer.Option(help="Upper edge of a latency bin in ms; repeatable, rising.")

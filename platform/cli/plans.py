@@ -84,6 +84,7 @@ class PlanOptions:
         str | None,
         typer.Option(
             help="Privacy loss ε of one report (prio3: of a window's sums), from 0.01 to 2; 2 by default (prio3: 1)."
+            " Up to 8 where the app allows a report above 2 a day."
         ),
     ] = None
     mechanism: AskedMechanism = None
