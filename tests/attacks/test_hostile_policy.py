@@ -300,7 +300,7 @@ def test_new_tasks_at_every_sync_end_no_reports(device: Device, unsynced: None) 
     window = tasks[0].window_at(device.clock.now_s())
     pending = device.folder / "reports" / "pending.json"
     waiting = [
-        {"task": one.model_dump_json(), "window": window, "outcome": 0, "cell": 0, "seen": 1}
+        {"task": one.model_dump_json(), "window": window, "outcome": 0, "cell": 0, "seen": 1, "total": 0.0}
         for one in tasks[:MAX_PENDING]
     ]
     pending.write_text(json.dumps(waiting), encoding="utf-8")
