@@ -87,11 +87,12 @@ def sync_turn(client: "Client") -> Turn:
 
 
 def report_turn(send: Callable[[], "ReportResult"]) -> Turn:
-    """Send one of the reports that wait."""
+    """Send one of the reports that wait; one party's error is no failure of a turn that sent another's report."""
     with suppress(ClosedError):
         result = send()
-        asked_wait_s = result.error.retry_after_s if isinstance(result.error, StatusError) else None
-        is_failed = isinstance(result.error, (TransportError, StatusError))
+        error = None if result.sent else result.error
+        asked_wait_s = error.retry_after_s if isinstance(error, StatusError) else None
+        is_failed = isinstance(error, (TransportError, StatusError))
         return Turn(
             is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting, next_due_s=result.next_due_s
         )
@@ -159,7 +160,7 @@ class BackgroundSync:
             failures = failures + 1 if turn.is_failed else 0
             interval_s = self._interval_s / (1 + turn.left)
             wait_s = next_wait_s(interval_s, self._entropy, failures=failures, asked_wait_s=turn.asked_wait_s)
-            if turn.next_due_s is not None and not turn.is_failed:
+            if turn.next_due_s is not None and not turn.asked_wait_s:  # a failure of one task delays no other's report
                 wait_s = min(wait_s, max(turn.next_due_s, MIN_SYNC_INTERVAL_S))
 
 

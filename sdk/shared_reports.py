@@ -80,7 +80,7 @@ class Plan:
 
     Attributes:
         due: reports to be made now, in the order of their upload times.
-        tokens: windows whose token is to be asked for now.
+        tokens: windows whose token is to be asked for now, in the order in which they were to be.
         open_windows: task and window of the outcomes that a report will still be made of.
         next_due_s: seconds until the next report is due; None: none is to come that is known of.
         error: why a task is not reported, or None.
@@ -156,7 +156,8 @@ class SharedReports:
             plan.open_windows |= {(one.task.task_id, window) for window in windows}
             for window in windows:
                 self._schedule(one, DueReport(one.task, dap_task, window), present, (times, token_times))
-        times.sort(key=lambda each: each[0])
+        for each in (times, token_times):
+            each.sort(key=lambda entry: entry[0])
         plan.due = tuple(report for at_s, report in times if at_s <= now_s)
         plan.tokens = tuple(report for at_s, report in token_times if at_s <= now_s)
         plan.next_due_s = min((at_s - now_s for at_s, _ in times + token_times if at_s > now_s), default=None)

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from alcove.sdk import DeviceStorageError, NoSpaceError
-from alcove.sdk.background import BackgroundSync, Turn, next_wait_s, sync_turn
+from alcove.sdk import DeviceStorageError, NoSpaceError, ReportResult, StatusError
+from alcove.sdk.background import BackgroundSync, Turn, next_wait_s, report_turn, sync_turn
 from alcove.sdk.limits import CHUNK_BYTES, DISK_RESERVE_BYTES, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from alcove.sdk.storage import Files
 from alcove.sdk.testing import SeededEntropy, fake_program
@@ -115,13 +115,14 @@ def test_background_sync_backs_off_while_turns_fail_and_comes_back_after_one_tha
         assert low <= seconds < high
 
 
-def test_turn_that_knows_when_the_next_is_due_has_it_then_unless_it_failed() -> None:
-    """A report's time was drawn before: no interval and no jitter delay it, a server that is away does."""
+def test_turn_that_knows_when_the_next_is_due_has_it_then_unless_it_was_asked_to_wait() -> None:
+    """A report's time was drawn before: no interval, jitter or failure of another delays it, a server's wish does."""
     turns = [
         Turn(next_due_s=3.5),
         Turn(next_due_s=0.0),
         Turn(next_due_s=1e6),
         Turn(next_due_s=3.5, is_failed=True),
+        Turn(next_due_s=3.5, is_failed=True, asked_wait_s=100.0),
         Turn(),
     ]
     waited: list[float] = []
@@ -129,17 +130,24 @@ def test_turn_that_knows_when_the_next_is_due_has_it_then_unless_it_failed() -> 
 
     def wait(seconds: float) -> bool:
         waited.append(seconds)
-        if len(waited) == 6:
+        if len(waited) == 7:
             ended.set()
-        return len(waited) == 6
+        return len(waited) == 7
 
     background = BackgroundSync(lambda: turns.pop(0), 10.0, SeededEntropy(), wait)
     background.start()
     assert ended.wait(60)
     background.stop()
     assert waited[1:3] == [3.5, 1.0]
-    for seconds, (low, high) in zip(waited[3:], [(5, 15), (10, 30), (5, 15)], strict=True):
+    for seconds, (low, high) in zip(waited[3:], [(5, 15), (3.5, 3.6), (100, 200), (5, 15)], strict=True):
         assert low <= seconds < high
+
+
+def test_turn_that_sent_a_report_has_not_failed_whatever_another_server_says() -> None:
+    """One task's aggregator that is away, or wants to be left alone, holds up no other task's reports."""
+    error = StatusError(method="POST", path="/", status=503, retry_after_s=60.0)
+    assert report_turn(lambda: ReportResult(sent=1, waiting=2, error=error)) == Turn(left=2)
+    assert report_turn(lambda: ReportResult(waiting=2, error=error)) == Turn(is_failed=True, asked_wait_s=60.0, left=2)
 
 
 def test_background_turn_tells_failure_and_wait(updating_device: Device, server: TreeServer) -> None:

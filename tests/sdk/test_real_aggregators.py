@@ -18,6 +18,7 @@ from alcove.sdk import AggregatorPair, Client, OutboundRequest, TransportError
 from alcove.sdk.egress import Egress
 from alcove.sdk.transport import OCTETS, Reply, RequestObserver, TrafficStats, Transport
 
+from tests.demo.test_egress import CANARY, traces
 from tests.platform.aggregator.pair import Seats, make_ring, open_seats
 from tests.platform.aggregator.test_app import serve_seats
 from tests.sdk.aggregators import CONFIG_TYPE, PAIR, WINDOW_S, make_aggregation, task_of, use
@@ -121,6 +122,19 @@ async def test_lost_answers_count_once_at_real_aggregators(pair: Pair, device: D
     cell = task_of(device.world).cell_index(task_arm(client), 1, 1.0)
     assert release.reports == FILLERS + 1
     assert release.sums == expected_sums(device, [cell])
+
+
+async def test_nothing_that_is_typed_is_in_anything_that_is_sent(pair: Pair, device: Device) -> None:
+    """The search of the demo's devices, which finds a leaky build, over a report that is shared between aggregators."""
+    client = pair.client()
+    assert client.sync().error is None
+    handle = client.feature(FEATURE)
+    handle.record_outcome(True, handle.predict(CANARY))
+    pair.pass_window()
+    assert (await asyncio.to_thread(client.report)).sent == 1
+    sent = [each.wire for each in (*pair.requests, *device.transport.requests)]
+    assert any(wire.startswith(b"POST /dap/tasks/") for wire in sent)
+    assert [trace for wire in (*sent, b"".join(sent)) for trace in traces(wire, CANARY)] == []
 
 
 def task_arm(client: Client) -> int:
