@@ -100,7 +100,7 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
 def test_results_show_the_corrected_difference_and_what_the_correction_did(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Difference, slope and variance in one line for each arm that was corrected; none for another."""
+    """Difference, slope and variance in one line for each arm that was corrected; none for another; lifts beside."""
     estimate = {"value": 0.021, "low": 0.004, "high": 0.038}
     arms = [{"name": name, "version": "1.0.0", "share_basis_points": 5000} for name in ("old", "new", "newer")]
     unknown: dict[str, object] = {}
@@ -112,7 +112,11 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
                 "created_at_s": 1, "started_at_s": 2, "stopped_at_s": 0, "policy_serial": 1,
             },
             "results": {
-                "report_count": 9, "window_count": 1, "cell_counts": [], "differences": [], "alpha": 0.05,
+                "report_count": 9, "window_count": 1, "cell_counts": [], "alpha": 0.05,
+                "differences": [
+                    {"arm": 1, "accuracy": estimate, "lift": {"value": 0.25, "low": 0.05, "high": 0.5}},
+                    {"arm": 2, "accuracy": estimate, "lift": {"value": 31.0}},
+                ],
                 "arms": [
                     {"name": arm["name"], "version": "1.0.0", "devices": 3, "share": unknown, "accuracy": unknown,
                      "latency_ms": unknown, "median_latency_ms": unknown}
@@ -132,4 +136,6 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
     command.results(experiment_id="ex-1", call=CallOptions())
     output = capsys.readouterr().out
     assert "new - old, CUPED: 2.1% [0.4, 3.8], theta 0.812, variance -31.3 %" in output
+    assert "new - old: 2.1% [0.4, 3.8], relative +25.0% [5.0, 50.0]" in output
+    assert "newer - old: 2.1% [0.4, 3.8], relative not distinguishable" in output
     assert "newer - old, CUPED" not in output

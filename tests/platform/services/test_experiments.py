@@ -150,6 +150,13 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
         assert arm.devices == pytest.approx(3000, abs=600)
     assert found.differences[0].accuracy.low is not None
     assert found.differences[0].accuracy.low > 0
+    control, treatment = (arm.accuracy.value for arm in found.arms)
+    assert control is not None
+    assert treatment is not None
+    for lift in (found.differences[0].lift, found.primary[0].lift, found.pairs[0].lift):
+        assert lift is not None
+        assert lift.value == pytest.approx(treatment / control - 1.0)
+        assert 0.0 < (lift.low or 0.0) < (lift.value or 0.0) < (lift.high or 0.0)
     assert found.bayesian.arms[1].chance_best > 0.999
     assert found.cells is None
     cells = operator.results(running.experiment_id, with_cells=True).results.cells
