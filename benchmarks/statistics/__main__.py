@@ -26,6 +26,8 @@ from benchmarks.statistics.found import found_lines
 from benchmarks.statistics.latency import SECTION as LATENCY
 from benchmarks.statistics.latency import latency_lines
 from benchmarks.statistics.metrics import DEVICES, metric_coverage
+from benchmarks.statistics.needs import SECTION as NEEDS
+from benchmarks.statistics.needs import need_table
 from benchmarks.statistics.planned import POWER, RATE, Planned, half_widths, measure_planned
 from benchmarks.statistics.plans import MECHANISMS, name_of, need_lines, plan_lines
 from benchmarks.statistics.plans import SECTION as PLANS
@@ -267,7 +269,15 @@ def main() -> None:
     argument.add_argument("--plans", action="store_true", help="the plans only, and what they find, in a minute")
     argument.add_argument("--latency", action="store_true", help="the devices that latency guardrails need only")
     argument.add_argument("--boundaries", action="store_true", help="error rates at the boundary of each null only")
+    argument.add_argument("--needs", action="store_true", help="what an app needs for its first questions only")
     arguments = argument.parse_args()
+    if arguments.needs:
+        need_text, needs = need_table(4 * arguments.runs, SEED + 8)
+        print("\n".join(need_text))
+        write_json(arguments.json, [vars(need) for need in needs])
+        if arguments.write:
+            NEEDS.write(arguments.write, "\n".join(need_text), {})
+        return
     if arguments.boundaries:
         boundary_text, _ = boundary_lines(20 * arguments.runs, SEED + 7)
         print("\n".join(boundary_text))

@@ -215,7 +215,8 @@ def _analyses(
     true = rng.multinomial(devices, cells, size=runs)
     for window in range(1, plan.windows + 1):
         total = total + _report(plan, rng, true)
-        found.append((total, window))
+        if plan.analyses == 0 or window * plan.analyses % plan.windows == 0:
+            found.append((total, window))
     return found
 
 

@@ -30,6 +30,7 @@ from benchmarks.statistics.fleets import CrashFleet, two_cell_sums
 from benchmarks.statistics.latency import CONTROL_MS, SLOWER_MS, quantile_question, share_question
 from benchmarks.statistics.latency import devices_needed as latency_needs
 from benchmarks.statistics.metrics import metric_coverage
+from benchmarks.statistics.needs import rollout_needs
 from benchmarks.statistics.planned import half_widths, measure_planned, simulate
 from benchmarks.statistics.plans import SECTION as PLANS
 from benchmarks.statistics.plans import need_lines, plan_lines
@@ -212,3 +213,13 @@ def test_the_comparison_with_other_packages_is_what_the_command_writes_today() -
             width = said["high"] - said["low"]
             assert pair.interval == pytest.approx((said["low"], said["high"]), abs=0.015 * width)
             assert p == pytest.approx(said["p"], rel=0.25)  # the least: rare events, arms of unlike size
+
+
+def test_needs_are_found_as_often_as_promised_and_near_their_floor() -> None:
+    """The first stage of a rollout by randomized response: 1,000 runs; a floor is one, and within twice it."""
+    rows = rollout_needs(1_000, np.random.default_rng(20_271_130))
+    for row in rows:
+        assert row.found >= row.promise - 0.06, row
+        assert row.floor < row.devices < 2.1 * row.floor, row
+    by_response = [row for row in rows if row.way.startswith("randomized response, ε = 2")]
+    assert [round(row.devices / 1e5) for row in by_response] == [47, 66]
