@@ -39,6 +39,13 @@ def simulate(
     devices: Annotated[int, typer.Option(help="Number of devices that have the app.")] = 1_000_000,
     windows: Annotated[int, typer.Option(help="Largest number of check-in periods to simulate.")] = 14,
     active: Annotated[str, typer.Option(help="Share of the devices that report in one period, such as 40%.")] = "100%",
+    spent: Annotated[
+        float, typer.Option(help="Privacy loss that devices have spent on other tasks, such as an experiment: 6 of 8.")
+    ] = 0.0,
+    lost_replies: Annotated[
+        str,
+        typer.Option(help="Share of randomized reports that count twice because their reply was lost, such as 1%."),
+    ] = "0%",
     control: Version = None,
     treatment: Version = None,
     runs: Annotated[int, typer.Option(help="Number of repetitions of the whole simulation.")] = 20,
@@ -69,6 +76,8 @@ def simulate(
             devices=devices,
             windows=windows,
             active=_share("--active", active),
+            spent=spent,
+            lost_replies=_share("--lost-replies", lost_replies),
             control=usual,
             treatment=_behavior("--treatment", treatment, usual),
             mechanism=mechanism,

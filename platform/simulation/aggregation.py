@@ -36,26 +36,47 @@ class AggregationMechanism(Protocol):
         ...
 
 
-def aggregation_mechanism(mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator) -> AggregationMechanism:
-    """Return an empty record of a task."""
-    return (_Randomized if mechanism is Mechanism.RANDOMIZED_RESPONSE else _Shared)(task, rng)
+def aggregation_mechanism(
+    mechanism: Mechanism, task: TaskPolicy, rng: np.random.Generator, *, lost_replies: float = 0.0
+) -> AggregationMechanism:
+    """Return an empty record of a task.
+
+    Args:
+        mechanism: how reports become sums.
+        task: of the reports.
+        rng: of everything random.
+        lost_replies: chance that the reply to a randomized report is lost, so that its device sends it again and it
+            counts twice; aggregators know a report again.
+    """
+    if mechanism is Mechanism.RANDOMIZED_RESPONSE:
+        return _Randomized(task, rng, lost_replies)
+    return _Shared(task, rng)
 
 
 class _Randomized:
-    def __init__(self, task: TaskPolicy, rng: np.random.Generator) -> None:
-        self._task, self._rng = task, rng
+    def __init__(self, task: TaskPolicy, rng: np.random.Generator, lost_replies: float) -> None:
+        self._task, self._rng, self._lost_replies = task, rng, lost_replies
         mechanism = SubsetSelection(task.cell_count, task.epsilon_fraction, task.subset_size)
         self._keep, self._size = float(mechanism.keep_probability), task.subset_size
         self._counts = np.zeros(task.cell_count, np.int64)
 
     def add(self, true_counts: NDArray[np.int64]) -> None:
+        twice = np.zeros_like(true_counts)
+        if self._lost_replies:
+            twice = self._rng.binomial(true_counts, self._lost_replies).astype(np.int64)
+            self._counts += 2 * self._randomize(twice)
+        self._counts += self._randomize(true_counts - twice)
+
+    def _randomize(self, true_counts: NDArray[np.int64]) -> NDArray[np.int64]:
         cells = len(true_counts)
+        counts = np.zeros(cells, np.int64)
         for cell, devices in enumerate(true_counts.tolist()):
             kept = int(self._rng.binomial(devices, self._keep))
-            self._counts[cell] += kept
+            counts[cell] += kept
             rest = np.arange(cells) != cell
-            self._counts[rest] += _draw_sets(self._rng, devices - kept, cells - 1, self._size)
-            self._counts[rest] += _draw_sets(self._rng, kept, cells - 1, self._size - 1)
+            counts[rest] += _draw_sets(self._rng, devices - kept, cells - 1, self._size)
+            counts[rest] += _draw_sets(self._rng, kept, cells - 1, self._size - 1)
+        return counts
 
     def aggregate(self) -> Aggregate:
         task = self._task

@@ -34,11 +34,24 @@ class Fleet:
         epsilon: what one report spends.
         window_s: seconds of a window.
         rng: of everything random.
+        spent: what each device has spent on other tasks when the first window begins; it comes back after 30 days.
     """
 
-    def __init__(self, buckets: NDArray[np.uint16], epsilon: Fraction, window_s: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        buckets: NDArray[np.uint16],
+        epsilon: Fraction,
+        window_s: int,
+        rng: np.random.Generator,
+        *,
+        spent: Fraction = Fraction(0),
+    ) -> None:
         self._buckets = buckets
         self._rng = rng
+        longest = max(_CAPS, key=lambda cap: cap.length_s)
+        self._until = max(1, longest.length_s // window_s)  # windows in which that is missing
+        self._most_before = int(max(longest.most - spent, Fraction(0)) / epsilon)
+        self._window = 0
         self._caps = [
             (max(1, cap.length_s // window_s), max(int(cap.most / epsilon), int(epsilon <= cap.most_of_one)))
             for cap in _CAPS
@@ -77,10 +90,13 @@ class Fleet:
         may = np.ones(len(self._buckets), bool)
         for (_, most), spent in zip(self._caps, self._spent, strict=True):
             may &= spent < most
+        if self._window < self._until:
+            may &= self.total < self._most_before
         return may
 
     def _debit(self, reported: NDArray[np.bool_]) -> None:
         self.total += reported
+        self._window += 1
         self._reported.append(reported)
         for (windows, _), spent in zip(self._caps, self._spent, strict=True):
             np.add(spent, reported, out=spent)

@@ -98,7 +98,7 @@ def _run(
 ) -> Run:
     plan = scenario.plan
     epsilon = Fraction(plan.epsilon)
-    fleet = Fleet(buckets, epsilon, plan.window_s, rng)
+    fleet = Fleet(buckets, epsilon, plan.window_s, rng, spent=Fraction(str(scenario.spent)))
     now_s = _START_S
     record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
     analyses: list[WindowAnalysis] = []
@@ -114,7 +114,7 @@ def _run(
             break
         if aggregation is None or rollout.task != task:
             task, windows = rollout.task, 0
-            aggregation = aggregation_mechanism(scenario.mechanism, task, rng)
+            aggregation = aggregation_mechanism(scenario.mechanism, task, rng, lost_replies=scenario.lost_replies)
         aggregation.add(fleet.report(rollout, rollout.task, chances, scenario.active))
         windows += 1
         now_s += plan.window_s

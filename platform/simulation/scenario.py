@@ -6,6 +6,7 @@ from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.stats import Mechanism
+from alcove.privacy.limits import EPSILON_PER_30_DAYS
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Behavior", "Scenario"]
@@ -21,6 +22,8 @@ class Scenario(BaseModel):
         devices: of the app.
         windows: check-in periods that are simulated at most.
         active: share of the devices that report in a window.
+        spent: privacy loss that each device has spent on other tasks, such as an experiment, when the rollout begins.
+        lost_replies: chance that the reply to a randomized report is lost, so that the report counts twice.
         control: how the default version behaves.
         treatment: how the new version behaves.
         mechanism: how reports become sums, not EXACT; the plan's epsilon is that of a report, or of a window's sums.
@@ -35,6 +38,8 @@ class Scenario(BaseModel):
     devices: Annotated[int, Field(ge=1, le=DEVICES_MAX)] = 1_000_000
     windows: Annotated[int, Field(ge=1, le=1000)] = 14
     active: Annotated[float, Field(gt=0, le=1)] = 1.0
+    spent: Annotated[float, Field(ge=0, le=float(EPSILON_PER_30_DAYS))] = 0.0
+    lost_replies: Annotated[float, Field(ge=0, lt=1)] = 0.0
     control: Behavior = Behavior()
     treatment: Behavior = Behavior()
     mechanism: Mechanism = Mechanism.RANDOMIZED_RESPONSE

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from alcove.platform.domain.planning.rollout import RolloutQuestion, forecast_rollout
 from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.task import task_of
@@ -16,6 +17,7 @@ from alcove.platform.simulation.run import simulate
 from alcove.platform.simulation.scenario import Behavior, Scenario
 from alcove.platform.simulation.summary import share_part, summarize
 from alcove.platform.stats import Mechanism
+from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.subset_selection import SubsetSelection
 from alcove.registry.policy import Outcome, RolloutPolicy, TaskPolicy, VersionRef, bucket
@@ -202,3 +204,55 @@ def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
         refused = alcove(*options, *wrong)
         assert refused.code == 2
         assert problem in " ".join(refused.err.replace("│", " ").split()), refused.err
+
+
+def test_devices_that_spent_on_an_experiment_report_less_until_their_budget_is_back() -> None:
+    """Of eight 6 are spent: one report of two in 30 days, then four again; all spent: silence."""
+    task = task_of("ro-1", RolloutPlan(), 10_000)
+    chances = (np.array(Behavior().cells(task)),) * 2
+    for spent, before in ((6, 1), (8, 0), (0, 4)):
+        fleet = Fleet(np.zeros(10, np.uint16), Fraction(2), 86_400, np.random.default_rng(1), spent=Fraction(spent))
+        sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(60)]
+        assert sum(sent[:30]) == before
+        assert sum(sent[30:]) == 4
+
+
+def check_agreement(name: str, differences: tuple[float, ...], runs: int) -> None:
+    """Assert that half of 20,000 devices find harm as often as the planner says, within the error of the runs."""
+    plan = RolloutPlan(stages=(Stage(5000, 0, 50),), guardrails=(CRASH,), expected_devices=20_000)
+    about = scenario(plan=plan, devices=20_000, windows=2, mechanism=Mechanism(name), runs=runs)
+    reports = ReportModel(Mechanism(name), Fraction(2))
+    for difference in differences:
+        asked = RolloutQuestion(about.plan, differences=(difference,), reports=reports)
+        planned = forecast_rollout(asked).stages[0].guardrails[0].harm_power
+        treatment = Behavior(crash_fallback=0.001 + difference)
+        results = list(simulate(about.model_copy(update={"treatment": treatment})))
+        found = sum(run.harmed_window is not None for run in results) / runs
+        assert abs(found - planned) <= 4 * (max(planned * (1 - planned), 0.05) / runs) ** 0.5 + 0.01, (planned, found)
+
+
+@pytest.mark.parametrize(("name", "difference"), [("prio3", 0.009), ("randomized-response", 0.019)])
+def test_simulation_finds_harm_as_often_as_the_plan_says(name: str, difference: float) -> None:
+    """Where the planner finds it in about half of the runs: 50 of them."""
+    check_agreement(name, (difference,), runs=50)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["prio3", "randomized-response"])
+def test_simulation_agrees_with_the_plan_over_a_grid(name: str) -> None:
+    """From hardly found to nearly always: 600 runs each."""
+    check_agreement(name, (0.007, 0.009, 0.012) if name == "prio3" else (0.012, 0.016, 0.02, 0.025), runs=600)
+
+
+def test_reports_whose_reply_is_lost_count_twice() -> None:
+    """A fifth more reports; the shares they tell are the same, and aggregators know a report again."""
+    task = task_of("ro-1", RolloutPlan(guardrails=(CRASH,)), 10_000)
+    true = np.full(task.cell_count, 50_000)
+    rng = np.random.default_rng(6)
+    found = aggregation_mechanism(Mechanism.RANDOMIZED_RESPONSE, task, rng, lost_replies=0.2)
+    found.add(true)
+    assert found.aggregate().reports == pytest.approx(1.2 * true.sum(), rel=0.01)
+    assert found.aggregate().estimates.sum() == pytest.approx(1.2 * true.sum(), rel=0.01)
+    shared = aggregation_mechanism(Mechanism.PRIO3, task, rng, lost_replies=0.2)
+    shared.add(true)
+    assert shared.aggregate().reports == true.sum()
