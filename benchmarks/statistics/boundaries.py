@@ -79,9 +79,9 @@ class Source:
     def read(self, rng: np.random.Generator, cells: NDArray[np.int64]) -> ShareSums:
         """Return the sums of one window; `cells` int64 [runs, 4]."""
         if self.mechanism is Mechanism.EXACT:
-            return ShareSums(cells @ _SUMS.T, np.zeros((4, 4)))
+            return ShareSums(cells.astype(np.float64) @ _SUMS.T, np.zeros((4, 4)))
         if self.mechanism is Mechanism.PRIO3:
-            noised = cells + draw_noise(rng, cells.shape, self.epsilon)
+            noised = (cells + draw_noise(rng, cells.shape, self.epsilon)).astype(np.float64)
             return ShareSums(noised @ _SUMS.T, _SUMS @ _SUMS.T * cell_variance(self.epsilon))
         mechanism = RandomizedResponse(4, self.epsilon)
         other = float(mechanism.other_probability)
