@@ -322,7 +322,7 @@ def test_the_faster_arm_wins_where_latency_decides() -> None:
 def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
     """A mean needs more devices for a smaller difference; a tiny fleet gets what it can find instead."""
 
-    def planned(plan: core.ExperimentPlan, edges_ms: tuple[float, ...] = EDGES_MS) -> core.ExperimentPlan:
+    def make(plan: core.ExperimentPlan, edges_ms: tuple[float, ...] = EDGES_MS) -> core.ExperimentPlan:
         asked = record(plan, edges_ms)
         return make_plan(asked, task_of(replace(asked, started_at_s=1)))
 
@@ -330,18 +330,18 @@ def test_plans_in_milliseconds_and_of_what_cannot_be_found() -> None:
         ("latency_mean", None, EDGES_MS, (4.0, 1.0)),
         ("latency_quantile", 0.5, FINE_MS, (10.0, 2.5)),
     ):
-        needs = [planned(core.ExperimentPlan(kind, quantile, mde=mde), edges_ms).devices_needed for mde in differences]
+        needs = [make(core.ExperimentPlan(kind, quantile, mde=mde), edges_ms).devices_needed for mde in differences]
         assert 0 < 10 * needs[0] < needs[1]
     slower = core.ExperimentPlan("latency_share", edge_ms=9.0, mde=0.02, base_rate=0.05)
-    assert 0 < planned(slower, FINE_MS).devices_needed < 2 * 10**6
-    hidden = planned(core.ExperimentPlan("latency_quantile", 0.5, mde=2.0), FINE_MS)
+    assert 0 < make(slower, FINE_MS).devices_needed < 2 * 10**6
+    hidden = make(core.ExperimentPlan("latency_quantile", 0.5, mde=2.0), FINE_MS)
     assert hidden.devices_needed == 0  # a shift of one bin is not seen wherever the quantile lies in it
-    small = planned(core.ExperimentPlan(mde=0.01, expected_devices=2_000))
+    small = make(core.ExperimentPlan(mde=0.01, expected_devices=2_000))
     assert small.days_needed == 0
     assert small.detectable > 0.01
     assert small.devices_needed > 2_000
     with pytest.raises(InvalidFieldError, match=r"primary\.kind"):
-        planned(core.ExperimentPlan("mood"))
+        make(core.ExperimentPlan("mood"))
 
 
 def test_ratio_and_analyses_are_kept_planned_and_changed(
