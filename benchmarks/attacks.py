@@ -214,7 +214,7 @@ def prepare(world: ServerWorld, served: Served) -> dict[str, str]:
     policy = world.tree.policy("flooded")
     if policy is None or not policy.features[FEATURE].experiments:
         raise RuntimeError("the experiment is not in the policy")
-    return {"FLOOD_BLOB": large, "FLOOD_REPORT": record(policy.features[FEATURE].experiments[0].task).hex()}
+    return {"FLOOD_BLOB": large, "FLOOD_REPORT": record(policy.features[FEATURE].experiments[0].tasks[0]).hex()}
 
 
 def measure(kinds: list[str], rounds: int, seconds: float) -> Iterator[Row]:

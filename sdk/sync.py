@@ -297,7 +297,7 @@ class Updater:
                 progress.refused.append(Refusal(feature, version, error))
             except OSError as error:
                 raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
-        tasks = (one.task for rules in policy.features.values() for one in rules.experiments)
+        tasks = (task for rules in policy.features.values() for one in rules.experiments for task in one.tasks)
         self._history.keep_only({task.task_id for task in tasks})
         self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
         self._remove_unneeded(progress, halt)

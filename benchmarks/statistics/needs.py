@@ -10,7 +10,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
-from alcove.platform.domain.planning.behavior import Behavior
+from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.planning.guardrails import guardrail_of, report_model_of
 from alcove.platform.domain.planning.rollout import (
     HARM_POWER,

@@ -10,7 +10,7 @@ from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
-from alcove.platform.cli.rollout_details import show_details
+from alcove.platform.cli.rollout_details import question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import DeadlineError, Rollout
 
@@ -67,6 +67,8 @@ def create(
         is_watched = is_watched and rollout.plan.expected_devices > 0
         warnings = client.plan_rollout(rollout.plan).warnings if is_watched else ()
     _show([rollout], as_json=call.as_json)
+    for line in () if call.as_json else question_lines(rollout.plan):
+        say(line)
     for warning in warnings:
         say(f"warning: {warning}", err=True)
 

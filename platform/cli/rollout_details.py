@@ -2,9 +2,9 @@
 
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
-from alcove.platform.client import GuardrailPlan, Rollout, StageAnalysis
+from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
 
-__all__ = ["show_details"]
+__all__ = ["question_lines", "show_details"]
 
 
 def show_details(rollout: Rollout) -> None:
@@ -22,12 +22,24 @@ def show_details(rollout: Rollout) -> None:
         )
     if rollout.plan.stages:
         lines.append(rollout.promise)
+    lines.extend(question_lines(rollout.plan))
     if rollout.collection is not None:
         lines.extend(collection_lines(rollout.collection))
     for line in lines:
         say(line)
     _show_stages(rollout)
     _show_analysis(rollout)
+
+
+def question_lines(plan: Plan) -> list[str]:
+    """Return a line for each question of a plan: what part of the devices is asked, and what."""
+    lines = []
+    for question in plan.questions:
+        part = "every device of both groups"
+        if len(plan.questions) > 1:
+            part = f"{percent(question.share_basis_points)} of the devices"
+        lines.append(f"{part} reports on: {', '.join(question.metrics)}")
+    return lines
 
 
 def _show_stages(rollout: Rollout) -> None:

@@ -58,6 +58,13 @@ class OwnGuardrail(Value):
     margin: float
 
 
+class Question(Value):
+    """A question that a part of the devices is asked, in 1/10 000 of both groups: metrics of guardrails."""
+
+    metrics: tuple[str, ...]
+    share_basis_points: int
+
+
 class Plan(Value):
     """Stages, guardrails and actions of a rollout; fields left out have the server's default."""
 
@@ -75,6 +82,7 @@ class Plan(Value):
     horizon_windows: int = 0
     is_open_ended: bool = False
     own_guardrails: tuple[OwnGuardrail, ...] = ()
+    questions: tuple[Question, ...] = ()
 
 
 class GuardrailVerdict(Value):

@@ -182,4 +182,5 @@ def _plan(plan: Plan) -> pb.Plan:
     fields["mechanism"] = f"MECHANISM_{plan.mechanism.upper()}"
     for guardrail in fields["guardrails"]:
         guardrail["metric"] = f"GUARD_METRIC_{guardrail['metric'].upper()}"
+    del fields["questions"]  # the server's choice
     return ParseDict(fields, pb.Plan())

@@ -7,7 +7,7 @@ from typing import Final
 from alcove.platform.domain.audience import parse_optional_audience
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.registry.policy import Arm, ExperimentPolicy, RolloutPolicy, Segment, VersionRef
 
 __all__ = ["experiment_policy", "rollout_policy"]
@@ -31,7 +31,7 @@ def rollout_policy(record: RolloutRecord, default: VersionRef, sizes: Mapping[st
         share_basis_points=record.share_basis_points,
         control_basis_points=record.control_basis_points,
         audience=parse_optional_audience(record.audience),
-        task=stage_task(record),
+        tasks=stage_tasks(record),
         own_arm=record.control_basis_points > 0 and _is_own_arm((default, version), sizes),
     )
 
@@ -55,7 +55,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         id=record.experiment_id,
         salt=record.salt,
         arms=arms,
-        task=task_of(record),
+        tasks=(task_of(record),),
         audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),

@@ -7,12 +7,21 @@ from urllib.parse import urlsplit
 
 from alcove.platform.domain.errors import AggregatorsMissingError
 from alcove.platform.stats import Mechanism
+from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.privacy.schedule import WIDEST
 from alcove.privacy.subset_selection import best_subset_size
 from alcove.registry.policy import Aggregation, TaskPolicy, make_task
 
-__all__ = ["choose_aggregation", "choose_subset", "default_epsilon", "largest_epsilon", "mechanism_of", "promise_of"]
+__all__ = [
+    "choose_aggregation",
+    "choose_subset",
+    "default_epsilon",
+    "largest_epsilon",
+    "mechanism_of",
+    "promise_of",
+    "report_model_of",
+]
 
 
 def mechanism_of(aggregation: Aggregation | None) -> Mechanism:
@@ -57,6 +66,12 @@ def largest_epsilon(aggregation: Aggregation | None, *, is_guardrail: bool) -> F
     if aggregation is not None:
         return EPSILON_PER_DAY
     return min(cap.most_of_one for cap in WIDEST.caps(may_use_reserve=is_guardrail))
+
+
+def report_model_of(task: TaskPolicy) -> ReportModel:
+    """Return how the reports of a task are made private, as plans count it."""
+    local = None if task.aggregation is None else task.aggregation.local_epsilon_fraction
+    return ReportModel(mechanism_of(task.aggregation), task.epsilon_fraction, local, task.subset_size)
 
 
 def choose_subset(task: TaskPolicy) -> TaskPolicy:

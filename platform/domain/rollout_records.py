@@ -16,6 +16,7 @@ __all__ = [
     "LookRecord",
     "PlanAction",
     "Proposal",
+    "Question",
     "RolloutPlan",
     "Stage",
     "StageDecisionKind",
@@ -73,6 +74,19 @@ class GuardrailRecord:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What a part of the devices reports.
+
+    Attributes:
+        metrics: of the guardrails that its reports answer.
+        share_basis_points: part of the devices of both groups, in 1/10 000.
+    """
+
+    metrics: tuple[str, ...]
+    share_basis_points: int = 10_000
+
+
+@dataclass(frozen=True)
 class RolloutPlan:
     """Stages, guardrails and actions of a rollout.
 
@@ -92,6 +106,7 @@ class RolloutPlan:
             days pays for.
         is_open_ended: a stage may be found safe at any time, without a horizon, which takes about twice the devices.
         own_guardrails: metrics of the team's own, watched as `guardrails` are.
+        questions: how the guardrails are shared out among the devices, by the server; none: one has all of them.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -108,6 +123,7 @@ class RolloutPlan:
     horizon_windows: int = 0
     is_open_ended: bool = False
     own_guardrails: tuple[OwnGuardrail, ...] = ()
+    questions: tuple[Question, ...] = ()
 
     @property
     def watched(self) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.planner.v1 import planner_pb2 as pb
+from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.mechanism import promise_of
-from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.planning.choices import Choice
 from alcove.platform.domain.planning.experiment import ExperimentForecast, validate_question
 from alcove.platform.domain.planning.rollout import (

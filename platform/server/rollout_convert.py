@@ -133,6 +133,10 @@ def _plan_message(plan: RolloutPlan) -> pb.Plan:
         pb.Plan,
         plan,
         stages=[pb.Stage(**vars(stage)) for stage in plan.stages],
+        questions=[
+            pb.Question(metrics=question.metrics, share_basis_points=question.share_basis_points)
+            for question in plan.questions
+        ],
         guardrails=[
             pb.Guardrail(
                 metric=_METRICS[GuardMetric(each.metric)],

@@ -6,7 +6,7 @@ from alcove.platform.domain.collection import Announcement, CollectedTask, Colle
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.limits import COLLECT_FOR_S
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.store.collected_windows import collected_windows
 from alcove.platform.store.experiments import experiments_stopped_since, running_experiments
 from alcove.platform.store.rollouts import live_rollouts
@@ -49,15 +49,18 @@ async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTa
         *await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S),
         *await live_rollouts(session),
     ]
-    return [task for task in map(_collected_task, records) if task is not None]
+    return [task for record in records for task in _collected_tasks(record)]
 
 
 async def read_status(
     session: AsyncSession, record: ExperimentRecord | RolloutRecord, now_s: int
 ) -> CollectionStatus | None:
-    """Return what became of the windows of an experiment or of a rollout's stage; None: it has no task by Prio3."""
-    of = _collected_task(record)
-    return None if of is None else (await read_progress(session, of)).status(now_s)
+    """Return what became of the windows of an experiment or of a rollout's stage; None: it has no task by Prio3.
+
+    Of several tasks it is the status of the one that lacks most windows.
+    """
+    found = [(await read_progress(session, of)).status(now_s) for of in _collected_tasks(record)]
+    return max(found, key=lambda status: len(status.uncollected), default=None)
 
 
 async def count_windows(session: AsyncSession, now_s: int) -> dict[str, int]:
@@ -81,13 +84,13 @@ async def read_progress(session: AsyncSession, of: CollectedTask) -> TaskProgres
     )
 
 
-def _collected_task(record: ExperimentRecord | RolloutRecord) -> CollectedTask | None:
-    """Return the task of an experiment that has started, or of a rollout's present stage; None: none by Prio3.
+def _collected_tasks(record: ExperimentRecord | RolloutRecord) -> list[CollectedTask]:
+    """Return the tasks by Prio3 of an experiment that has started, or of a rollout's present stage.
 
     The stages of a rollout before the present one are compared no more, and their windows are not asked for.
     """
     if isinstance(record, RolloutRecord):
-        task, ended_at_s = stage_task(record), None
+        tasks, ended_at_s = stage_tasks(record), None
     else:
-        task, ended_at_s = (None if record.started_at_s is None else task_of(record)), record.stopped_at_s
-    return None if task is None or task.aggregation is None else CollectedTask(task, ended_at_s)
+        tasks, ended_at_s = (() if record.started_at_s is None else (task_of(record),)), record.stopped_at_s
+    return [CollectedTask(task, ended_at_s) for task in tasks if task.aggregation is not None]

@@ -4,12 +4,14 @@ A device is a bucket, computed from a secret of its own by the function that dev
 has reported during the last thirty days: the ledger's caps hold here too.  Everything else about it is drawn again.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
 from alcove.privacy.schedule import WIDEST
+from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy import RolloutPolicy, TaskPolicy, bucket, rollout_ranges
 from alcove.registry.policy.assignment import SECRET_BYTES
 from numpy.typing import NDArray
@@ -59,32 +61,43 @@ class Fleet:
         self._reported: list[NDArray[np.bool_]] = []  # by window, the newest last
         self._spent = [np.zeros(len(buckets), np.uint16) for _ in self._caps]  # reports within each cap's span
         self.total = np.zeros(len(buckets), np.uint32)
+        self._task_buckets: NDArray[np.uint16] | None = None  # that draw the task of each, where there are several
 
     def report(
-        self, policy: RolloutPolicy, task: TaskPolicy, chances: tuple[NDArray[np.float64], ...], active: float
-    ) -> NDArray[np.int64]:
-        """Return how many devices have each true cell in this window, int64 [cells of the task].
+        self, policy: RolloutPolicy, chances: Sequence[Sequence[NDArray[np.float64]]], active: float
+    ) -> list[NDArray[np.int64]]:
+        """Return of each task how many devices have each true cell in this window, int64 [cells of the task].
 
         Args:
-            policy: the rollout as the app's policy has it.
-            task: what is reported.
-            chances: of each arm, the probability of each of its cells.
+            policy: the rollout as the app's policy has it, with tasks.
+            chances: of each task and arm, the probability of each of its cells.
             active: share of the devices that report, if their budget lets them.
         """
         may = self._may_report()
         if active < 1:
             may &= self._rng.random(len(may), dtype=np.float32) < active
-        counts = np.zeros((task.arm_count, task.layout.arm_cell_count), np.int64)
+        found = [np.zeros((task.arm_count, task.layout.arm_cell_count), np.int64) for task in policy.tasks]
         reported = np.zeros(len(may), bool)
         for arm, members in zip((CONTROL, TREATMENT), rollout_ranges(policy), strict=True):
             chosen = may & (self._buckets >= members.start) & (self._buckets < members.stop)
             reported |= chosen
-            edges = np.cumsum(chances[arm])[:-1].astype(np.float32)
-            drawn = self._rng.random(int(chosen.sum()), dtype=np.float32)
-            cells = np.searchsorted(edges, drawn, side="right")
-            counts[arm] = np.bincount(cells, minlength=counts[arm].size)
+            for counts, of_task, asked in zip(found, chances, self._members(policy.tasks), strict=True):
+                edges = np.cumsum(of_task[arm])[:-1].astype(np.float32)
+                drawn = self._rng.random(int((chosen & asked).sum()), dtype=np.float32)
+                cells = np.searchsorted(edges, drawn, side="right")
+                counts[arm] = np.bincount(cells, minlength=counts[arm].size)
         self._debit(reported)
-        return counts.ravel()
+        return [counts.ravel() for counts in found]
+
+    def _members(self, tasks: Sequence[TaskPolicy]) -> list[NDArray[np.bool_]]:
+        """Return of each task which devices report it; a device stays with the question that was drawn for it."""
+        if len(tasks) == 1:
+            return [np.ones(len(self._buckets), bool)]
+        if self._task_buckets is None:
+            self._task_buckets = self._rng.integers(0, POLICY_BUCKETS, len(self._buckets)).astype(np.uint16)
+        ends = np.cumsum([task.share_basis_points for task in tasks])
+        places = np.searchsorted(ends, self._task_buckets, side="right")
+        return [places == place for place in range(len(tasks))]
 
     def _may_report(self) -> NDArray[np.bool_]:
         may = np.ones(len(self._buckets), bool)

@@ -4,7 +4,7 @@ The policy is compiled from the rollout's record as the server does it; what the
 acted on by the engine's own pure functions.  A window's reports are looked at when it ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -17,7 +17,7 @@ from alcove.platform.domain.rollout_records import StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, StageCounts, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, action_of, decide
 from alcove.platform.domain.rollouts.machine import Action, transition
-from alcove.platform.domain.rollouts.task import stage_task, task_of
+from alcove.platform.domain.rollouts.task import stage_tasks, tasks_of
 from alcove.platform.simulation.aggregation import AggregationMechanism, aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.scenario import Scenario
@@ -81,8 +81,10 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] | None = None) 
     rng = np.random.default_rng(scenario.seed)
     salt = "simulated-rollout"
     buckets = buckets_of(scenario.devices, salt, rng)
-    task = task_of("ro-simulated", scenario.plan, _START_S)
-    chances = tuple(np.array(each.cells(task)) for each in (scenario.control, scenario.treatment))
+    chances = [
+        [np.array(each.cells(task)) for each in (scenario.control, scenario.treatment)]
+        for task in tasks_of("ro-simulated", scenario.plan, _START_S)
+    ]
     for number in range(1, scenario.runs + 1):
         yield _run(scenario, rng.permutation(buckets), salt, chances, rng)
         if progress is not None:
@@ -93,7 +95,7 @@ def _run(
     scenario: Scenario,
     buckets: NDArray[np.uint16],
     salt: str,
-    chances: tuple[NDArray[np.float64], ...],
+    chances: Sequence[Sequence[NDArray[np.float64]]],
     rng: np.random.Generator,
 ) -> Run:
     plan = scenario.plan
@@ -102,24 +104,30 @@ def _run(
     now_s = _START_S
     record = transition(_draft(scenario, salt), Action.ADVANCE, now_s=now_s)
     analyses: list[WindowAnalysis] = []
-    task: TaskPolicy | None = None
-    aggregation: AggregationMechanism | None = None
-    earlier: list[StageCounts] = []
+    tasks: tuple[TaskPolicy, ...] = ()
+    aggregations: list[AggregationMechanism] = []
+    earlier: list[list[StageCounts]] = []
     windows = 0
     decision = StageDecision(StageDecisionKind.WAIT, "not_begun", "")
     harmed = completed = None
     for window in range(1, scenario.windows + 1):
         rollout = _compile_policy(record)
-        if rollout is None or rollout.task is None:
+        if rollout is None:
             break
-        if aggregation is None or rollout.task != task:
-            task, windows = rollout.task, 0
-            aggregation = aggregation_mechanism(scenario.mechanism, task, rng, lost_replies=scenario.lost_replies)
-        aggregation.add(fleet.report(rollout, rollout.task, chances, scenario.active))
+        if rollout.tasks != tasks:
+            tasks, windows = rollout.tasks, 0
+            aggregations = [
+                aggregation_mechanism(scenario.mechanism, task, rng, lost_replies=scenario.lost_replies)
+                for task in tasks
+            ]
         windows += 1
         now_s += plan.window_s
-        collected = None if rollout.task.aggregation is None else windows
-        counts = StageCounts(aggregation.aggregate(), reports_per_device(rollout.task, windows), collected)
+        counts: list[StageCounts] = []
+        reported = fleet.report(rollout, chances, scenario.active)
+        for task, aggregation, of_task in zip(tasks, aggregations, reported, strict=True):
+            aggregation.add(of_task)
+            collected = None if task.aggregation is None else windows
+            counts.append(StageCounts(aggregation.aggregate(), reports_per_device(task, windows), collected))
         result = analyze(record, [*earlier, counts], now_s=now_s)
         record = replace(record, evidence=replace(record.evidence, looks=result.looks))
         decision = decide(record, result, now_s=now_s)
@@ -170,7 +178,7 @@ def _draft(scenario: Scenario, salt: str) -> RolloutRecord:
 
 def _compile_policy(record: RolloutRecord) -> RolloutPolicy | None:
     """Return the rollout as the app's policy has it; None where nothing is compared."""
-    if stage_task(record) is None:
+    if not stage_tasks(record):
         return None
     default = Default(APP, FEATURE, "1.0.0", "1" * 64)
     policy = compile_policy(APP, 1, defaults=[default], rollouts=[record], experiments=[], min_versions={})

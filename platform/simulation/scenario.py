@@ -1,8 +1,9 @@
 """Defines a simulation: devices, behavior of the two versions on them, the plan, and the privacy mechanism."""
 
+from dataclasses import replace
 from typing import Annotated, Final, Self
 
-from alcove.platform.domain.planning.behavior import Behavior
+from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.stats import Mechanism
@@ -55,5 +56,8 @@ class Scenario(BaseModel):
         if self.mechanism is Mechanism.EXACT:
             msg = "reports have a mechanism: randomized-response or prio3"
             raise ValueError(msg)
-        object.__setattr__(self, "plan", validate_plan(self.plan))
+        plan = validate_plan(self.plan)
+        if self.mechanism is Mechanism.PRIO3:  # all devices are asked everything where aggregators add the noise
+            plan = replace(plan, questions=())
+        object.__setattr__(self, "plan", plan)
         return self

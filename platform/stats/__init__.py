@@ -6,7 +6,7 @@ functions over numbers: no files, clocks, randomness or sockets.
 """
 
 from alcove.platform.stats._ratio import Interval
-from alcove.platform.stats.aggregate import Aggregate, pool, select_bins
+from alcove.platform.stats.aggregate import Aggregate, pool, regroup, select_bins
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
 from alcove.platform.stats.always_valid_p import always_valid_p
 from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view, primary_weights
@@ -115,6 +115,7 @@ __all__ = [
     "quantile_difference",
     "ratio_difference",
     "ratio_model",
+    "regroup",
     "secondary_differences",
     "select_bins",
     "share_model",

@@ -27,13 +27,16 @@ _ROUNDING: Final = 1e-9
 """Part of the number of reports by which float64 may be off."""
 
 
-def find_impossible(aggregate: Aggregate, *, planned_reports: int, most_reports: float | None = None) -> str:
+def find_impossible(
+    aggregate: Aggregate, *, planned_reports: int, most_reports: float | None = None, parts: int = 1
+) -> str:
     """Return a sentence that names counts no devices can have sent, with the bound and the value; "" if all are sound.
 
     Args:
         aggregate: the windows so far, pooled.
         planned_reports: of all arms, where the bounds are tightest, >= 1; fixed at the start.
         most_reports: that the devices which may take part can have sent; None: not known.
+        parts: how many aggregates of one comparison are looked at, which share the chance of a false alarm; >= 1.
 
     Raises:
         ArgumentError: `planned_reports` is out of its bounds.
@@ -43,7 +46,7 @@ def find_impossible(aggregate: Aggregate, *, planned_reports: int, most_reports:
     if aggregate.reports == 0:
         return ""
     groups = list(_groups(aggregate))
-    alpha = ALARM_ALPHA / (2 * len(groups))
+    alpha = ALARM_ALPHA / (2 * len(groups) * parts)
     critical_value = one_sided_critical_value(reports=aggregate.reports, alpha=alpha, planned_reports=planned_reports)
     estimates, covariance = aggregate.estimates.ravel(), aggregate.noise_covariance
     worst, found = _ROUNDING * aggregate.reports, ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         arm_ranges,
         bucket,
         candidates,
+        draw_task,
         resolve,
         rollout_ranges,
     )
@@ -93,6 +94,7 @@ _HOME: Final = {
     "arm_ranges": "assignment",
     "bucket": "assignment",
     "candidates": "assignment",
+    "draw_task": "assignment",
     "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
@@ -134,6 +136,7 @@ __all__ = [
     "arm_ranges",
     "bucket",
     "candidates",
+    "draw_task",
     "explain",
     "halt_from_bytes",
     "halt_to_bytes",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECRET_BYTES",
+    "TASK_SUFFIX",
     "Candidate",
     "Check",
     "Reason",
@@ -49,11 +50,14 @@ __all__ = [
     "arm_ranges",
     "bucket",
     "candidates",
+    "draw_task",
     "resolve",
     "rollout_ranges",
 ]
 
 SECRET_BYTES: Final = 32
+TASK_SUFFIX: Final = "/task"
+"""Of the salt that draws a device's task; no salt of a policy has a slash, so that none is the same."""
 
 
 class Reason(StrEnum):
@@ -101,7 +105,7 @@ class Resolution:
         reason: which part of the policy chose it.
         arm: number of the arm, in an experiment or a rollout that compares (0 = control, 1 = treatment).
         experiment_id: only in an experiment.
-        task: what the device may report, in an experiment or a rollout with a task.
+        task: what the device may report, in an experiment or a rollout with tasks: the one that is drawn for it.
     """
 
     version: VersionRef
@@ -126,6 +130,26 @@ def bucket(secret: bytes, salt: str) -> int:
         raise ValueError(msg)
     digest = hmac.digest(secret, salt.encode("utf-8"), hashlib.sha256)
     return int.from_bytes(digest[:8], "big") * POLICY_BUCKETS >> 64
+
+
+def draw_task(part: ExperimentPolicy | RolloutPolicy, secret: bytes) -> TaskPolicy | None:
+    """Return the one task of an experiment or a rollout that the device reports; None where there is none.
+
+    Its bucket of the part's salt with `TASK_SUFFIX` draws it: tasks take buckets from 0 up, in their order and shares.
+    The draw has nothing to do with that of the arm, so that each task compares the same arms.
+
+    Raises:
+        ValueError: `secret` has another length than 32.
+    """
+    tasks = part.tasks
+    if len(tasks) < 2:
+        return tasks[0] if tasks else None
+    number = bucket(secret, part.salt + TASK_SUFFIX)
+    for task in tasks:
+        if number < task.share_basis_points:
+            return task
+        number -= task.share_basis_points
+    return tasks[-1]
 
 
 def arm_ranges(experiment: ExperimentPolicy) -> tuple[range, ...]:
@@ -332,7 +356,11 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
                     note(Step(subject, Check.HALT, False, detail))
                 return _Freed()
             return Resolution(
-                arm.version, Reason.EXPERIMENT, arm=index, experiment_id=experiment.id, task=experiment.task
+                arm.version,
+                Reason.EXPERIMENT,
+                arm=index,
+                experiment_id=experiment.id,
+                task=draw_task(experiment, device.secret),
             )
     if note is not None:
         named = ", ".join(_range_text(buckets) for buckets in arm_ranges(experiment))
@@ -355,7 +383,7 @@ def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
         return None
     if rollout.audience is not None and not _is_addressed(subject, rollout, device):
         return None
-    is_compared = rollout.task is not None or rollout.control_basis_points > 0
+    is_compared = bool(rollout.tasks) or rollout.control_basis_points > 0
     is_compared = is_compared and rules.default.manifest_sha256 not in device.halted
     number = bucket(device.secret, rollout.salt)
     control, treatment = rollout_ranges(rollout)
@@ -363,9 +391,9 @@ def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
     if number in treatment:
         found = Resolution(rollout.version, Reason.ROLLOUT)
         if is_compared:
-            found = Resolution(rollout.version, Reason.ROLLOUT, arm=1, task=rollout.task)
+            found = Resolution(rollout.version, Reason.ROLLOUT, arm=1, task=draw_task(rollout, device.secret))
     elif number in control and is_compared:
-        found = Resolution(rules.default, Reason.ROLLOUT, arm=0, task=rollout.task)
+        found = Resolution(rules.default, Reason.ROLLOUT, arm=0, task=draw_task(rollout, device.secret))
     if note is not None:
         if found is None:
             detail = f"bucket {number} is not in {_range_text(treatment)}"

@@ -6,11 +6,12 @@ Invariants (checked at construction, so also on every read):
 - I2  An experiment has 2 to 8 arms with distinct names; shares add up to at most 10 000 basis points.
 - I3  A task's id is the digest of everything else it says (`task.py`); it counts as many arms as its experiment has.
 - I4  One meaning has one encoding (`canonical.py`); the serial number only rises (`repository.py`, `client.py`).
-- I5  A rollout's treatment and control share no bucket; its task counts two arms, under its own id.
+- I5  A rollout's treatment and control share no bucket; its tasks count two arms, under its own id.
       The tasks of rollouts may use the reserve of the device's budget (`is_guardrail`), those of experiments may not.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
       `aggregation` alone is written only where it is not None (docs/decisions/0038).
+- I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
 """
 
 from __future__ import annotations
@@ -54,6 +55,17 @@ def _read_audience(value: object) -> Audience:
 AudienceField = Annotated[Audience, PlainValidator(_read_audience), PlainSerializer(Audience.to_json)]
 
 
+def _validate_tasks(subject: str, tasks: tuple[TaskPolicy, ...]) -> None:
+    """Refuse tasks of one comparison that are the same, or that do not have each device in one of them (I8)."""
+    if len({task.task_id for task in tasks}) != len(tasks):
+        msg = f"the tasks of {subject} are distinct, got {[task.task_id for task in tasks]}"
+        raise ValueError(msg)
+    total = sum(task.share_basis_points for task in tasks)
+    if total != limits.POLICY_BUCKETS:
+        msg = f"the shares of the tasks of {subject} add up to {limits.POLICY_BUCKETS}, got {total}"
+        raise ValueError(msg)
+
+
 class VersionRef(Part):
     """One immutable version: its number and the digest of its manifest."""
 
@@ -71,7 +83,8 @@ class RolloutPolicy(Part):
         share_basis_points: treatment, in 1/10 000 of the devices.
         control_basis_points: control, in 1/10 000: buckets [10 000 - control_basis_points, 10 000) run the default.
         audience: who may be in either; None for everybody.
-        task: what devices of both report; arm 0 is the control, arm 1 the treatment.
+        tasks: what devices of both report, each device one of them; arm 0 is the control, arm 1 the treatment.  None
+            where nothing is compared.
         own_arm: both versions are too large to have every device fetch both; downloads tell its arm.
     """
 
@@ -81,7 +94,7 @@ class RolloutPolicy(Part):
     share_basis_points: Annotated[BasisPoints, _SHARE]
     control_basis_points: Annotated[BasisPoints, _CONTROL] = 0
     audience: AudienceField | None = None
-    task: TaskPolicy | None = None
+    tasks: Annotated[tuple[TaskPolicy, ...], Field(max_length=limits.TASKS_MAX)] = ()
     own_arm: bool = False
 
     @model_validator(mode="after")
@@ -90,16 +103,18 @@ class RolloutPolicy(Part):
         if total > limits.POLICY_BUCKETS:
             msg = f"treatment and control of rollout {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
             raise ValueError(msg)
-        task = self.task
-        if task is not None and (task.experiment_id, task.arm_count) != (self.id, ROLLOUT_ARMS):
-            msg = (
-                f"rollout {self.id} has a task of {ROLLOUT_ARMS} arms under its own id, got {task.arm_count} arms"
-                f" of {task.experiment_id}"
-            )
-            raise ValueError(msg)
-        if self.task is not None and not self.task.is_guardrail:
-            msg = f"the task of rollout {self.id} is a guardrail's (is_guardrail), got an experiment's"
-            raise ValueError(msg)
+        for task in self.tasks:
+            if (task.experiment_id, task.arm_count) != (self.id, ROLLOUT_ARMS):
+                msg = (
+                    f"rollout {self.id} has a task of {ROLLOUT_ARMS} arms under its own id, got {task.arm_count} arms"
+                    f" of {task.experiment_id}"
+                )
+                raise ValueError(msg)
+            if not task.is_guardrail:
+                msg = f"the task of rollout {self.id} is a guardrail's (is_guardrail), got an experiment's"
+                raise ValueError(msg)
+        if self.tasks:
+            _validate_tasks(f"rollout {self.id}", self.tasks)
         return self
 
 
@@ -139,7 +154,7 @@ class ExperimentPolicy(Part):
         id: of the experiment.
         salt: of its arms' buckets.
         arms: sides; shares are of the devices that audience and segment leave.
-        task: what its devices report.
+        tasks: what its devices report, each device one of them.
         audience: who may be in it; None for everybody.
         segment: which part of a layer it has; None for all devices, whatever layers they are in.
         own_arm: all arms together are too large to have every device fetch them; downloads tell its arm.
@@ -148,7 +163,7 @@ class ExperimentPolicy(Part):
     id: Identifier
     salt: Identifier
     arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=limits.ARMS_MAX)]
-    task: TaskPolicy
+    tasks: Annotated[tuple[TaskPolicy, ...], Field(min_length=1, max_length=limits.TASKS_MAX)]
     audience: AudienceField | None = None
     segment: Segment | None = None
     own_arm: bool = False
@@ -163,15 +178,17 @@ class ExperimentPolicy(Part):
         if total > limits.POLICY_BUCKETS:
             msg = f"shares of experiment {self.id} add up to {total}, at most {limits.POLICY_BUCKETS}"
             raise ValueError(msg)
-        if self.task.arm_count != len(self.arms) or self.task.experiment_id != self.id:
-            msg = (
-                f"experiment {self.id} with {len(self.arms)} arms has a task of {self.task.experiment_id}"
-                f" with {self.task.arm_count} arms"
-            )
-            raise ValueError(msg)
-        if self.task.is_guardrail:
-            msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
-            raise ValueError(msg)
+        for task in self.tasks:
+            if task.arm_count != len(self.arms) or task.experiment_id != self.id:
+                msg = (
+                    f"experiment {self.id} with {len(self.arms)} arms has a task of {task.experiment_id}"
+                    f" with {task.arm_count} arms"
+                )
+                raise ValueError(msg)
+            if task.is_guardrail:
+                msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
+                raise ValueError(msg)
+        _validate_tasks(f"experiment {self.id}", self.tasks)
         return self
 
 

@@ -43,6 +43,7 @@ class TaskTerms(Part):
     arm_count: Annotated[int, Field(strict=True, ge=2, le=limits.ARMS_MAX)]
     outcome_groups: Annotated[OutcomeGroups, Field(max_length=limits.OUTCOMES_MAX)] = ANSWERS
     latency_edges_ms: Annotated[tuple[float, ...], Field(max_length=limits.LATENCY_EDGES_MAX)]
+    share_basis_points: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)] = limits.POLICY_BUCKETS
     window_s: Annotated[int, Field(strict=True, ge=1, le=limits.WINDOW_MAX_S)]
     first_window_start_s: Annotated[int, Field(strict=True, ge=0, le=limits.TIME_MAX_S)]
     pre_edges: Annotated[tuple[float, ...], Field(max_length=limits.PRE_EDGES_MAX)] = ()
@@ -188,6 +189,8 @@ class TaskPolicy(TaskTerms):
             makes no report.  None in a task of a metric.
         latency_edges_ms: rising; bin i holds edge[i-1] <= latency < edge[i]; whole microseconds.  Groups whose outcomes
             all carry a latency have these bins, the others one.
+        share_basis_points: part of the comparison's devices that report this task, in 1/10 000; each device reports
+            one of its tasks (`assignment.py` draws which).
         window_s: seconds in which a device reports at most once.
         first_window_start_s: seconds since 1970 at which window 0 begins.
         pre_edges: rising, in (0, 1), whole 1/10 000: bins of the accepted share among the device's answers before it
@@ -265,6 +268,7 @@ def make_task(
     first_window_start_s: int,
     outcome_groups: Sequence[Sequence[Outcome]] | None = None,
     pre_edges: Sequence[float] = (),
+    share_basis_points: int = limits.POLICY_BUCKETS,
     is_guardrail: bool = False,
     subset_size: int = 1,
     aggregation: Aggregation | None = None,
@@ -283,6 +287,7 @@ def make_task(
         arm_count=arm_count,
         outcome_groups=tuple(map(tuple, outcome_groups)),
         latency_edges_ms=tuple(latency_edges_ms),
+        share_basis_points=share_basis_points,
         window_s=window_s,
         first_window_start_s=first_window_start_s,
         pre_edges=tuple(pre_edges),

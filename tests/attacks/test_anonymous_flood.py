@@ -147,7 +147,7 @@ def test_operators_and_devices_are_served_during_a_flood(flooded: tuple[ServerWo
     assert policy is not None
     (experiment,) = policy.features["text_00"].experiments
     before_mb = memory_mb(devices_pid(served))
-    environment = os.environ | {"FLOOD_BLOB": large, "FLOOD_REPORT": record(experiment.task).hex()}
+    environment = os.environ | {"FLOOD_BLOB": large, "FLOOD_REPORT": record(experiment.tasks[0]).hex()}
     flood = command(kind, served.http_url, served.grpc_address, FLOOD_S)
     with subprocess.Popen(flood, stdout=subprocess.PIPE, text=True, env=environment) as process:
         for _ in range(OPERATIONS):

@@ -96,4 +96,4 @@ def test_reports_of_one_share_look_like_those_of_any_other(
         reported[report_from_bytes(device.transport.reports[-1]).cell] += 1
         device.clock.pass_s(WINDOW)
         (device.folder / "reports" / "ledger.jsonl").unlink()  # the next one is another device
-    assert len(reported) == experiment.task.cell_count
+    assert len(reported) == experiment.tasks[0].cell_count

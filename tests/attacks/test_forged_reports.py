@@ -21,7 +21,7 @@ from alcove.platform.client import DeadlineError, GuardrailPlan, PlatformClient,
 from alcove.platform.client import Plan as WirePlan
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.domain.snapshots.rollout import NOT_ATTESTED
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
@@ -82,8 +82,7 @@ class Attacked:
     @property
     def task(self) -> TaskPolicy:
         """What reports are forged for; the policy names it to everybody."""
-        task = stage_task(self.rollout)
-        assert task is not None
+        (task,) = stage_tasks(self.rollout)
         return task
 
     async def report(self, cells: Counter[int]) -> None:
@@ -237,12 +236,11 @@ def _attack_over_the_wire(world: ServerWorld, served: Served, team: PlatformClie
     assert policy is not None
     announced = policy.features["text_00"].rollout
     assert announced is not None
-    assert announced.task is not None
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(served.http_url).netloc, timeout=30)
-    window = announced.task.window_at(rollout.created_at_s) or 0
+    window = announced.tasks[0].window_at(rollout.created_at_s) or 0
     for number in range(1_500):
-        cell = _like_devices(announced.task, number)
-        body = struct.pack("<32sIH", bytes.fromhex(announced.task.task_id), window, cell)
+        cell = _like_devices(announced.tasks[0], number)
+        body = struct.pack("<32sIH", bytes.fromhex(announced.tasks[0].task_id), window, cell)
         connection.request("POST", "/reports", body, {"Content-Type": "application/octet-stream"})
         answer = connection.getresponse()
         answer.read()

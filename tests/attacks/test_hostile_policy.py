@@ -67,7 +67,7 @@ def rollout(number: int, version: VersionRef, audience: Audience | None, *, own_
     """Everybody of an audience gets a version, and reports."""
     return RolloutPolicy(
         id=f"ro-{number}", salt=f"salt-{number}", version=version, share_basis_points=9_999, control_basis_points=1,
-        audience=audience, own_arm=own_arm, task=task(f"ro-{number}", 4, is_guardrail=True),
+        audience=audience, own_arm=own_arm, tasks=(task(f"ro-{number}", 4, is_guardrail=True),),
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def experiment(number: int, versions: Sequence[VersionRef], audience: Audience |
         for index, ref in enumerate(versions)
     )
     result = task(f"ex-{number:03d}", 2, len(arms))
-    return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, task=result)
+    return ExperimentPolicy(id=f"ex-{number:03d}", salt=f"salt-{number}", arms=arms, audience=audience, tasks=(result,))
 
 
 def task(part_id: str, outcomes: int, arms: int = 2, *, is_guardrail: bool = False) -> TaskPolicy:

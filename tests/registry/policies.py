@@ -49,7 +49,7 @@ def experiment(
         id=name,
         salt=f"salt-{name}",
         arms=arms,
-        task=task,
+        tasks=(task,),
         audience=parse_audience(audience) if audience else None,
         segment=segment,
         own_arm=own_arm,
@@ -75,7 +75,7 @@ def rollout(share: int, control: int = 0, audience: str = "", *, has_task: bool 
         share_basis_points=share,
         control_basis_points=control,
         audience=parse_audience(audience) if audience else None,
-        task=task if has_task else None,
+        tasks=(task,) if has_task else (),
     )
 
 
@@ -152,7 +152,7 @@ def plainly(document: Any, feature: str, device: int, known: dict[str, Any], hal
     if moving and not stops(moving["version"]) and _meets(moving["audience"], known):
         place = number(moving["salt"])
         control = moving["control_permyriad"]
-        is_compared = (control or moving["task"]) and not stops(rules["default"])
+        is_compared = (control or moving["tasks"]) and not stops(rules["default"])
         if place < moving["share_permyriad"]:
             return [moving["version"]["version"], "rollout", 1 if is_compared else None]
         if is_compared and place >= 10_000 - control:

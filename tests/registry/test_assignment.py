@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from alcove.registry.policy import (
     Policy,
     Reason,
     RolloutPolicy,
+    TaskPolicy,
     VersionRef,
     arm_ranges,
     bucket,
     candidates,
+    draw_task,
     make_task,
     policy_from_bytes,
     resolve,
@@ -56,7 +59,7 @@ def experiment(*shares: int, salt: str = "salt-e") -> ExperimentPolicy:
         window_s=60,
         first_window_start_s=0,
     )
-    return ExperimentPolicy(id="e1", salt=salt, arms=arms, task=task)
+    return ExperimentPolicy(id="e1", salt=salt, arms=arms, tasks=(task,))
 
 
 def policy(*shares: int, rollout: int | None = None) -> Policy:
@@ -160,7 +163,7 @@ def test_experiment_comes_before_rollout_before_default() -> None:
         if number < 2000 or number >= 8000:
             arm = 1 if number < 2000 else 0
             assert (answer.reason, answer.arm, answer.version) == (Reason.EXPERIMENT, arm, ref(f"1.{arm}.0"))
-            assert (answer.experiment_id, answer.task) == ("e1", compared_arms.task)
+            assert (answer.experiment_id, answer.task) == ("e1", compared_arms.tasks[0])
         else:
             rolled = bucket(secret(device), "salt-r") < 5000
             assert answer.reason is (Reason.ROLLOUT if rolled else Reason.DEFAULT)
@@ -217,7 +220,7 @@ def make_compared_policy(share: int, control: int) -> Policy:
         version=ref("3.0.0"),
         share_basis_points=share,
         control_basis_points=control,
-        task=task,
+        tasks=(task,),
     )
     rules = FeaturePolicy(min_version="0.1.0", default=ref("0.9.0"), rollout=rollout)
     return Policy(app="messenger", serial=1, features={"language_id": rules})
@@ -234,9 +237,9 @@ def test_control_of_a_rollout_stays_on_the_default_and_reports(share: int, contr
     number = bucket(secret(device), "salt-r")
     expected: tuple[object, ...]
     if number < share:
-        expected = (ref("3.0.0"), Reason.ROLLOUT, 1, rollout.task)
+        expected = (ref("3.0.0"), Reason.ROLLOUT, 1, rollout.tasks[0])
     elif number >= 10_000 - control:
-        expected = (ref("0.9.0"), Reason.ROLLOUT, 0, rollout.task)
+        expected = (ref("0.9.0"), Reason.ROLLOUT, 0, rollout.tasks[0])
     else:
         expected = (ref("0.9.0"), Reason.DEFAULT, None, None)
     assert (answer.version, answer.reason, answer.arm, answer.task) == expected
@@ -280,3 +283,73 @@ def test_first_candidate_whose_audience_has_the_device_is_what_it_runs(device: i
         assert next(mine, None) == expected
         assert all(one.audience is not None for one in found[:-1])
         assert found[-1].audience is None
+
+
+def make_tasks(shares: list[int]) -> tuple[TaskPolicy, ...]:
+    """Tasks of a rollout that differ in what they ask, with these shares."""
+    return tuple(
+        make_task(
+            experiment_id="r1",
+            epsilon=f"0.{number}",
+            arm_count=2,
+            is_guardrail=True,
+            latency_edges_ms=(),
+            share_basis_points=share,
+            window_s=60,
+            first_window_start_s=0,
+        )
+        for number, share in enumerate(shares, 1)
+    )
+
+
+def make_asking_policy(shares: list[int], salt: str = "salt-r") -> Policy:
+    """A policy with a rollout to half of the devices, the others its control, of several tasks."""
+    rollout = RolloutPolicy(
+        id="r1",
+        salt=salt,
+        version=ref("3.0.0"),
+        share_basis_points=5000,
+        control_basis_points=5000,
+        tasks=make_tasks(shares),
+    )
+    rules = FeaturePolicy(min_version="0.1.0", default=ref("0.9.0"), rollout=rollout)
+    return Policy(app="messenger", serial=1, features={"language_id": rules})
+
+
+def test_frozen_draws_of_tasks() -> None:
+    """Every implementation draws the same task for a device."""
+    vectors = json.loads((VECTORS.parent / "tasks.json").read_text(encoding="utf-8"))
+    for case in vectors["cases"]:
+        document = make_asking_policy(case["shares"], case["salt"])
+        rollout = document.features["language_id"].rollout
+        assert rollout is not None
+        for device, place in enumerate(case["drawn"]):
+            expected = rollout.tasks[int(place)]
+            assert draw_task(rollout, secret(device)) == expected
+            assert resolve(document, "language_id", secret(device)).task == expected
+
+
+def test_draw_of_a_task_has_nothing_to_do_with_the_arm() -> None:
+    """Of each arm's devices each task has its share, within five standard errors."""
+    shares = [6000, 3000, 1000]
+    document = make_asking_policy(shares)
+    seen = Counter(
+        (answer.arm, None if answer.task is None else answer.task.epsilon)
+        for answer in (resolve(document, "language_id", secret(device)) for device in range(6000))
+    )
+    for arm in (0, 1):
+        devices = sum(count for (of, _), count in seen.items() if of == arm)
+        for number, share in enumerate(shares, 1):
+            part = share / 10_000
+            assert abs(seen[arm, f"0.{number}"] - part * devices) < 5 * (part * (1 - part) * devices) ** 0.5
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10**6))
+def test_widening_a_rollout_leaves_a_device_its_question(share: int, wider: int, device: int) -> None:
+    """The draw does not depend on the stage's share, so that a device is asked the same in each stage."""
+    tasks = make_tasks([7000, 3000])
+    drawn = set()
+    for treated in (share, wider):
+        rollout = RolloutPolicy(id="r1", salt="salt-r", version=ref("3.0.0"), share_basis_points=treated, tasks=tasks)
+        drawn.add(draw_task(rollout, secret(device)))
+    assert len(drawn) == 1

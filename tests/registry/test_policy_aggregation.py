@@ -82,7 +82,7 @@ def make_aggregated_task(**changes: Any) -> TaskPolicy:
 def make_policy(task: TaskPolicy) -> Policy:
     """A policy with one experiment of this task."""
     arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_basis_points=5000) for n in range(2))
-    return policy(f=rules(ExperimentPolicy(id="e1", salt="s", arms=arms, task=task)))
+    return policy(f=rules(ExperimentPolicy(id="e1", salt="s", arms=arms, tasks=(task,))))
 
 
 def test_task_without_aggregators_has_the_bytes_of_before() -> None:
@@ -104,7 +104,7 @@ def test_frozen_task_by_prio3_is_what_is_built_today() -> None:
     assert policy_to_bytes(document) == VECTOR["policy"].encode()
     read = policy_from_bytes(VECTOR["policy"].encode())
     assert read == document
-    assert read.features["f"].experiments[0].task.task_id == VECTOR["task_id"]
+    assert read.features["f"].experiments[0].tasks[0].task_id == VECTOR["task_id"]
 
 
 @given(aggregations)
@@ -113,7 +113,7 @@ def test_aggregators_survive_the_signed_bytes(aggregation: Aggregation) -> None:
     document = make_policy(make_aggregated_task(aggregation=aggregation))
     again = policy_from_bytes(document.to_bytes())
     assert again == document
-    assert again.features["f"].experiments[0].task.aggregation == aggregation
+    assert again.features["f"].experiments[0].tasks[0].aggregation == aggregation
     assert again.to_bytes() == document.to_bytes()
 
 

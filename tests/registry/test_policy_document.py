@@ -58,7 +58,7 @@ def experiments(draw: st.DrawFn) -> ExperimentPolicy:
         Arm(name=f"arm{index}", version=draw(refs), share_basis_points=draw(st.integers(0, 2500)))
         for index in range(count)
     )
-    return ExperimentPolicy(id=identifier, salt=draw(identifiers), arms=arms, task=task)
+    return ExperimentPolicy(id=identifier, salt=draw(identifiers), arms=arms, tasks=(task,))
 
 
 rollouts = st.builds(
@@ -111,7 +111,7 @@ def policy() -> Policy:
         min_version="1.0.0",
         default=ref(),
         rollout=RolloutPolicy(id="r1", salt="s1", version=ref("1.1.0"), share_basis_points=500),
-        experiments=(ExperimentPolicy(id="e1", salt="s2", arms=arms, task=task()),),
+        experiments=(ExperimentPolicy(id="e1", salt="s2", arms=arms, tasks=(task(),)),),
     )
     return Policy(app="messenger", serial=7, features={"language_id": rules})
 
@@ -229,11 +229,11 @@ def test_experiment_with_impossible_arms_is_refused() -> None:
         ((control,), "at least 2"),
     ):
         with pytest.raises(ValidationError, match=words):
-            ExperimentPolicy(id="e1", salt="s", arms=arms, task=task())
+            ExperimentPolicy(id="e1", salt="s", arms=arms, tasks=(task(),))
     with pytest.raises(ValidationError, match="task of other"):
-        ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], task=task(experiment_id="other"))
+        ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], tasks=(task(experiment_id="other"),))
     with pytest.raises(ValidationError, match="reserve of guardrails"):
-        ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], task=task(is_guardrail=True))
+        ExperimentPolicy(id="e1", salt="s", arms=too_many[:1] + three[1:2], tasks=(task(is_guardrail=True),))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_task_id_is_the_digest_of_everything_else() -> None:
     with pytest.raises(ValidationError, match="digest of the task"):
         TaskPolicy.model_validate({**base.model_dump(), "task_id": others[0].task_id})
     # Frozen: a device and a server of different releases must agree.
-    assert base.task_id == "e7726ae8502775e63ecefc223c6885db46b342581d64308ebc0f1d925b0d08be"
+    assert base.task_id == "afe9371f8ef2d39dd872bf6f83466a2e18074f7f7d7e72d14b228ca5654cbf6a"
 
 
 def test_cells_are_a_bijection_and_edges_belong_to_the_upper_bin() -> None:
@@ -362,7 +362,7 @@ def test_earlier_share_is_signed_as_decimal_text() -> None:
 def with_task(terms: TaskPolicy) -> Policy:
     """A policy with one experiment that has a task."""
     arms = tuple(Arm(name=f"arm{n}", version=ref(f"1.{n}.0"), share_basis_points=5000) for n in range(2))
-    experiment = ExperimentPolicy(id="e1", salt="s", arms=arms, task=terms)
+    experiment = ExperimentPolicy(id="e1", salt="s", arms=arms, tasks=(terms,))
     rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), experiments=(experiment,))
     return Policy(app="messenger", serial=1, features={"language_id": rules})
 
@@ -406,9 +406,12 @@ def rollout_task(**changes: Any) -> TaskPolicy:
     ("changes", "message"),
     [
         ({"share_basis_points": 6000, "control_basis_points": 4001}, "add up to 10001"),
-        ({"task": rollout_task(experiment_id="r2")}, "of r2"),
-        ({"task": rollout_task(arm_count=3)}, "3 arms"),
-        ({"task": rollout_task(is_guardrail=False)}, "is_guardrail"),
+        ({"tasks": (rollout_task(experiment_id="r2"),)}, "of r2"),
+        ({"tasks": (rollout_task(arm_count=3),)}, "3 arms"),
+        ({"tasks": (rollout_task(is_guardrail=False),)}, "is_guardrail"),
+        ({"tasks": (rollout_task(share_basis_points=9999),)}, "add up to 10000, got 9999"),
+        ({"tasks": (rollout_task(share_basis_points=5000),) * 2}, "are distinct"),
+        ({"tasks": tuple(rollout_task(epsilon=f"0.{n}", share_basis_points=2000) for n in range(1, 6))}, "at most 4"),
     ],
 )
 def test_rollout_that_makes_no_comparison_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -424,7 +427,12 @@ def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
     The one that is not written, `aggregation`, has its own test in `test_policy_aggregation.py`.
     """
     full = RolloutPolicy(
-        id="r1", salt="s1", version=ref("1.1.0"), share_basis_points=500, control_basis_points=500, task=rollout_task()
+        id="r1",
+        salt="s1",
+        version=ref("1.1.0"),
+        share_basis_points=500,
+        control_basis_points=500,
+        tasks=(rollout_task(),),
     )
     rules = FeaturePolicy(min_version="1.0.0", default=ref("1.0.0"), rollout=full)
     policy = Policy(app="messenger", serial=1, features={"language_id": rules})
@@ -436,7 +444,7 @@ def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
         (Policy, written),
         (FeaturePolicy, rules_written),
         (RolloutPolicy, moving),
-        (TaskPolicy, moving["task"]),
+        (TaskPolicy, moving["tasks"][0]),
     ]
     optional = [
         (at, field.serialization_alias or name)
@@ -444,7 +452,7 @@ def test_field_that_is_left_out_is_refused_wherever_it_stands() -> None:
         for name, field in model.model_fields.items()
         if not field.is_required() and field.exclude_if is None
     ]
-    assert len(optional) == 13
+    assert len(optional) == 14
     for at, name in optional:
         value = at.pop(name)
         with pytest.raises(DocumentError):

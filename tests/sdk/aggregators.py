@@ -184,7 +184,7 @@ def task_of(world: World) -> TaskPolicy:
     policy = world.tree.policy("messenger")
     assert policy is not None
     (experiment,) = policy.features[FEATURE].experiments
-    return experiment.task
+    return experiment.tasks[0]
 
 
 def use(client: Client, *, accepted: bool = True) -> None:

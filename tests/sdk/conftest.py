@@ -146,7 +146,7 @@ class World:
                 Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
                 for index, version in enumerate(arms)
             )
-            experiment = ExperimentPolicy(id=experiment_id, salt="exp-salt", arms=members, task=task)
+            experiment = ExperimentPolicy(id=experiment_id, salt="exp-salt", arms=members, tasks=(task,))
         rules = FeaturePolicy(
             min_version="0.0.1",
             default=self.ref(default),
@@ -160,18 +160,20 @@ class World:
                 control_basis_points=control or 0,
                 audience=parse_audience(audience) if audience else None,
                 own_arm=own_arm,
-                task=None
+                tasks=()
                 if control is None
-                else make_task(
-                    experiment_id="roll",
-                    epsilon=epsilon,
-                    arm_count=2,
-                    outcome_groups=[(outcome,) for outcome in list(Outcome)[: 5 if has_heartbeat else 4]],
-                    is_guardrail=True,
-                    latency_edges_ms=(1.0, 10.0),
-                    window_s=window_s,
-                    first_window_start_s=NOW - 1000 * window_s,
-                    aggregation=aggregation,
+                else (
+                    make_task(
+                        experiment_id="roll",
+                        epsilon=epsilon,
+                        arm_count=2,
+                        outcome_groups=[(outcome,) for outcome in list(Outcome)[: 5 if has_heartbeat else 4]],
+                        is_guardrail=True,
+                        latency_edges_ms=(1.0, 10.0),
+                        window_s=window_s,
+                        first_window_start_s=NOW - 1000 * window_s,
+                        aggregation=aggregation,
+                    ),
                 ),
             ),
             experiments=() if experiment is None else (experiment,),

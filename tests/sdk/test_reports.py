@@ -43,7 +43,7 @@ def task_of(world: World) -> TaskPolicy:
     policy = world.tree.policy("messenger")
     assert policy is not None
     (experiment,) = policy.features[FEATURE].experiments
-    return experiment.task
+    return experiment.tasks[0]
 
 
 def rollout_task_id(world: World) -> str:
@@ -52,8 +52,7 @@ def rollout_task_id(world: World) -> str:
     assert policy is not None
     rollout = policy.features[FEATURE].rollout
     assert rollout is not None
-    assert rollout.task is not None
-    return rollout.task.task_id
+    return rollout.tasks[0].task_id
 
 
 def last_task_id(device: Device) -> str:

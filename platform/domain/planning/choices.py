@@ -75,14 +75,14 @@ def _others(question: RolloutQuestion) -> Iterator[tuple[str, str, RolloutQuesti
         yield (
             "two aggregators, ε = 1 a window",
             "somebody else runs one of them",
-            replace(question, reports=_AGGREGATED),
+            replace(question, plan=replace(plan, questions=()), reports=_AGGREGATED),
             True,
         )
         yield from _more_privacy_loss(question, task)
     if len(plan.guardrails) > 1:
         for guardrail in plan.guardrails:
             bins = () if guardrail.metric != "latency" else plan.latency_edges_ms
-            only = replace(plan, guardrails=(guardrail,), latency_edges_ms=bins)
+            only = replace(plan, guardrails=(guardrail,), latency_edges_ms=bins, questions=(), own_guardrails=())
             yield f"only {guardrail.metric}", "nothing else is watched", replace(question, plan=only), True
     has_latency = any(guardrail.metric == "latency" for guardrail in plan.guardrails)
     if plan.latency_edges_ms and not has_latency:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ
-from alcove.platform.domain.mechanism import mechanism_of
-from alcove.platform.domain.planning.behavior import Behavior
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.stats import GuardMetric, MetricModel
 from alcove.platform.stats.arm_covariance import ReportModel
@@ -13,7 +12,7 @@ from alcove.platform.stats.guardrail_power import GuardrailModel
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
-__all__ = ["PlannedGuardrail", "guardrail_of", "report_model_of"]
+__all__ = ["PlannedGuardrail", "guardrail_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +56,6 @@ def guardrail_of(
     reporting = float(probabilities.sum())
     model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)
     return PlannedGuardrail(model, reporting)
-
-
-def report_model_of(task: TaskPolicy) -> ReportModel:
-    """Return how the reports of a task are made private."""
-    local = None if task.aggregation is None else task.aggregation.local_epsilon_fraction
-    return ReportModel(mechanism_of(task.aggregation), task.epsilon_fraction, local, task.subset_size)
 
 
 def _outcomes_of(metric: GuardMetric) -> tuple[frozenset[int], frozenset[int] | None]:

@@ -11,12 +11,13 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from alcove.platform.domain.planning.behavior import Behavior
-from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of, report_model_of
+from alcove.platform.domain.behavior import Behavior
+from alcove.platform.domain.mechanism import report_model_of
+from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of
 from alcove.platform.domain.rollout_records import RolloutPlan, Stage
 from alcove.platform.domain.rollouts.analysis import ALPHA
 from alcove.platform.domain.rollouts.looks import harm_planned_reports
-from alcove.platform.domain.rollouts.task import task_of
+from alcove.platform.domain.rollouts.task import questions_of, task_of, tasks_of
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest, devices_for
 from alcove.privacy.limits import DAY_S
@@ -214,9 +215,9 @@ def schedule_reports(epsilon: Fraction, window_s: int, *, may_use_reserve: bool)
 def forecast_rollout(question: RolloutQuestion) -> RolloutForecast:
     """Return what a plan would find, stage by stage."""
     plan = question.plan
-    task, reports, horizon = _terms_of(question)
+    task, _, horizon = _terms_of(question)
     stages = tuple(
-        _forecast_stage(replace(question, reports=reports), task, number, stage, horizon)
+        _forecast_stage(question, task, number, stage, horizon)
         for number, stage in enumerate(plan.stages, 1)
         if stage.share_basis_points < POLICY_BUCKETS and plan.guardrails
     )
@@ -225,9 +226,9 @@ def forecast_rollout(question: RolloutQuestion) -> RolloutForecast:
 
 def needs_of_first_stage(question: RolloutQuestion) -> StageNeeds:
     """Return what the first stage of a plan needs for a sound version to be found safe."""
-    task, reports, horizon = _terms_of(question)
+    task, _, horizon = _terms_of(question)
     groups = _groups_of(question.plan, task, question.plan.stages[0], horizon)
-    known = [each for each in _planned_guardrails(question, task, groups, reports) if each is not None]
+    known = [each for each in _planned_guardrails(question, task, groups) if each is not None]
     return StageNeeds(task.cell_count, *_safety(question.devices, known, groups, horizon))
 
 
@@ -290,7 +291,7 @@ def _forecast_stage(
     question: RolloutQuestion, task: TaskPolicy, number: int, stage: Stage, horizon: _Horizon
 ) -> StageForecast:
     groups = _groups_of(question.plan, task, stage, horizon)
-    planned = _planned_guardrails(question, task, groups, question.reports or report_model_of(task))
+    planned = _planned_guardrails(question, task, groups)
     known = [guardrail for guardrail in planned if guardrail is not None]
     needs, days = _safety(question.devices, known, groups, horizon)
     forecast = StageForecast(
@@ -308,12 +309,19 @@ def _forecast_stage(
     return forecast
 
 
-def _planned_guardrails(
-    question: RolloutQuestion, task: TaskPolicy, groups: _Groups, reports: ReportModel
-) -> list[PlannedGuardrail | None]:
+def _planned_guardrails(question: RolloutQuestion, task: TaskPolicy, groups: _Groups) -> list[PlannedGuardrail | None]:
     both = groups.share + groups.control
     split = (groups.control / both, groups.share / both)
-    return [guardrail_of(record, task, question.behavior, split, reports) for record in question.plan.guardrails]
+    plan = question.plan
+    found: list[PlannedGuardrail | None] = []
+    tasks = tasks_of(task.experiment_id, plan, task.first_window_start_s)
+    for record in plan.guardrails:
+        asked = next(own for each, own in zip(questions_of(plan), tasks, strict=True) if record.metric in each.metrics)
+        own = question.reports or report_model_of(asked)
+        planned = guardrail_of(record, asked, question.behavior, split, own)
+        part = asked.share_basis_points / POLICY_BUCKETS
+        found.append(None if planned is None else replace(planned, reporting=planned.reporting * part))
+    return found
 
 
 def _safety(devices: int, known: list[PlannedGuardrail], groups: _Groups, horizon: _Horizon) -> tuple[int, int]:

@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 from alcove.platform.domain.records import RolloutRecord
-from alcove.platform.domain.rollout_records import BegunStage, LookRecord, VerdictRecord
+from alcove.platform.domain.rollout_records import BegunStage, LookRecord, RolloutPlan, VerdictRecord
 from alcove.platform.domain.rollouts.looks import due_windows, next_windows, window_end_s
-from alcove.platform.domain.rollouts.task import CONTROL
+from alcove.platform.domain.rollouts.task import CONTROL, questions_of
 from alcove.platform.domain.rollouts.verdicts import evaluate_watched
 from alcove.platform.stats import (
     Aggregate,
@@ -39,7 +40,10 @@ from alcove.platform.stats import (
     effective_reports,
     estimate,
     find_impossible,
+    pool,
+    regroup,
 )
+from alcove.registry.limits import POLICY_BUCKETS
 
 __all__ = ["ALPHA", "AnalysisResult", "StageCounts", "analyze"]
 
@@ -48,7 +52,7 @@ ALPHA: Final = 0.05
 
 @dataclass(frozen=True, eq=False)
 class StageCounts:
-    """The reports of one stage.
+    """The reports of one question in one stage.
 
     Attributes:
         aggregate: of its windows so far.
@@ -97,28 +101,36 @@ class AnalysisResult:
         return bool(self.looks) and not self.next_look_at_s
 
 
-def analyze(rollout: RolloutRecord, counts: Sequence[StageCounts], *, now_s: int) -> AnalysisResult:
-    """Return what the reports say now.
+def analyze(rollout: RolloutRecord, counts: Sequence[Sequence[StageCounts]], *, now_s: int) -> AnalysisResult:
+    """Return what the reports say now: each guardrail is read from the question whose cells answer it.
+
+    The tests read how far the reports of all questions together are: each has its fixed part of them.
 
     Args:
         rollout: with a control group.
-        counts: of each stage of its evidence, the present one last.
+        counts: of each stage of its evidence, the present one last, those of each question of the plan, in their order.
         now_s: seconds since 1970.
 
     Raises:
         StatsError: statistics refuse the counts.
     """
     present, plan, stage = counts[-1], rollout.plan, rollout.evidence.stages[-1]
-    compared = _compare(rollout, stage, present)
+    everybody = _add_arms([each.aggregate for each in present])
+    compared = _compare(rollout, stage, everybody, max(each.reports_per_device for each in present))
     strata = [
-        Stratum(each.aggregate, _treatment_share(begun), each.reports_per_device)
-        for begun, each in zip(rollout.evidence.stages, counts, strict=True)
+        [
+            Stratum(of_stage[place].aggregate, _treatment_share(begun), of_stage[place].reports_per_device)
+            for begun, of_stage in zip(rollout.evidence.stages, counts, strict=True)
+        ]
+        for place in range(len(present))
     ]
     looks = rollout.evidence.looks
-    tests = _tests(rollout, effective_reports(strata), None)
-    if present.aggregate.reports:
-        windows = due_windows(plan, stage, looks, now_s=now_s, collected=present.collected)
-        tests = _tests(rollout, effective_reports(strata), windows)
+    effective = sum(effective_reports(of_question) for of_question in strata)
+    tests = _tests(rollout, effective, None)
+    if everybody.reports:
+        collected = min((each.collected for each in present if each.collected is not None), default=None)
+        windows = due_windows(plan, stage, looks, now_s=now_s, collected=collected)
+        tests = _tests(rollout, effective, windows)
     verdicts = evaluate_watched(plan, strata, tests)
     if isinstance(tests.safe, PlannedBound):
         looks = (*looks, _record_look(rollout, tests.safe, verdicts, now_s))
@@ -126,23 +138,23 @@ def analyze(rollout: RolloutRecord, counts: Sequence[StageCounts], *, now_s: int
         verdicts = tuple(map(_repeat_look, verdicts, looks[-1].verdicts))
     following = next_windows(stage, looks)
     return AnalysisResult(
-        reports=present.aggregate.reports,
+        reports=everybody.reports,
         devices=tuple(arm.devices for arm in compared.arms),
         mismatch=_mismatch(compared),
         verdicts=verdicts,
-        alarm=find_impossible(present.aggregate, planned_reports=stage.planned_reports),
-        is_attested=all(each.aggregate.is_attested for each in counts),
+        alarm=_alarm(plan, stage, present),
+        is_attested=all(each.aggregate.is_attested for of_stage in counts for each in of_stage),
         stages=len(counts),
-        pooled_reports=sum(each.aggregate.reports for each in counts),
+        pooled_reports=sum(each.aggregate.reports for of_stage in counts for each in of_stage),
         looks=looks,
         next_look_at_s=0 if following is None else window_end_s(plan, stage, following),
         horizon_at_s=window_end_s(plan, stage, stage.horizon_windows) if stage.horizon_windows else 0,
     )
 
 
-def _compare(rollout: RolloutRecord, stage: BegunStage, present: StageCounts) -> Comparison:
+def _compare(rollout: RolloutRecord, stage: BegunStage, everybody: Aggregate, reports_per_device: int) -> Comparison:
     """Return sizes and sample ratio of the present stage."""
-    bins = tuple(range(present.aggregate.bins))  # not read
+    bins = tuple(range(everybody.bins))  # not read
     share = _treatment_share(stage)
     rules = Rules(
         alpha=ALPHA,
@@ -150,8 +162,29 @@ def _compare(rollout: RolloutRecord, stage: BegunStage, present: StageCounts) ->
         control=CONTROL,
         expected_shares=(1.0 - share, share),
     )
-    metric = Metric(bin_values_ms=bins, reports_per_device=present.reports_per_device)
-    return decide(estimate(present.aggregate, metric), AlwaysValid(stage.planned_reports), rules)
+    metric = Metric(bin_values_ms=bins, reports_per_device=reports_per_device)
+    return decide(estimate(everybody, metric), AlwaysValid(stage.planned_reports), rules)
+
+
+def _add_arms(aggregates: Sequence[Aggregate]) -> Aggregate:
+    """Return the counts of all questions by arm; those of one question as they are."""
+    if len(aggregates) == 1:
+        return aggregates[0]
+    by_arm = [
+        regroup(each, 2 * np.repeat(np.arange(each.arms), each.outcomes * each.bins), (each.arms, 2, 1))
+        for each in aggregates
+    ]
+    return pool(by_arm)
+
+
+def _alarm(plan: RolloutPlan, stage: BegunStage, present: Sequence[StageCounts]) -> str:
+    """Return the first sentence that names impossible counts of a question; the questions share the false alarms."""
+    for question, counts in zip(questions_of(plan), present, strict=True):
+        planned = max(1, stage.planned_reports * question.share_basis_points // POLICY_BUCKETS)
+        found = find_impossible(counts.aggregate, planned_reports=planned, parts=len(present))
+        if found:
+            return found
+    return ""
 
 
 def _treatment_share(stage: BegunStage) -> float:

@@ -12,7 +12,8 @@ from alcove.platform.domain.mechanism import default_epsilon, largest_epsilon
 from alcove.platform.domain.own_metrics import validate_own_guardrails
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
-from alcove.platform.domain.rollouts.task import task_of
+from alcove.platform.domain.rollouts.questions import choose_questions
+from alcove.platform.domain.rollouts.task import tasks_of
 from alcove.platform.stats import GuardMetric
 from alcove.registry.limits import POLICY_BUCKETS, WINDOW_MIN_S
 
@@ -24,7 +25,7 @@ _ON_TIMEOUT = (PlanAction.HOLD, PlanAction.PAUSE, PlanAction.ROLL_BACK)
 
 
 def validate_plan(plan: RolloutPlan) -> RolloutPlan:
-    """Return the plan with its defaults in place.
+    """Return the plan with its defaults in place, and the questions that its devices are asked.
 
     Raises:
         InvalidFieldError: a field is out of its bounds, or fields contradict each other.
@@ -71,8 +72,8 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
     validate_epsilon("plan.epsilon", plan.epsilon, largest_epsilon(plan.aggregation, is_guardrail=True))
     _validate_horizon(plan)
     with fields_named("plan"):
-        task_of("ro-0", plan, 0)
-    return plan
+        tasks_of("ro-0", plan, 0)
+        return plan if plan.questions else replace(plan, questions=choose_questions(plan))
 
 
 def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
@@ -86,7 +87,8 @@ def validate_update(before: RolloutRecord, plan: RolloutPlan) -> None:
     reached = before.plan.stages[: before.stage]
     if plan.stages[: before.stage] != reached or bool(plan.stages) != bool(before.plan.stages):
         raise InvalidFieldError("plan.stages", f"the {before.stage} stages that were reached, unchanged", plan.stages)
-    for name in ("guardrails", "own_guardrails", "epsilon", "latency_edges_ms", "window_s", "aggregation"):
+    terms = ("guardrails", "own_guardrails", "epsilon", "latency_edges_ms", "window_s", "aggregation", "questions")
+    for name in terms:
         if getattr(plan, name) != getattr(before.plan, name):
             field = "mechanism" if name == "aggregation" else name
             bound = "unchanged once the rollout has begun: its reports are compared by it"

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from alcove.platform.domain.own_metrics import own_name
 from alcove.platform.domain.rollout_records import RolloutPlan
-from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
+from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT, questions_of
 from alcove.platform.stats import (
     GuardMetric,
     Guardrail,
@@ -17,12 +18,14 @@ from alcove.platform.stats import (
 __all__ = ["evaluate_watched"]
 
 
-def evaluate_watched(plan: RolloutPlan, strata: Sequence[Stratum], tests: GuardTests) -> tuple[GuardVerdict, ...]:
+def evaluate_watched(
+    plan: RolloutPlan, strata: Sequence[Sequence[Stratum]], tests: GuardTests
+) -> tuple[GuardVerdict, ...]:
     """Return the verdicts, in the order of `RolloutPlan.watched`.
 
     Args:
         plan: of the rollout.
-        strata: the reports of each stage, the present one last.
+        strata: of each question of the plan the reports of each stage, the present one last.
         tests: of all that is watched together: it shares the error of harm, and each is safe at full alpha.
 
     Raises:
@@ -31,9 +34,14 @@ def evaluate_watched(plan: RolloutPlan, strata: Sequence[Stratum], tests: GuardT
     if not plan.watched:
         return ()
     shared = tests.share(len(plan.watched))
+    found = {
+        name: of_question
+        for question, of_question in zip(questions_of(plan), strata, strict=True)
+        for name in question.metrics
+    }
     common = [
         evaluate_guardrail(
-            strata,
+            found[each.metric],
             Guardrail(GuardMetric(each.metric), each.margin, each.quantile, each.edge_ms),
             control=CONTROL,
             treatment=TREATMENT,
@@ -44,7 +52,12 @@ def evaluate_watched(plan: RolloutPlan, strata: Sequence[Stratum], tests: GuardT
     ]
     own = [
         evaluate_bin_guardrail(
-            strata, each.metric.bin_metric, each.margin, control=CONTROL, treatment=TREATMENT, tests=shared
+            found[own_name(each.metric.name)],
+            each.metric.bin_metric,
+            each.margin,
+            control=CONTROL,
+            treatment=TREATMENT,
+            tests=shared,
         )
         for each in plan.own_guardrails
     ]

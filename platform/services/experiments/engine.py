@@ -268,7 +268,7 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     with fields_named("experiment"):
-        task = experiment_policy(replace(record, started_at_s=record.created_at_s)).task
+        (task,) = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
     record = replace(record, plan=make_plan(record, task))
     try:
         validate_secondary(record)

@@ -100,7 +100,10 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
     wanted = change_of(RolloutSpec(before.app, before.feature, before.version, before.plan, before.audience))
     own = await find_own_guardrails(uow, before.feature, wanted.plan.own_guardrails, before.plan.own_guardrails)
-    plan, audience = validate_plan(replace(wanted.plan, own_guardrails=own)), validate_audience(wanted.audience)
+    # A draft is asked anew what its guardrails need; what has begun goes on as it was asked.
+    questions = () if before.state is RolloutState.DRAFT else before.plan.questions
+    plan = validate_plan(replace(wanted.plan, own_guardrails=own, questions=questions))
+    audience = validate_audience(wanted.audience)
     validate_update(before, plan)
     if before.state is not RolloutState.DRAFT:
         validate_wider(before.audience, audience)

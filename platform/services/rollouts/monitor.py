@@ -19,7 +19,7 @@ from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, StageDecisionKind, VerdictRecord
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, analyze
 from alcove.platform.domain.rollouts.decide import StageDecision, decide, keep_alarm
-from alcove.platform.domain.rollouts.task import stage_task, task_of
+from alcove.platform.domain.rollouts.task import stage_tasks, tasks_of
 from alcove.platform.domain.snapshots.rollout import ALARM, follow_plan
 from alcove.platform.services.loading import load_rollout
 from alcove.platform.services.rollouts.reports import ReportSource
@@ -67,11 +67,11 @@ async def analyze_rollout(uow: UnitOfWork, rollout_id: str, source: ReportSource
         PlatformError: what the plan asks for cannot be done now.
     """
     before, rollout = await load_rollout(uow, rollout_id)
-    if rollout.state is not RolloutState.RUNNING or stage_task(rollout) is None:
+    if rollout.state is not RolloutState.RUNNING or not stage_tasks(rollout):
         return rollout
     try:
         counts = [
-            await source.read(uow.session, task_of(rollout_id, rollout.plan, begun.started_at_s))
+            [await source.read(uow.session, task) for task in tasks_of(rollout_id, rollout.plan, begun.started_at_s)]
             for begun in rollout.evidence.stages
         ]
         result = analyze(rollout, counts, now_s=uow.now_s)

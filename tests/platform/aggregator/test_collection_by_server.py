@@ -88,7 +88,7 @@ async def test_server_collects_what_devices_sent(world: ServerWorld, processes: 
             await call("start_experiment", draft.experiment_id)
             policy = world.tree.policy("mail")
             assert policy is not None
-            await upload(policy.features[FEATURE].experiments[0].task, processes.urls, clock)
+            await upload(policy.features[FEATURE].experiments[0].tasks[0], processes.urls, clock)
             clock.time_s += 3 * 3600
             until_s = time.monotonic() + PATIENCE_S
             reasons = {""}

@@ -206,6 +206,13 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     wanted = (*about, "--version", "3.1.0", *plan, "--audience", "os == ios and app_version >= 2.1")
     tried = shop.operator("rollout", "create", *wanted, "--validate-only", "--json").json[0]
     assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
+    shown = shop.operator("rollout", "create", *wanted, "--validate-only").out
+    questions = tried["plan"]["questions"]
+    assert len(questions) == 2
+    for question in questions:
+        assert (
+            f"{question['share_basis_points'] / 100:g} % of the devices reports on: {question['metrics'][0]}" in shown
+        )
     (made,) = shop.operator("rollout", "create", *wanted, "--json").json
     assert made["plan"] == tried["plan"]
     assert [stage["share_basis_points"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]

@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alcove.platform.domain.planning.behavior import Behavior
+from alcove.platform.domain.behavior import Behavior
+from alcove.platform.domain.mechanism import report_model_of
 from alcove.platform.domain.planning.choices import compare_choices
-from alcove.platform.domain.planning.guardrails import guardrail_of, report_model_of
+from alcove.platform.domain.planning.guardrails import guardrail_of
 from alcove.platform.domain.planning.rollout import (
     HARM_POWER,
     SAFE_POWER,
@@ -40,6 +41,7 @@ def question(
 def test_a_stage_with_the_devices_it_asks_for_finds_harm_and_safety_as_often_as_it_says() -> None:
     """Crashes and refusals in one report, 2,000 simulated stages: 95 % of harm in two days, 80 % of safety by each."""
     asked = question(CRASH, REFUSED)
+    asked = replace(asked, plan=replace(asked.plan, questions=()))  # one report, as with small apps
     forecast = forecast_rollout(asked)
     task = task_of("ro-0", asked.plan, 0)
     assert (forecast.cells, forecast.horizon_windows, forecast.harm_windows) == (task.cell_count, 4, 2)

@@ -66,7 +66,7 @@ def counts(devices: int, crashed: tuple[float, float], *, deviation: float = 20.
 
 def look(rollout: RolloutRecord, *given: StageCounts, days: float) -> tuple[RolloutRecord, AnalysisResult]:
     """Analyze so many days after the present stage began; return the rollout with what is kept of it."""
-    result = analyze(rollout, given, now_s=rollout.stage_started_at_s + round(days * DAY))
+    result = analyze(rollout, [[each] for each in given], now_s=rollout.stage_started_at_s + round(days * DAY))
     return replace(rollout, evidence=replace(rollout.evidence, looks=result.looks)), result
 
 

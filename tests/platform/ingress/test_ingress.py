@@ -188,7 +188,7 @@ def task(world: ServerWorld, operator: PlatformClient, shared_feature: str, app:
     policy = world.tree.policy(app)
     assert policy is not None
     (experiment,) = policy.features[shared_feature].experiments
-    return experiment.task
+    return experiment.tasks[0]
 
 
 def count_reports(world: ServerWorld, task: TaskPolicy) -> dict[tuple[int, int], int]:

@@ -61,6 +61,9 @@ PLAN = {
     "plan.guardrails.margin": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "plan.guardrails.quantile": (-0.1, 0.5, *NOT_NUMBERS),
     "plan.guardrails.edge_ms": (-0.1, 0.5, *NOT_NUMBERS),
+    "plan.questions": (NO_BOUND,),  # output only: the server chooses them, whatever a request says
+    "plan.questions.metrics": (NO_BOUND,),
+    "plan.questions.share_basis_points": (NO_BOUND,),
     "plan.own_guardrails": (NO_BOUND,),
     "plan.own_guardrails.metric": METRIC,
     "plan.own_guardrails.metric_version": (NO_BOUND,),  # one that is not there is NOT_FOUND: test_own_guardrails.py

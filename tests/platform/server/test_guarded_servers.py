@@ -59,8 +59,8 @@ def begin(world: ServerWorld, operator: PlatformClient, team: PlatformClient) ->
     assert policy is not None
     moving = policy.features["text_00"].rollout
     assert moving is not None
-    assert moving.task is not None
-    return rollout, moving.task
+    (task,) = moving.tasks
+    return rollout, task
 
 
 def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence(

@@ -58,7 +58,7 @@ def task_of(world: ServerWorld, app: str, feature: str) -> TaskPolicy:
     policy = world.tree.policy(app)
     assert policy is not None
     (experiment,) = policy.features[feature].experiments
-    return experiment.task
+    return experiment.tasks[0]
 
 
 def post(served: Served, body: bytes) -> int:
@@ -104,7 +104,7 @@ def test_a_started_experiment_is_in_the_signed_policy(
     assert [(arm.name, arm.version.version, arm.share_basis_points) for arm in experiment.arms] == [
         (arm.name, arm.version, arm.share_basis_points) for arm in ARMS
     ]
-    task = experiment.task
+    task = experiment.tasks[0]
     assert (task.task_id, task.epsilon, task.latency_edges_ms) == (running.task_id, "1.5", (0.125, 1.0, 20.0))
     assert task.first_window_start_s == running.started_at_s - WINDOW_LATE_S
     assert operator.experiment(draft.experiment_id) == running

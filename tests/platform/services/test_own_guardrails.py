@@ -10,7 +10,7 @@ from alcove.platform.domain.metric_definitions import MetricDefinition
 from alcove.platform.domain.own_metrics import OwnGuardrail, OwnMetric
 from alcove.platform.domain.records import Default, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.services.metric_definitions import create_metric, deprecate_metric
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
@@ -61,8 +61,7 @@ def work_of(life: Life, session: AsyncSession) -> UnitOfWork:
 async def report(life: Life, control: Sequence[float], treatment: Sequence[float], devices: int) -> None:
     """Count what devices of both groups are expected to say, by randomized response."""
     rollout = await life.now()
-    task = stage_task(rollout)
-    assert task is not None
+    *_, task = stage_tasks(rollout)
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     true = [devices * share for arm in (control, treatment) for share in arm]
@@ -87,11 +86,26 @@ async def test_devices_are_asked_for_the_metric_and_for_nothing_else(life: Life)
     policy, _ = await life.documents()
     found = policy.features["f"].rollout
     assert found is not None
-    assert found.task is not None
-    assert found.task.metric is not None
-    assert (found.task.metric.name, found.task.metric.version, found.task.metric.edges) == ("undone_edits", 2, (3, 8))
-    assert found.task.outcome_groups == ()
-    assert found.task.cell_count == 2 * 4
+    (task,) = found.tasks
+    assert task.metric is not None
+    assert (task.metric.name, task.metric.version, task.metric.edges) == ("undone_edits", 2, (3, 8))
+    assert task.outcome_groups == ()
+    assert task.cell_count == 2 * 4
+
+
+async def test_guardrails_beside_a_metric_are_asked_of_other_devices(life: Life) -> None:
+    """Half of the devices report outcomes, half the metric, and each question is read from its own reports."""
+    crash = GuardrailRecord("crash_fallback", 0.01)
+    rollout = await life.begin(replace(PLAN, guardrails=(crash,)))
+    outcomes, metric = stage_tasks(rollout)
+    assert [question.metrics for question in rollout.plan.questions] == [("crash_fallback",), ("metric:undone_edits",)]
+    assert (outcomes.metric, outcomes.share_basis_points) == (None, 5000)
+    assert (metric.outcome_groups, metric.share_basis_points) == ((), 5000)
+    await report(life, FEW, MANY, 50_000)
+    rollout = await look(life)
+    assert rollout.analysis is not None
+    assert rollout.analysis.code == "harmful_metric:undone_edits"
+    assert [verdict.kind for verdict in rollout.analysis.verdicts] == ["inconclusive", "harmful"]
 
 
 async def test_harm_pauses_and_says_which_metric(life: Life) -> None:
@@ -160,8 +174,13 @@ async def test_what_runs_keeps_its_version_and_a_deprecated_metric(life: Life) -
         ({"own_guardrails": (replace(WATCHED, margin=3.5),)}, InvalidFieldError, r"in \[0, 3.5\)"),
         ({"own_guardrails": (replace(WATCHED, margin=float("nan")),)}, InvalidFieldError, "margin"),
         ({"stages": ()}, InvalidFieldError, "none without stages"),
-        ({"guardrails": (GuardrailRecord("error", 0.01),)}, InvalidFieldError, "at most 0 metrics"),
-        ({"own_guardrails": (WATCHED, WATCHED)}, InvalidFieldError, "at most 1 metrics"),
+        ({"own_guardrails": (WATCHED, WATCHED)}, InvalidFieldError, "each metric once"),
+        ({"own_guardrails": (WATCHED,) * 5}, InvalidFieldError, "at most 4 metrics"),
+        (
+            {"guardrails": (GuardrailRecord("error", 0.01),), "own_guardrails": (WATCHED,) * 4},
+            InvalidFieldError,
+            "at most 3 metrics",
+        ),
     ],
 )
 async def test_a_plan_that_reports_cannot_answer_is_refused(

@@ -23,7 +23,7 @@ from alcove.platform.domain.experiments.interim import analyze_interim, is_due
 from alcove.platform.domain.records import Default
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
-from alcove.platform.domain.rollouts.task import stage_task
+from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.server import serve
 from alcove.platform.server.serve import Running, run
 from alcove.platform.server.settings import Settings
@@ -91,7 +91,7 @@ class Shared:
         policy = self.world.tree.policy(app)
         assert policy is not None
         (experiment,) = policy.features[FEATURE].experiments
-        return experiment.task
+        return experiment.tasks[0]
 
     async def collect(self, task: TaskPolicy, window: int, cells: NDArray[np.int64], rng: np.random.Generator) -> None:
         """Write a window's true counts with the noise of both aggregators, as the collector does."""
@@ -248,8 +248,7 @@ async def start_rollout(store: Store, aggregation: Aggregation) -> tuple[str, Ta
         uow = UnitOfWork(session, "operator/a", 1_000_000)
         draft = await engine.create(uow, engine.RolloutSpec("mail", FEATURE, "2.0.0", plan))
         await engine.advance(uow, draft.rollout_id, share_basis_points=0, override_reason="")
-        task = stage_task(await get_rollout(session, draft.rollout_id))
-    assert task is not None
+        (task,) = stage_tasks(await get_rollout(session, draft.rollout_id))
     assert task.aggregation == aggregation
     return draft.rollout_id, task
 

@@ -16,7 +16,7 @@ from alcove.platform.domain.errors import (
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
 from alcove.platform.domain.rollouts.analysis import StageCounts
-from alcove.platform.domain.rollouts.task import stage_task, task_of
+from alcove.platform.domain.rollouts.task import stage_tasks, task_of
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.services.rollouts.monitor import PRINCIPAL, analyze_all, analyze_rollout
@@ -155,9 +155,8 @@ async def test_devices_learn_of_the_control_group_and_of_a_task_for_each_stage(l
         rollout = policy.features["f"].rollout
         assert rollout is not None
         assert (rollout.share_basis_points, rollout.control_basis_points) == (share, control)
-        assert rollout.task == stage_task(record)
-        assert rollout.task is not None
-        seen.append(rollout.task.task_id)
+        assert rollout.tasks == stage_tasks(record) != ()
+        seen.append(rollout.tasks[0].task_id)
         life.now_s += DAY
         record = await life.advance("onward")
     assert len(set(seen)) == 3

@@ -51,7 +51,7 @@ def rollout(task: TaskPolicy, share: int, control: int) -> RolloutPolicy:
     """A rollout as a policy has it."""
     ref = VersionRef(version="2.0.0", manifest_sha256="2" * 64)
     return RolloutPolicy(
-        id="ro-1", salt="salt", version=ref, share_basis_points=share, control_basis_points=control, task=task
+        id="ro-1", salt="salt", version=ref, share_basis_points=share, control_basis_points=control, tasks=(task,)
     )
 
 
@@ -65,7 +65,7 @@ def test_who_reports_is_who_is_in_a_group_and_cells_have_their_chances() -> None
     rng = np.random.default_rng(1)
     buckets = rng.integers(0, 10_000, 200_000).astype(np.uint16)
     fleet = Fleet(buckets, Fraction(1), 86_400, rng)
-    counts = fleet.report(rollout(task, 2000, 1000), task, chances, 1.0).reshape(2, -1)
+    counts = fleet.report(rollout(task, 2000, 1000), [chances], 1.0)[0].reshape(2, -1)
     assert counts.sum(axis=1).tolist() == [int((buckets >= 9000).sum()), int((buckets < 2000).sum())]
     for arm, chance in enumerate(chances):
         expected = chance * counts[arm].sum()
@@ -82,7 +82,7 @@ def test_the_budget_of_a_device_holds_for_virtual_ones(epsilon: str, day: int, m
     task = task_of("ro-1", RolloutPlan(epsilon=epsilon), 10_000)
     fleet = Fleet(np.zeros(10, np.uint16), Fraction(epsilon), 6 * 3600, np.random.default_rng(1))
     chances = (np.array(Behavior().cells(task)),) * 2
-    sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(200)]
+    sent = [int(fleet.report(rollout(task, 10_000, 0), [chances], 1.0)[0].sum()) // 10 for _ in range(200)]
     for at in range(len(sent)):
         assert sum(sent[max(0, at - 3) : at + 1]) <= day
         assert sum(sent[max(0, at - 119) : at + 1]) <= month
@@ -212,7 +212,7 @@ def test_devices_that_spent_on_an_experiment_report_less_until_their_budget_is_b
     chances = (np.array(Behavior().cells(task)),) * 2
     for spent, before in ((6, 1), (8, 0), (0, 4)):
         fleet = Fleet(np.zeros(10, np.uint16), Fraction(2), 86_400, np.random.default_rng(1), spent=Fraction(spent))
-        sent = [int(fleet.report(rollout(task, 10_000, 0), task, chances, 1.0).sum()) // 10 for _ in range(60)]
+        sent = [int(fleet.report(rollout(task, 10_000, 0), [chances], 1.0)[0].sum()) // 10 for _ in range(60)]
         assert sum(sent[:30]) == before
         assert sum(sent[30:]) == 4
 

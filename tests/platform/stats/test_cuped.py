@@ -75,7 +75,7 @@ def test_devices_report_what_they_did_before_and_results_are_corrected_by_it(
     experiment = operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy(app)
     assert policy is not None
-    task = next(one.task for one in policy.features[feature].experiments)
+    (task,) = next(one.tasks for one in policy.features[feature].experiments)
     assert (task.task_id, task.pre_edges, task.cell_count) == (experiment.task_id, EDGES, 12)
     baseline = tmp_path / "baseline"
     baseline.write_bytes(b"program shipped")
