@@ -10,6 +10,7 @@ from alcove.privacy.dap.messages import (
     Report,
     ReportError,
     ReportShare,
+    Role,
     UploadRequest,
     VerifyResp,
     VerifyRespType,
@@ -18,7 +19,7 @@ from alcove.privacy.dap.verification import Verifier
 from alcove.privacy.prio3 import Report as VdafReport
 
 from tests.platform.aggregator.pair import TASK
-from tests.privacy.dap.party import SECRET, Parties, Role
+from tests.privacy.dap.party import SECRET, Parties
 
 PARTIES = Parties()
 OPENED = OpenTask(TASK, Verifier(TASK, SECRET))
