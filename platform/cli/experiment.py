@@ -11,6 +11,7 @@ from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence
 from alcove.platform.cli.forecasts import show_experiment_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
+from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import segment_of, share_basis_points
@@ -82,7 +83,7 @@ class DesignOptions:
             "--guard",
             help="What the winner must not make worse, METRIC:MARGIN: crash_fallback:0.5%, error:1%, refused:2%, or "
             "latency:20ms[:QUANTILE] (bins no wider than the margin), or latency>160ms:1%, the share of answers that "
-            "take as long as a latency edge or longer. Repeatable.",
+            f"take as long as a latency edge or longer; {OWN_GUARD_HELP}. Repeatable.",
         ),
     ] = None
     mde: Annotated[
@@ -111,6 +112,7 @@ class DesignOptions:
         return {
             "primary": self.primary,
             "guardrails": self.guard,
+            "own_guardrails": self.guard,
             "plan.mde": self.mde,
             "plan.expected_devices": self.devices,
             "plan.base_rate": self.base_rate,
@@ -141,7 +143,8 @@ class DesignOptions:
                 slower_than=self.slower_than,
             ),
             "plan": ExperimentPlan.model_validate({name: value for name, value in plan.items() if value is not None}),
-            "guardrails": [guardrail_of(text) for text in self.guard or ()],
+            "guardrails": [guardrail_of(text) for text in without_own(self.guard or ())],
+            "own_guardrails": own_guardrails_of(self.guard or ()),
             "pre_edges": _edges(self.cuped or ""),
             "mechanism": mechanism_of(self.mechanism),
             "secondary": [secondary_metric(text) for text in self.secondary or () if text],
@@ -251,6 +254,8 @@ def plan_command(
     secondary = designed.pop("secondary", None)
     if secondary:
         raise typer.BadParameter("secondary metrics decide nothing, and are not planned")
+    if designed.pop("own_guardrails", None):
+        raise typer.BadParameter("how a metric of your own is spread is not known, so that it is not planned")
     with call.connect() as client:
         forecast = client.plan_experiment(
             [share_basis_points(each) for each in share or ("50%", "50%")],

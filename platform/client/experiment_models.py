@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from alcove.platform.client.models import Value, without_prefix
-from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mechanism
+from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mechanism, OwnGuardrail
 
 __all__ = [
     "Adjustment",
@@ -171,6 +171,7 @@ class Experiment(Value):
     pre_edges: tuple[float, ...] = ()
     mechanism: Mechanism = "randomized_response"
     secondary: tuple[Primary, ...] = ()
+    own_guardrails: tuple[OwnGuardrail, ...] = ()
 
 
 class ArmResult(Value):

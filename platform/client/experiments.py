@@ -18,7 +18,7 @@ from alcove.platform.client.experiment_models import (
 )
 from alcove.platform.client.models import value_of
 from alcove.platform.client.planner_models import ExperimentForecast
-from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism
+from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism, OwnGuardrail
 from google.protobuf.field_mask_pb2 import FieldMask
 
 __all__ = ["ExperimentCalls"]
@@ -54,6 +54,7 @@ class ExperimentCalls:
         pre_edges: Sequence[float] = (),
         mechanism: Mechanism = "unspecified",
         secondary: Sequence[Primary] = (),
+        own_guardrails: Sequence[OwnGuardrail] = (),
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
@@ -81,6 +82,7 @@ class ExperimentCalls:
             pre_edges=pre_edges,
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             secondary=map(_primary, secondary),
+            own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -103,6 +105,7 @@ class ExperimentCalls:
         pre_edges: Sequence[float] = (),
         mechanism: Mechanism = "unspecified",
         secondary: Sequence[Primary] = (),
+        own_guardrails: Sequence[OwnGuardrail] = (),
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -125,6 +128,7 @@ class ExperimentCalls:
             pre_edges=pre_edges,
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             secondary=map(_primary, secondary),
+            own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             validate_only=validate_only,
             etag=etag,
         )

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from alcove.platform.domain.audience import parse_optional_audience
-from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.registry.policy import Arm, ExperimentPolicy, RolloutPolicy, Segment, VersionRef
@@ -55,7 +55,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         id=record.experiment_id,
         salt=record.salt,
         arms=arms,
-        tasks=(task_of(record),),
+        tasks=tasks_of(record),
         audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from alcove.platform.domain.own_metrics import OwnGuardrail
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.registry.policy import Aggregation
 
@@ -58,6 +59,7 @@ class ExperimentPlan:
         cuped_error_ratio: standard error with that correction relative to that without; 0: no correction.
         aggregation: the aggregators of the reports; None: randomized response.
         secondary: metrics that are compared beside the one that decides, and decide nothing.
+        own_guardrails: metrics of the team's own that the winner must not make worse.
     """
 
     primary: str = "accepted"
@@ -80,6 +82,7 @@ class ExperimentPlan:
     cuped_error_ratio: float = 0.0
     aggregation: Aggregation | None = None
     secondary: tuple[MetricRecord, ...] = ()
+    own_guardrails: tuple[OwnGuardrail, ...] = ()
     edge_ms: float | None = None
 
 

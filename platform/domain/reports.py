@@ -31,6 +31,7 @@ class Reports:
         released: with aggregators, how many reports were added up, those of such devices among them.
         span: how many windows lie between the first and the last that have any, both included; 0: they follow each
             other, so that it is `windows`.
+        others: of the experiment's other tasks, in their order; empty where it has one, or nobody reads them.
     """
 
     task: TaskPolicy
@@ -40,6 +41,7 @@ class Reports:
     idle: int = 0
     released: int = 0
     span: int = 0
+    others: "tuple[Reports, ...]" = ()
 
     @classmethod
     def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int, span: int = 0) -> "Reports":

@@ -15,6 +15,7 @@ from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, p
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.server.experiment_views import secondary_messages
+from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
@@ -98,7 +99,7 @@ def update_spec(
         AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "plan"]
+    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "own_guardrails", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -152,6 +153,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         pre_edges=plan.pre_edges,
         mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
         secondary=[_metric_message(metric) for metric in plan.secondary],
+        own_guardrails=[own_guardrail_message(pb.OwnGuardrail, each) for each in plan.own_guardrails],
     )
 
 
@@ -248,6 +250,7 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         pre_edges=tuple(request.pre_edges),
         aggregation=choose_aggregation(mechanisms[request.mechanism], aggregators),
         secondary=tuple(_metric_from("secondary", metric) for metric in request.secondary),
+        own_guardrails=tuple(map(own_guardrail_from, request.own_guardrails)),
     )
 
 

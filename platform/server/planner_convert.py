@@ -37,7 +37,11 @@ def rollout_question(request: pb.PlanRolloutRequest, aggregators: Aggregation | 
         InvalidFieldError: a field is out of its bounds.
         AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
-    plan = validate_plan(plan_from(request.plan, aggregators))
+    asked = plan_from(request.plan, aggregators)
+    if asked.own_guardrails:
+        bound = "none: how a team's own metric is spread is not known, so that it is not planned"
+        raise InvalidFieldError("plan.own_guardrails", bound, len(asked.own_guardrails))
+    plan = validate_plan(asked)
     if not (plan.stages and plan.guardrails):
         raise InvalidFieldError("plan.guardrails", "at least one, and a stage, for a forecast", len(plan.guardrails))
     if request.harm_days > PERIOD_DAYS:

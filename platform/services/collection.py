@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from alcove.platform.domain.collection import Announcement, CollectedTask, CollectionStatus, WindowRequest
-from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.limits import COLLECT_FOR_S
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_tasks
@@ -92,5 +92,5 @@ def _collected_tasks(record: ExperimentRecord | RolloutRecord) -> list[Collected
     if isinstance(record, RolloutRecord):
         tasks, ended_at_s = stage_tasks(record), None
     else:
-        tasks, ended_at_s = (() if record.started_at_s is None else (task_of(record),)), record.stopped_at_s
+        tasks, ended_at_s = (() if record.started_at_s is None else tasks_of(record)), record.stopped_at_s
     return [CollectedTask(task, ended_at_s) for task in tasks if task.aggregation is not None]

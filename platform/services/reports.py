@@ -1,12 +1,16 @@
 """Reads the reports of a task, from where its mechanism puts them."""
 
+from dataclasses import replace
+
+from alcove.platform.domain.experiments.task import tasks_of
+from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports
 from alcove.platform.store.collected_windows import collected_sums
 from alcove.platform.store.reports import cell_counts, reported_windows
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["read_reports"]
+__all__ = ["read_experiment_reports", "read_reports"]
 
 
 async def read_reports(session: AsyncSession, task: TaskPolicy) -> Reports:
@@ -16,3 +20,9 @@ async def read_reports(session: AsyncSession, task: TaskPolicy) -> Reports:
         return Reports(task, found.counts, found.reports, found.windows, found.idle, found.released, found.span)
     counts = await cell_counts(session, task.task_id, task.cell_count)
     return Reports.of_cells(task, counts, *await reported_windows(session, task.task_id))
+
+
+async def read_experiment_reports(session: AsyncSession, record: ExperimentRecord) -> Reports:
+    """Return the reports of the task that decides an experiment, with those of its other tasks."""
+    first, *others = [await read_reports(session, task) for task in tasks_of(record)]
+    return replace(first, others=tuple(others))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from alcove.platform.domain.experiments.task import task_of
+from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.store.database import Store
 from alcove.platform.store.experiments import running_experiments
@@ -59,6 +59,6 @@ class RunningTasks:
 
 async def running_tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
     """Return the tasks by id, as the session sees them."""
-    tasks = [task_of(record) for record in await running_experiments(session)]
+    tasks = [task for record in await running_experiments(session) for task in tasks_of(record)]
     tasks += [task for record in await live_rollouts(session) for task in stage_tasks(record)]
     return {task.task_id: task for task in tasks}

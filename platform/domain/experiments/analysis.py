@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from alcove.platform.domain.cells import FEEDBACK
+from alcove.platform.domain.experiments.own_guardrails import evaluate_own_guardrails
 from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_groups
@@ -29,7 +30,7 @@ from alcove.platform.stats import (
     apply_guardrails,
     decide,
     estimate,
-    evaluate_guardrails,
+    evaluate_guardrail,
     find_impossible,
     select_bins,
     split_pre_period,
@@ -61,7 +62,7 @@ class ExperimentResults:
     Attributes:
         reports: what was read.
         comparison: estimates, intervals and the decision before the guardrails are asked.
-        verdicts: for each arm but the control, what each guardrail says, in order.
+        verdicts: for each arm but the control, what each guardrail says, in order, those of own metrics last.
         verdict: what to do, guardrails included.
         next_analysis_reports: at how many reports the next interim analysis is due; None: none is.
     """
@@ -87,7 +88,7 @@ def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
     """
     aggregate = aggregate_of(reports)
     comparison = compare(record, aggregate, reports.per_device)
-    verdicts = _evaluate_guardrails(record, aggregate, reports.per_device)
+    verdicts = _evaluate_guardrails(record, aggregate, reports)
     harms = {
         arm: verdict.reason
         for arm, of_arm in enumerate(verdicts, start=1)
@@ -187,22 +188,22 @@ def planned_reports_of(record: ExperimentRecord) -> int:
 
 
 def _evaluate_guardrails(
-    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int
+    record: ExperimentRecord, aggregate: Aggregate, reports: Reports
 ) -> tuple[tuple[GuardVerdict, ...], ...]:
     """Return what the guardrails say of each arm but the control; of one arm they share `ALPHA` for harm."""
-    guardrails = guardrails_of(record.plan)
-    if not guardrails:
-        return tuple(() for _ in range(1, aggregate.arms))
+    guardrails, planned_reports = guardrails_of(record.plan), planned_reports_of(record)
+    count = max(1, len(guardrails) + len(record.plan.own_guardrails))
     aggregate, _ = _split(record, aggregate)
-    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports_of(record))
-    return tuple(
-        evaluate_guardrails(
-            [Stratum(aggregate, reports_per_device=reports_per_device)],
-            guardrails,
-            control=0,
-            treatment=arm,
-            tests=tests,
-            edges_ms=record.latency_edges_ms,
-        )
-        for arm in range(1, aggregate.arms)
-    )
+    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports).share(count)
+    strata = [Stratum(aggregate, reports_per_device=reports.per_device)]
+    verdicts = []
+    for arm in range(1, aggregate.arms):
+        common = [
+            evaluate_guardrail(strata, each, control=0, treatment=arm, tests=tests, edges_ms=record.latency_edges_ms)
+            for each in guardrails
+        ]
+        own = evaluate_own_guardrails(
+            record, reports.others, arm, alpha=ALPHA, planned_reports=planned_reports
+        )  # fmt: skip
+        verdicts.append((*common, *own))
+    return tuple(verdicts)

@@ -39,6 +39,7 @@ from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S
 from alcove.privacy.schedule import debit_times_s
 from alcove.privacy.subset_selection import best_subset_size
+from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy import Outcome, TaskPolicy
 
 __all__ = ["PlannedPrimary", "guardrails_of", "make_plan", "plan_primary", "primary_of"]
@@ -180,30 +181,32 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPl
     if not (plan.mde or plan.expected_devices):
         return bare
     planned = plan_primary(record, task)
+    expected = plan.expected_devices * task.share_basis_points // POLICY_BUCKETS  # those whose reports decide
     times_s = _times_of_a_period_s(record, task)
     most = len(times_s)
-    if plan.expected_devices:
+    if expected:
         bare = replace(
             bare,
-            detectable=planned.difference_of(planned.model.detectable(plan.expected_devices, most)),
-            planned_reports=plan.horizon_reports or min(plan.expected_devices * most, MAX_REPORTS),
+            detectable=planned.difference_of(planned.model.detectable(expected, most)),
+            planned_reports=plan.horizon_reports or min(expected * most, MAX_REPORTS),
         )
     if not plan.mde:
         return bare
     effect = planned.effect_of(plan.mde)
     if effect <= 0.0:
         return bare
-    devices = planned.model.devices_needed(effect) or 0
+    deciding = planned.model.devices_needed(effect) or 0
+    devices = -(-deciding * POLICY_BUCKETS // task.share_basis_points)
     if devices and plan.aggregation is not None:
         devices = max(devices, plan.aggregation.min_batch_size)
     windows = None
-    if plan.expected_devices:
-        windows = planned.model.windows_needed(effect, plan.expected_devices, most=most)
+    if expected:
+        windows = planned.model.windows_needed(effect, expected, most=most)
     return replace(
         bare,
         devices_needed=devices,
         days_needed=0 if windows is None else math.ceil((times_s[windows - 1] + record.window_s) / DAY_S),
-        planned_reports=plan.horizon_reports or min(plan.expected_devices * (windows or most) or devices, MAX_REPORTS),
+        planned_reports=plan.horizon_reports or min(expected * (windows or most) or deciding, MAX_REPORTS),
     )
 
 

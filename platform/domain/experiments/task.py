@@ -5,10 +5,19 @@ from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ, group_outcomes
 from alcove.platform.domain.mechanism import choose_subset
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric, PrimaryKind
+from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
-__all__ = ["bin_values_ms", "counted_outcomes", "first_window_start_s", "outcome_count", "outcome_groups", "task_of"]
+__all__ = [
+    "bin_values_ms",
+    "counted_outcomes",
+    "first_window_start_s",
+    "outcome_count",
+    "outcome_groups",
+    "task_of",
+    "tasks_of",
+]
 
 _FEEDBACK_NAMES = tuple(outcome.name.lower() for outcome in FEEDBACK)
 _OF_ALL = (GuardMetric.ERROR, GuardMetric.CRASH_FALLBACK)
@@ -49,8 +58,39 @@ def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
     return group_outcomes(read, counted_outcomes(record))
 
 
+def tasks_of(record: ExperimentRecord) -> tuple[TaskPolicy, ...]:
+    """Return the tasks of an experiment that has started: that which decides, then one of each own metric.
+
+    Each is asked of an equal part of the devices.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    decides = task_of(record)
+    shares = _shares(record)
+    return (
+        decides,
+        *(
+            choose_subset(
+                make_task(
+                    experiment_id=record.experiment_id,
+                    epsilon=record.epsilon,
+                    arm_count=len(record.arms),
+                    latency_edges_ms=(),
+                    share_basis_points=share,
+                    window_s=record.window_s,
+                    first_window_start_s=decides.first_window_start_s,
+                    aggregation=record.plan.aggregation,
+                    metric=guardrail.metric.terms,
+                )
+            )
+            for guardrail, share in zip(record.plan.own_guardrails, shares[1:], strict=True)
+        ),
+    )
+
+
 def task_of(record: ExperimentRecord) -> TaskPolicy:
-    """Return the task of an experiment that has started.
+    """Return the task that decides an experiment that has started.
 
     Window 0 begins `limits.WINDOW_LATE_S` before the start, so that a device whose clock is a little late finds
     itself in it, and has its full length whatever the time of day.  With aggregators windows begin at multiples of
@@ -66,12 +106,20 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
         arm_count=len(record.arms),
         outcome_groups=outcome_groups(record),
         latency_edges_ms=record.latency_edges_ms,
+        share_basis_points=_shares(record)[0],
         window_s=record.window_s,
         first_window_start_s=first_window_start_s(started_at_s, record.window_s, record.plan.aggregation),
         pre_edges=record.plan.pre_edges,
         aggregation=record.plan.aggregation,
     )
     return choose_subset(task)
+
+
+def _shares(record: ExperimentRecord) -> list[int]:
+    """Return the part of the devices that each task is asked of, in 1/10 000; what is left over goes to the first."""
+    count = 1 + len(record.plan.own_guardrails)
+    part = POLICY_BUCKETS // count
+    return [POLICY_BUCKETS - part * (count - 1), *(part for _ in range(count - 1))]
 
 
 def first_window_start_s(started_at_s: int, window_s: int, aggregation: Aggregation | None) -> int:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping
 
 from alcove.platform.domain.catalog.lifecycle import Action
-from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, VersionRecord
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots.app import AppSnapshot
@@ -17,7 +16,7 @@ from alcove.platform.domain.snapshots.experiment import stop
 from alcove.platform.domain.snapshots.rollout import halt
 from alcove.platform.services.catalog.states import move
 from alcove.platform.services.loading import load_apps_using
-from alcove.platform.services.reports import read_reports
+from alcove.platform.services.reports import read_experiment_reports
 from alcove.platform.services.saving import save_app
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.policy import VersionRef
@@ -37,7 +36,7 @@ async def revoke(uow: UnitOfWork, feature: str, version: str, *, reason: str) ->
     left = []
     for app in apps:
         compared = [one for one in app.running_experiments if _names(one, before)]
-        reports = {one.experiment_id: await read_reports(uow.session, task_of(one)) for one in compared}
+        reports = {one.experiment_id: await read_experiment_reports(uow.session, one) for one in compared}
         left.append(await asyncio.to_thread(_leave, app, before, reports, now_s=uow.now_s, reason=reason))
     names = [app.app for app in apps]
     after = await move(uow, before, Action.REVOKE, reason, apps=names)

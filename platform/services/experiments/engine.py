@@ -13,9 +13,9 @@ from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, ExperimentResults, evaluate
 from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
+from alcove.platform.domain.experiments.own_guardrails import validate_own
 from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.secondary import validate_secondary
-from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
 from alcove.platform.domain.mechanism import largest_epsilon, mechanism_of
@@ -23,8 +23,9 @@ from alcove.platform.domain.records import ArmRecord, ExperimentRecord, Experime
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.services.loading import load_experiment
+from alcove.platform.services.own_metrics import find_own_guardrails
 from alcove.platform.services.policy.decide import validate_may_run
-from alcove.platform.services.reports import read_reports
+from alcove.platform.services.reports import read_experiment_reports
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import ArgumentError
 from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
@@ -77,6 +78,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
     arms = tuple([await _arm(uow, spec, arm) for arm in spec.arms])
+    own = await find_own_guardrails(uow, spec.feature, spec.plan.own_guardrails)
     record = ExperimentRecord(
         sequence=0,
         experiment_id=f"ex-{secrets.token_hex(6)}",
@@ -95,7 +97,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         task_id=None,
         decision=None,
         policy_serial=0,
-        plan=spec.plan,
+        plan=replace(spec.plan, own_guardrails=own),
     )
     record = await add_experiment(uow.session, await _place_in_layer(uow, spec, record))
     await uow.audit(
@@ -124,6 +126,7 @@ async def update(
     before = await _load_known(uow, experiment_id, etag)
     validate_action(before, Action.UPDATE)
     spec = revise(_spec_of(before))
+    own = await find_own_guardrails(uow, before.feature, spec.plan.own_guardrails, before.plan.own_guardrails)
     record = replace(
         before,
         arms=tuple([await _arm(uow, spec, arm) for arm in spec.arms]),
@@ -131,7 +134,7 @@ async def update(
         latency_edges_ms=spec.latency_edges_ms,
         window_s=spec.window_s,
         minimum_cohort=spec.minimum_cohort,
-        plan=spec.plan,
+        plan=replace(spec.plan, own_guardrails=own),
     )
     record = await save_experiment(uow.session, await _place_in_layer(uow, spec, record))
     changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
@@ -170,7 +173,7 @@ async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Experi
     before, record = await load_experiment(uow, experiment_id)
     validate_etag(etag, record.revision, kind="experiment", name=experiment_id)
     validate_action(record, Action.STOP)
-    reports = await read_reports(uow.session, task_of(record))
+    reports = await read_experiment_reports(uow.session, record)
     after = await asyncio.to_thread(actions.stop, before, record, reports, now_s=uow.now_s)
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
@@ -187,7 +190,7 @@ async def read(
     """
     record = await get_experiment(session, experiment_id)
     validate_action(record, Action.READ_RESULTS)
-    reports = await read_reports(session, task_of(record))
+    reports = await read_experiment_reports(session, record)
     try:
         results = evaluate(record, reports)
         # A quarter of a second for eight arms: other calls go on meanwhile.
@@ -267,8 +270,9 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
     if record.window_s < WINDOW_MIN_S:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
+    validate_own(record)
     with fields_named("experiment"):
-        (task,) = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
+        task, *_ = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
     record = replace(record, plan=make_plan(record, task))
     try:
         validate_secondary(record)

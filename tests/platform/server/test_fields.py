@@ -121,6 +121,10 @@ COMPARISON = {
     "plan.denominator_share": (-0.1, 0.5, 1.5, *NOT_NUMBERS),
     "plan.cuped_error_ratio": (NO_BOUND,),
     "pre_edges": (-1.0, 0.0, 1.0, 0.00001, *NOT_NUMBERS),
+    "own_guardrails": (NO_BOUND,),
+    "own_guardrails.metric": METRIC,
+    "own_guardrails.metric_version": (NO_BOUND,),  # as in a rollout's plan
+    "own_guardrails.margin": (NO_BOUND,),
     "audience": AUDIENCE,
     "segment": (NO_BOUND,),
     "segment.layer": ("", "a b", "../a", "x" * 100),
@@ -256,7 +260,8 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         **{
             name: values
             for name, values in COMPARISON.items()
-            if name.partition(".")[0] not in ("arms", "audience", "segment", "secondary", "validate_only")
+            if name.partition(".")[0]
+            not in ("arms", "audience", "segment", "secondary", "own_guardrails", "validate_only")
         },
         "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
     },
