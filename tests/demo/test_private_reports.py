@@ -1,6 +1,7 @@
 """The demo's reports through two aggregators: made in both forms, followed from device to server, and planned."""
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -126,7 +127,7 @@ def test_report_that_is_lost_is_found(aggregators: Aggregators, monkeypatch: pyt
 
 def test_twenty_thousand_devices_find_two_points_where_randomized_response_finds_eight() -> None:
     """At the same plan; at the same epsilon randomized response finds ten times as little."""
-    found = detectable(20_000, 3)
+    found = {name: math.inf if value is None else value for name, value in detectable(20_000, 3).items()}
     assert found["two aggregators, ε = 1"] <= MDE
     assert found["randomized response, ε = 2"] > 0.07
     assert found["randomized response, ε = 1"] > 10 * found["two aggregators, ε = 1"]

@@ -62,8 +62,9 @@ def test_place_outside_an_axis_is_refused_by_name() -> None:
             place[index] = value
             with pytest.raises(ValueError, match=f"{name} must be in"):
                 layout.cell_index(*place)
+        one_empty = [0 if other == index else 1 for other in range(4)]
         with pytest.raises(ValueError, match=f"axis {name} must have"):
-            HistogramLayout(*(0 if other == index else 1 for other in range(4)))
+            HistogramLayout(one_empty[0], one_empty[1], one_empty[2], one_empty[3])
     for cell in (-1, layout.cell_count):
         with pytest.raises(ValueError, match="cell must be in"):
             layout.axes(cell)

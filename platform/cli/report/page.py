@@ -96,11 +96,11 @@ def _pairs(experiment: Experiment, found: Results) -> list[str]:
     spell = _unit(experiment)
     names = [arm.name for arm in found.arms]
     shown = [(f"{names[pair.arm]} - {names[pair.versus]}", pair.difference) for pair in found.pairs]
-    lifts = [_spell(pair.lift, _percent) if pair.lift is not None else "-" for pair in found.pairs]
+    relative = [_spell(pair.lift, _percent) if pair.lift is not None else "-" for pair in found.pairs]
     columns = ("Arms", "Difference", "Relative to the other")
-    told = [(name, _spell(each, spell), lift) for (name, each), lift in zip(shown, lifts, strict=True)]
+    cells = [(name, _spell(each, spell), lift) for (name, each), lift in zip(shown, relative, strict=True)]
     rows = [Row(name, each.value, each.low, each.high) for name, each in shown if each.value is not None]
-    parts = [_table("Differences that decide", columns, told)]
+    parts = [_table("Differences that decide", columns, cells)]
     if rows:
         title = "Differences in the metric that decides, with their intervals"
         parts.append(draw_intervals("differences", title, rows, spell, marks_zero=True))

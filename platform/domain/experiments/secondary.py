@@ -111,8 +111,9 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
         return Primary(
             kind,
             metric.quantile,
-            _groups_of(groups, above, metric.kind),
-            _groups_of(groups, below, metric.kind) or tuple(group[0] for group in groups if kind is PrimaryKind.RATIO),
+            _groups_of(groups, "numerator", above),
+            _groups_of(groups, "denominator", below)
+            or tuple(group[0] for group in groups if kind is PrimaryKind.RATIO),
             metric.less_is_better,
             metric.edge_ms,
         )
@@ -120,7 +121,7 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
         raise InvalidFieldError(f"secondary.{error.name}", error.bound, error.value) from None
 
 
-def _groups_of(groups: Groups, names: Collection[str], metric: str) -> tuple[Outcome, ...]:
+def _groups_of(groups: Groups, field: str, names: Collection[str]) -> tuple[Outcome, ...]:
     """Return the first outcome of each group that some outcomes fill.
 
     Raises:
@@ -131,8 +132,8 @@ def _groups_of(groups: Groups, names: Collection[str], metric: str) -> tuple[Out
     filled = [group[0] for group, own in zip(groups, spelled, strict=True) if asked.issuperset(own)]
     covered = {name for own in spelled if asked.issuperset(own) for name in own}
     if asked - covered:
-        told = "; ".join(" or ".join(own) for own in spelled)
-        raise InvalidFieldError("secondary", f"of outcomes that reports tell apart: {told}", f"{metric} of {names}")
+        apart = "; ".join(" or ".join(own) for own in spelled)
+        raise InvalidFieldError(f"secondary.{field}", f"of outcomes that reports tell apart: {apart}", names)
     return tuple(filled)
 
 

@@ -43,7 +43,7 @@ def test_rows_have_the_edges_of_their_bins_and_the_weights_of_the_metric() -> No
     assert [row.numerator_weight for row in first] == [2.5, 12.5, 27.5]
 
 
-def test_bins_of_the_earlier_share_are_told_apart_and_a_quantile_has_no_weights() -> None:
+def test_bins_of_the_earlier_share_are_apart_and_a_quantile_has_no_weights() -> None:
     """CUPED's cells in the order of the counts."""
     cuped = replace(record(ExperimentPlan(pre_edges=(0.5,)), ()), started_at_s=1)
     task = task_of(cuped)

@@ -102,6 +102,13 @@ COMPARISON = {
     "primary.denominator": (0, 2, 5, 99),
     "primary.less_is_better": (True,),
     "primary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
+    "secondary": (NO_BOUND,),
+    "secondary.kind": (6, 99),
+    "secondary.quantile": (-0.1, 0.5, *NOT_NUMBERS),  # a mean has none
+    "secondary.numerator": (0, 2, 5, 99),
+    "secondary.denominator": (0, 2, 5, 99),
+    "secondary.less_is_better": (True,),
+    "secondary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
     "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
@@ -243,7 +250,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "StopExperiment": EXPERIMENT,
     "GetExperiment": {"experiment_id": ID},
     "WatchExperiment": {"experiment_id": ID},
-    "GetResults": {"experiment_id": ID},
+    "GetResults": {"experiment_id": ID, "with_cells": (NO_BOUND,)},
     "ListExperiments": FILTERED,
     "PlanRollout": {
         **PLAN,
@@ -392,12 +399,14 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         ],
         "guardrails": guardrails,
         "primary": {"kind": "PRIMARY_KIND_LATENCY_QUANTILE", "quantile": 0.5},
+        "secondary": [{"kind": "PRIMARY_KIND_LATENCY_MEAN"}],
         "latencyEdgesMs": [10.0, 12.0, 14.0, 16.0, 18.0],
         "plan": {"mde": 2.0},
         "segment": {"layer": "layer", "first": 0, "count": 100},
     }
     everything = (
-        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,guardrails,plan,audience,segment,preEdges,mechanism"
+        "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,secondary,guardrails,plan,audience,segment,preEdges,"
+        "mechanism"
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
@@ -427,13 +436,14 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
         "AdvanceRollout": {"shareBasisPoints": 100, "overrideReason": "first"},
         "CreateMetric": metric,
         "DeprecateMetric": {"name": "metric", "reason": "because"},
+        "GetMetric": {"name": "metric"},
         "CreateLayer": {"name": "layer"},
         "SetHoldout": {"app": "app-held", "shareBasisPoints": 100},
         "CreateRollout": {"plan": plan},
         "UpdateRollout": {"plan": plan, "updateMask": "plan,audience"},
         "PlanRollout": {"plan": plan},
         "PlanExperiment": {
-            **{name: value for name, value in comparison.items() if name not in ("arms", "segment")},
+            **{name: value for name, value in comparison.items() if name not in ("arms", "segment", "secondary")},
             "armSharesBasisPoints": [5000, 5000],
         },
         "CreateExperiment": comparison,
