@@ -237,3 +237,13 @@ def test_two_aggregators_count_the_bin_of_a_window_and_the_idle_cell_of_one_with
         device.clock.pass_s(end_s - device.clock.time_s)
         client.report()
     assert fake.cells(task) == [task.metric_cell(1, 4, 0), task.cell_count, task.metric_cell(1, 1, 0)]
+
+
+def test_a_device_that_used_the_feature_and_recorded_nothing_is_in_the_first_bin(device: Device) -> None:
+    """A prediction alone makes it part of the denominator; its window is reported when it is over."""
+    client = enroll(device, COUNT)
+    client.feature(FEATURE).predict("hi")
+    client.report()
+    assert bins(device) == [(1, 0)]
+    device.clock.time_s += WINDOW
+    assert client.report().sent == 1
