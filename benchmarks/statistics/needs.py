@@ -11,7 +11,8 @@ from statistics import NormalDist
 
 import numpy as np
 from alcove.platform.domain.behavior import Behavior
-from alcove.platform.domain.planning.guardrails import guardrail_of, report_model_of
+from alcove.platform.domain.mechanism import report_model_of
+from alcove.platform.domain.planning.guardrails import guardrail_of
 from alcove.platform.domain.planning.rollout import (
     HARM_POWER,
     SAFE_POWER,

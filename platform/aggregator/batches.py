@@ -167,7 +167,7 @@ def find_closed(connection: Connection, task_id: bytes, times: Iterable[int]) ->
     return _find_within(connection, _CLOSED, task_id, times)
 
 
-def _find_within(connection: Connection, query: Select[Any], task_id: bytes, times: Iterable[int]) -> set[int]:
+def _find_within(connection: Connection, query: Select[int, int], task_id: bytes, times: Iterable[int]) -> set[int]:
     """Return those times that are in an interval of the query."""
     wanted = sorted(set(times))
     if not wanted:

@@ -88,8 +88,9 @@ def test_the_policy_says_what_the_rows_say() -> None:
     assert (one.rollout.share_basis_points, one.rollout.version.version, one.experiments) == (250, "2.0.0", ())
     (compared,) = two.experiments
     assert [arm.share_basis_points for arm in compared.arms] == [5000, 5000]
-    assert compared.task.first_window_start_s == 7300 - WINDOW_LATE_S
-    assert compared.task.cell_count == 2 * 2 * 3
+    (task,) = compared.tasks
+    assert task.first_window_start_s == 7300 - WINDOW_LATE_S
+    assert task.cell_count == 2 * 2 * 3
     assert (three.rollout, three.experiments, three.default.version) == (None, (), "1.0.0")
 
 

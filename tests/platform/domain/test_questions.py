@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ NOW_S = 100_000
 PAIR = Aggregation(leader_url="https://leader.example", helper_url="https://helper.example", min_batch_size=100)
 
 
-def plan(*guardrails: GuardrailRecord, **changes: object) -> RolloutPlan:
+def plan(*guardrails: GuardrailRecord, **changes: Any) -> RolloutPlan:
     """One stage of a half, with these guardrails."""
     edges_ms = EDGES_MS if SLOW in guardrails else ()
     found = RolloutPlan((Stage(5000, 0, 100),), guardrails, epsilon="2", latency_edges_ms=edges_ms)

@@ -118,7 +118,7 @@ def test_two_servers_take_each_interim_analysis_once_and_the_winner_is_kept(
             policy = world.tree.policy("app")
             assert policy is not None
             (running,) = policy.features["text_00"].experiments
-            send(servers[1], running.task, (0.0, 0.7), 1500)
+            send(servers[1], running.tasks[0], (0.0, 0.7), 1500)
             until = time.monotonic() + PATIENCE_S
             while operator.results(draft.experiment_id).results.next_analysis_reports:
                 assert time.monotonic() < until
