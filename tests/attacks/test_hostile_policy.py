@@ -164,7 +164,7 @@ def test_many_audiences_in_one_policy_show_no_more(released_world: World, fleet:
     begins = [len(device.transport.requests) for device, _ in fleet]
     seen = [live(device, client, begin) for (device, client), begin in zip(fleet, begins, strict=True)]
     assert all(one.requests == seen[0].requests for one in seen)
-    answered = {parts.index(part) for one in seen for part in parts if part.task.task_id in one.tasks}
+    answered = {parts.index(part) for one in seen for part in parts if part.tasks[0].task_id in one.tasks}
     assert answered <= set(range(MAX_QUESTIONS))  # who is in a later band never said so
     for _, client in fleet:
         assert client.privacy_summary().answers_30_days <= MAX_QUESTIONS
@@ -185,7 +185,7 @@ def test_reports_tell_at_most_four_audiences_in_any_thirty_days(released_world: 
         seen = live(device, client, len(device.transport.requests))
         assert client.last_sync is not None
         assert client.last_sync.error is None
-        assert set(seen.tasks) <= {part.task.task_id}
+        assert set(seen.tasks) <= {part.tasks[0].task_id}
         answered += [day] * len(seen.tasks)
         device.clock.pass_s(DAY)
         released_world.clock.pass_s(DAY)

@@ -208,11 +208,13 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     assert "draft" not in shop.operator("rollout", "status", "--app", "chat").out
     shown = shop.operator("rollout", "create", *wanted, "--validate-only").out
     questions = tried["plan"]["questions"]
-    assert len(questions) == 2
-    for question in questions:
-        assert (
-            f"{question['share_basis_points'] / 100:g} % of the devices reports on: {question['metrics'][0]}" in shown
-        )
+    assert questions == [{"metrics": ["crash_fallback", "latency"], "share_basis_points": 10_000}]
+    assert "every device of both groups reports on: crash_fallback, latency" in shown
+    fine = [part for edge in range(10, 80, 10) for part in ("--latency-edge", str(edge))]
+    guards = ("--stage", "1%", "--guard", "crash_fallback:0.5%", "--guard", "latency:20ms", *fine)
+    apart = shop.operator("rollout", "create", *about, "--version", "3.1.0", *guards, "--validate-only").out
+    for metric in ("crash_fallback", "latency"):
+        assert f"% of the devices reports on: {metric}" in apart
     (made,) = shop.operator("rollout", "create", *wanted, "--json").json
     assert made["plan"] == tried["plan"]
     assert [stage["share_basis_points"] for stage in made["plan"]["stages"]] == [100, 1000, 5000]

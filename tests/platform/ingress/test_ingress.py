@@ -220,7 +220,7 @@ def test_sets_of_cells_are_summed_and_no_other_set_is_counted(
     operator.start_experiment(draft.experiment_id)
     policy = world.tree.policy(app)
     assert policy is not None
-    task = policy.features[shared_feature].experiments[0].task
+    task = policy.features[shared_feature].experiments[0].tasks[0]
     assert (task.cell_count, task.subset_size) == (8, 2)
 
     def set_of(*cells: int, bits: int = 24) -> bytes:
