@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     )
     from alcove.privacy.ledger import Debit, Ledger, LogFile, Spending
     from alcove.privacy.randomized_response import RandomizedResponse
-    from alcove.privacy.report import AnyReport, Report, SubsetReport, parse_report, report_from_bytes, report_to_bytes
+    from alcove.privacy.report import Report, SubsetReport, parse_report, report_from_bytes, report_to_bytes
     from alcove.privacy.subset_selection import SubsetSelection, best_subset_size
 
 __all__ = [
     "AlcovePrivacyError",
     "AlreadyReportedError",
-    "AnyReport",
     "BudgetExceededError",
     "BudgetLimits",
     "Cap",
@@ -86,6 +85,8 @@ _HOMES = {
         "LedgerError",
         "LedgerStorageError",
         "MessageError",
+        "ObliviousKeyError",
+        "ObliviousMessageError",
         "ParameterError",
         "ReportFormatError",
         "TokenError",
@@ -99,7 +100,7 @@ _HOMES = {
     ),
     "ledger": ("Debit", "Ledger", "LogFile", "Spending"),
     "randomized_response": ("RandomizedResponse",),
-    "report": ("AnyReport", "Report", "SubsetReport", "parse_report", "report_from_bytes", "report_to_bytes"),
+    "report": ("Report", "SubsetReport", "parse_report", "report_from_bytes", "report_to_bytes"),
     "subset_selection": ("SubsetSelection", "best_subset_size"),
 }
 
