@@ -190,7 +190,7 @@ def test_reports_reach_the_server_without_an_address(front: Front) -> None:
 
 def test_what_no_device_sends_is_refused_in_front(front: Front) -> None:
     """Too long, packed, from a page, of another media type: nginx says what alcove would."""
-    assert report(front, bytes(39)) == 413
+    assert report(front, bytes(69)) == 413
     assert report(front, bytes(70_000)) == 413
     assert report(front, bytes(38), Content_Encoding="gzip") == 415
     assert report(front, bytes(38), Origin="https://page.example") == 403

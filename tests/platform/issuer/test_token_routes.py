@@ -51,7 +51,7 @@ async def running(
     tmp_path: Path, vendor: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[RunningIngress]:
     """An ingress that issues tokens for `TASK`, at noon of its first window."""
-    monkeypatch.setattr(running_tasks, "task_of", lambda _record: TASK)
+    monkeypatch.setattr(running_tasks, "tasks_of", lambda _record: (TASK,))
     clock = ManualClock(TIME * WINDOW_S + WINDOW_S // 2)
     attestation = tmp_path / "vendor.pem"
     settings = {"token_issuer": URL, "software_attestation": attestation, "tokens_per_second": 1000}
