@@ -30,7 +30,7 @@ def scenarios() -> dict[str, Scenario]:
     """Return what is simulated, by name."""
     found: dict[str, Scenario] = {}
     for mechanism, epsilon in ((SHARED, "1"), (RESPONSE, "2"), (RESPONSE, "1")):
-        about = f"{mechanism}{' (planned)' if mechanism is SHARED else ''}, ε = {epsilon}"
+        about = f"{mechanism}, ε = {epsilon}"
         short = RolloutPlan(stages=EXPOSURE, guardrails=(CRASH,), epsilon=epsilon)
         found[f"harmful, 5 % of 1,000,000; {about}"] = Scenario(
             plan=short, windows=2, runs=40, mechanism=mechanism, treatment=HARMFUL
