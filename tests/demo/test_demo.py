@@ -71,7 +71,7 @@ def check_batch(result: dict[str, Any], *, compared: int = 100) -> None:
 @pytest.mark.parametrize(
     ("options", "winner"),
     [
-        pytest.param(("--devices", "4", "--fleet", "2400"), "2.0.0", id="few devices"),
+        pytest.param(("--devices", "4", "--fleet", "2400"), "2.0.0", id="few devices", marks=pytest.mark.thorough),
         pytest.param((), "2.0.0", id="as it comes", marks=pytest.mark.thorough),
         pytest.param(("--devices", "2", "--swap"), "1.0.0", id="swapped", marks=pytest.mark.thorough),
         pytest.param(
