@@ -13,7 +13,7 @@ both groups certain up to `MAX_SIZE_VARIATION`. Reports of earlier stages are le
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -26,6 +26,8 @@ from alcove.platform.stats.one_sided import AlwaysValidBound, Look, PlannedBound
 from alcove.platform.stats.power import MAX_DEVICES
 from alcove.platform.stats.power_curve import power_curve_of
 
+_MAX_LOOKS = 12  # of a power that is integrated over analyses; each costs as much as the last
+_MAX_SAFE_LOOKS = 20  # as `domain/rollouts/looks.py` makes
 _ROUNDS = 50  # bisections of a difference
 _CONTRAST = np.array([-1.0, 1.0])
 _SCALE = 1000  # reports of one window, where only their ratio to the planned ones counts
@@ -169,13 +171,31 @@ class GuardrailModel:
         if distance <= 0.0:
             return 0.0
         variances, asked = [], []
-        for window, bound in enumerate(bounds, 1):
+        for window in _integrated_looks(bounds):
+            bound = bounds[window - 1]
             variance = _variance(own, devices, window)
             is_known = float(np.diag(self._sizes.noise(devices, window)).max()) <= MAX_SIZE_VARIATION**2
             asked.append(bound * math.sqrt(_variance(stated, devices, window) / variance) if is_known else math.inf)
             variances.append(variance)
         curve = power_curve_of(tuple(1.0 / variance for variance in variances), tuple(asked))
         return curve.power(distance / math.sqrt(variances[-1]))
+
+
+def _integrated_looks(bounds: tuple[float, ...]) -> list[int]:
+    """Return the windows whose analyses enter a power: the last one, and of those that may call the even ones.
+
+    Fewer analyses find less, so that a plan of hundreds of windows asks for a few devices too many, never too few.
+    """
+    calling = [window for window, bound in enumerate(bounds, 1) if math.isfinite(bound)]
+    return sorted({*_even(calling, _MAX_LOOKS), len(bounds)})
+
+
+def _even(windows: Sequence[int], most: int) -> list[int]:
+    """Return at most so many of the windows, evenly spaced, the first and the last among them."""
+    if len(windows) <= most:
+        return list(windows)
+    step = (len(windows) - 1) / (most - 1)
+    return [windows[round(place * step)] for place in range(most)]
 
 
 def devices_for(chance: Callable[[int], float], power: float, *, least: int = 1) -> int | None:
@@ -215,5 +235,11 @@ def _harm_bounds(alpha: float, planned: int, later: int, windows: int) -> tuple[
 
 @lru_cache(maxsize=1024)
 def _safe_bounds(alpha: float, ends: tuple[int, ...], horizon: int, windows: int) -> tuple[float, ...]:
-    looks = tuple(Look(end, place) for place, end in enumerate(ends[:windows], 1))
-    return PlannedBound(alpha, looks, horizon).critical_values() + (math.inf,) * (windows - len(looks))
+    looks = [
+        Look(ends[place - 1], place) for place in _even(range(1, len(ends) + 1), _MAX_SAFE_LOOKS) if place <= windows
+    ]
+    bounds = [math.inf] * windows
+    if looks:
+        for look, bound in zip(looks, PlannedBound(alpha, tuple(looks), horizon).critical_values(), strict=True):
+            bounds[int(look.reports) - 1] = bound
+    return tuple(bounds)

@@ -27,17 +27,25 @@ PLAN = Plan(
 PATIENCE_S = 60.0
 
 
-def send(served: Served, task: TaskPolicy, crashed: tuple[float, float], devices: int) -> int:
+def send(
+    served: Served,
+    task: TaskPolicy,
+    shares: tuple[float, float],
+    devices: int,
+    outcome: Outcome = Outcome.FALLBACK,
+) -> int:
     """Report for both groups, randomized as devices do, one by one; return how many were counted.
+
+    A share of each group has the outcome, the others accept.
 
     Once the version is halted its task is over, and what comes then is refused.
     """
     rng = np.random.default_rng(7)
     keep = float(RandomizedResponse(task.cell_count, task.epsilon_fraction).keep_probability)
     cells = []
-    for arm, share in enumerate(crashed):
-        outcome = np.where(rng.random(devices) < share, Outcome.FALLBACK, Outcome.ACCEPTED)
-        cells.append(np.array([task.layout.cell_index(arm, int(each)) for each in outcome]))
+    for arm, share in enumerate(shares):
+        met = np.where(rng.random(devices) < share, outcome, Outcome.ACCEPTED)
+        cells.append(np.array([task.layout.cell_index(arm, int(each)) for each in met]))
     true = rng.permutation(np.concatenate(cells))
     others = (true + rng.integers(1, task.cell_count, len(true))) % task.cell_count
     sent_cells = np.where(rng.random(len(true)) < keep, true, others)
@@ -101,7 +109,7 @@ def test_two_servers_pause_a_harmful_version_once_and_the_audit_has_the_evidence
 def test_two_servers_take_each_interim_analysis_once_and_the_winner_is_kept(
     tmp_path: Path, postgres: PostgresServer, migrated: str
 ) -> None:
-    """The last analysis names the arm that does not crash; watchers see it, and the stop keeps it."""
+    """The last analysis names the arm that nobody refuses; watchers see it, and the stop keeps it."""
     database = postgres.url(postgres.database(migrated))
     world = ServerWorld(tmp_path / "looked", teams=TEAMS, database=database)
     servers = [world.start("--analysis-interval-s", "0.2") for _ in range(2)]
@@ -118,7 +126,7 @@ def test_two_servers_take_each_interim_analysis_once_and_the_winner_is_kept(
             policy = world.tree.policy("app")
             assert policy is not None
             (running,) = policy.features["text_00"].experiments
-            send(servers[1], running.tasks[0], (0.0, 0.7), 1500)
+            send(servers[1], running.tasks[0], (0.0, 0.7), 1500, Outcome.REFUSED)
             until = time.monotonic() + PATIENCE_S
             while operator.results(draft.experiment_id).results.next_analysis_reports:
                 assert time.monotonic() < until

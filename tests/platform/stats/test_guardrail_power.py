@@ -126,3 +126,17 @@ def test_wrong_use_names_the_argument() -> None:
     found = model.detectable(40_000, 2, HarmTest(ALPHA, 2), power=0.95)
     assert found is not None
     assert model.harm_power(found, 40_000, 2, HarmTest(ALPHA, 2)) == pytest.approx(0.95, abs=1e-6)
+
+
+def test_plan_of_hundreds_of_windows_asks_for_a_few_devices_too_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The analyses that are left out of a power could only have found more, by an eighth of the devices at most."""
+    model, harm = crashes(Mechanism.RANDOMIZED_RESPONSE, Fraction(1, 10)), HarmTest(ALPHA, 40)
+    few, more = (model.harm_power(HARM, devices, 40, harm) for devices in (2_000_000, 2_250_000))
+    with monkeypatch.context() as every:
+        every.setattr("alcove.platform.stats.guardrail_power._MAX_LOOKS", 40)
+        assert few < model.harm_power(HARM, 2_000_000, 40, harm) < more
+    assert 0.1 < few < 0.9
+    hourly = SafeTest.each_window(ALPHA, 720)
+    assert sum(map(math.isfinite, hourly.bounds(720))) <= 20
+    assert all(map(math.isinf, hourly.bounds(1)[1:]))
+    assert 0.0 < model.safe_power(2_000_000, 720, hourly) < 1.0
