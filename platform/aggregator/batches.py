@@ -1,8 +1,7 @@
 """Adds reports to batch buckets and takes whole batches out, under the locks that keep both apart (A6).
 
-Session or connection are the caller's; what is read, decided and written here is one transaction with what the caller
-does. What each report passes through takes a connection and statements that are made once: making one anew, or a row's
-object, takes longer than the database does.
+The connection is the caller's; what is read, decided and written here is one transaction with what the caller does.
+Statements are made once: making one anew, or a row's object, takes longer than the database does.
 
 Source: draft-ietf-ppm-dap-18, section 4.5.4.4.
 """
@@ -27,7 +26,6 @@ from alcove.platform.store.dialects import insert_into
 from alcove.privacy.dap.messages import CHECKSUM_BYTES
 from alcove.privacy.dap.verification import Verifier
 from sqlalchemy import Connection, Insert, Select, bindparam, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.sql.dml import ReturningInsert
 
 __all__ = [
@@ -194,14 +192,20 @@ def add_reports(connection: Connection, verifier: Verifier, task_id: bytes, repo
         connection.execute(update(_BUCKETS).where(key).values(values))
 
 
-async def sum_batch(session: AsyncSession, verifier: Verifier, task_id: bytes, start: int, end: int) -> Batch:
-    """Return the sum of the windows from `start` up to `end`."""
-    query = (
-        select(BucketRow)
-        .where(BucketRow.task_id == task_id, BucketRow.time >= start, BucketRow.time < end)
-        .order_by(BucketRow.time)
+_BATCH: Final = (
+    select(_BUCKETS.c.time, _BUCKETS.c.reports, _BUCKETS.c.checksum, _BUCKETS.c.aggregate_share)
+    .where(
+        _BUCKETS.c.task_id == bindparam("of_task"),
+        _BUCKETS.c.time >= bindparam("first"),
+        _BUCKETS.c.time < bindparam("behind"),
     )
-    rows = (await session.scalars(query)).all()
+    .order_by(_BUCKETS.c.time)
+)
+
+
+def sum_batch(connection: Connection, verifier: Verifier, task_id: bytes, start: int, end: int) -> Batch:
+    """Return the sum of the windows from `start` up to `end`."""
+    rows = connection.execute(_BATCH, {"of_task": task_id, "first": start, "behind": end}).all()
     checksum = bytes(CHECKSUM_BYTES)
     for row in rows:
         checksum = _xor(checksum, row.checksum)
@@ -214,10 +218,20 @@ async def sum_batch(session: AsyncSession, verifier: Verifier, task_id: bytes, s
     )
 
 
-async def drop_batch(session: AsyncSession, task_id: bytes, start: int, end: int) -> None:
+_DROPS: Final = tuple(
+    delete(table).where(
+        table.c.task_id == bindparam("of_task"),
+        table.c.time >= bindparam("first"),
+        table.c.time < bindparam("behind"),
+    )
+    for table in (_BUCKETS, _IDS, _NONCES)
+)
+
+
+def drop_batch(connection: Connection, task_id: bytes, start: int, end: int) -> None:
     """Remove what a collected batch no longer needs: its sums, and the ids and tokens of its reports (A1, A7)."""
-    for table in (BucketRow, ReportIdRow, SpentTokenRow):
-        await session.execute(delete(table).where(table.task_id == task_id, table.time >= start, table.time < end))
+    for statement in _DROPS:
+        connection.execute(statement, {"of_task": task_id, "first": start, "behind": end})
 
 
 def compute_checksum(checksum: bytes, report_ids: Iterable[bytes]) -> bytes:

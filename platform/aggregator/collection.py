@@ -207,7 +207,7 @@ class Collection:
                 return True
             row.attempts += 1
             row.leased_until_s = now_s + LEASE_S
-            batch = await sum_batch(session, opened.verifier, row.task_id, row.start, row.end)
+            batch = await run_in(session, sum_batch, opened.verifier, row.task_id, row.start, row.end)
             request = CollectionJobReq.from_bytes(row.request)
             return _Frozen(row.task_id, row.job_id, request, row.start, row.end, batch, row.attempts)
 
@@ -264,7 +264,7 @@ class Collection:
             if row is None or row.state != "frozen":
                 return  # another process has ended it, with noise of its own
             row.state, row.response = "done", response
-            await drop_batch(session, frozen.task_id, frozen.start, frozen.end)
+            await run_in(session, drop_batch, frozen.task_id, frozen.start, frozen.end)
         self.released += 1
 
     async def _fail(self, frozen: _Frozen, problem: DapProblem) -> None:

@@ -30,7 +30,7 @@ from alcove.platform.aggregator.noise import NoiseSource, draw_noise, replay
 from alcove.platform.aggregator.problems import DapProblem, ProblemType
 from alcove.platform.aggregator.queries import MAX_TIME, check_collection, read_interval
 from alcove.platform.aggregator.store import AggregatorDatabase, run_in
-from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow
+from alcove.platform.aggregator.store.tables import AggregateShareRow, AnsweredJobRow, table_of
 from alcove.platform.aggregator.tasks import OpenTask
 from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.store.dialects import insert
@@ -52,8 +52,7 @@ from alcove.privacy.errors import DapMessageError, ReportRejectedError
 from alcove.privacy.prio3 import Report
 from alcove.privacy.tokens import TokenKey
 from alcove.runtime.clock import Clock
-from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 __all__ = ["Helper", "derive_resource_id"]
 
@@ -61,6 +60,23 @@ RESOURCE_ID_BYTES: Final = 16
 
 JOBS_AT_MOST: Final = 2
 """Times the reports of our own leader's jobs that a job of another leader may have."""
+
+_SHARES: Final = table_of(AggregateShareRow)
+_JOBS: Final = table_of(AnsweredJobRow)
+_STORED: Final = select(_SHARES.c.response).where(
+    _SHARES.c.task_id == bindparam("of_task"), _SHARES.c.share_id == bindparam("of_share")
+)
+_OVERLAP: Final = select(_SHARES.c.share_id).where(
+    _SHARES.c.task_id == bindparam("of_task"),
+    _SHARES.c.start < bindparam("behind"),
+    _SHARES.c.end > bindparam("first"),
+)
+_STORE: Final = _SHARES.insert()
+_FORGET_JOBS: Final = delete(_JOBS).where(
+    _JOBS.c.task_id == bindparam("of_task"),
+    _JOBS.c.first_time >= bindparam("first"),
+    _JOBS.c.last_time < bindparam("behind"),
+)
 
 _Outcome = tuple[VerifyInit, tuple[bytes, bytes] | ReportRejectedError]
 """A report's output share and the message for the leader, or why it is left out."""
@@ -208,31 +224,45 @@ class Helper:
         share_id = derive_resource_id(body)
         drawn = await asyncio.to_thread(self._noise, task.noise_scale, task.circuit.output_length)
         async with self._database.write() as session:
-            await run_in(session, lock_task, task.task_id, is_exclusive=True)
-            stored = await session.get(AggregateShareRow, (task.task_id, share_id))
-            if stored is not None:
-                return share_id, stored.response
-            await _check_overlap(session, task.task_id, start, end)
-            batch = await sum_batch(session, opened.verifier, task.task_id, start, end)
-            if batch.reports < task.configuration.min_batch_size:
-                detail = f"fewer than {task.configuration.min_batch_size} reports"
-                raise DapProblem(ProblemType.INVALID_BATCH_SIZE, detail, task.task_id)
-            if (batch.reports, batch.checksum) != (request.report_count, request.checksum):
-                detail = f"{batch.reports} reports here, {request.report_count} there, or others"
-                raise DapProblem(ProblemType.BATCH_MISMATCH, detail, task.task_id)
-            noised = add_noise(task, batch.aggregate_share, replay(drawn))
-            collector = self._config.collector.config
-            sealed = seal_aggregate_share(task, Role.HELPER, collector, request.collection_job_req, noised)
-            response = AggregateShare(sealed).to_bytes()
-            session.add(
-                AggregateShareRow(task_id=task.task_id, share_id=share_id, start=start, end=end, response=response)
-            )
-            await session.flush()
-            await drop_batch(session, task.task_id, start, end)
-            is_over = (AnsweredJobRow.first_time >= start) & (AnsweredJobRow.last_time < end)
-            await session.execute(delete(AnsweredJobRow).where(AnsweredJobRow.task_id == task.task_id, is_over))
-        self.released += 1
+            response, is_new = await run_in(session, self._release_once, opened, request, share_id, drawn)
+        self.released += is_new
         return share_id, response
+
+    def _release_once(
+        self,
+        connection: Connection,
+        opened: OpenTask,
+        request: AggregateShareReq,
+        share_id: bytes,
+        drawn: list[int],
+    ) -> tuple[bytes, bool]:
+        """Return the share of a batch, and whether it was released now and not before: a step of one transaction."""
+        task = opened.task
+        start, end = read_interval(request.batch_selector, task.task_id)
+        lock_task(connection, task.task_id, is_exclusive=True)
+        key = {"of_task": task.task_id, "of_share": share_id}
+        stored = connection.execute(_STORED, key).scalar_one_or_none()
+        if stored is not None:
+            return stored, False
+        within = {"of_task": task.task_id, "first": start, "behind": end}
+        if connection.execute(_OVERLAP, within).first() is not None:
+            raise DapProblem(ProblemType.BATCH_OVERLAP, "a part of the batch was released before", task.task_id)
+        batch = sum_batch(connection, opened.verifier, task.task_id, start, end)
+        if batch.reports < task.configuration.min_batch_size:
+            detail = f"fewer than {task.configuration.min_batch_size} reports"
+            raise DapProblem(ProblemType.INVALID_BATCH_SIZE, detail, task.task_id)
+        if (batch.reports, batch.checksum) != (request.report_count, request.checksum):
+            detail = f"{batch.reports} reports here, {request.report_count} there, or others"
+            raise DapProblem(ProblemType.BATCH_MISMATCH, detail, task.task_id)
+        noised = add_noise(task, batch.aggregate_share, replay(drawn))
+        collector = self._config.collector.config
+        sealed = seal_aggregate_share(task, Role.HELPER, collector, request.collection_job_req, noised)
+        response = AggregateShare(sealed).to_bytes()
+        row = {"task_id": task.task_id, "share_id": share_id, "start": start, "end": end, "response": response}
+        connection.execute(_STORE, row)
+        drop_batch(connection, task.task_id, start, end)
+        connection.execute(_FORGET_JOBS, within)
+        return response, True
 
     async def find_share(self, task_id: bytes, share_id: bytes) -> bytes | None:
         """Return an aggregate share that was released; None: there is no such share."""
@@ -300,14 +330,6 @@ def _respond(answers: list[_Answer]) -> bytes:
             for init, answer in answers
         )
     ).to_bytes()
-
-
-async def _check_overlap(session: AsyncSession, task_id: bytes, start: int, end: int) -> None:
-    query = select(AggregateShareRow.share_id).where(
-        AggregateShareRow.task_id == task_id, AggregateShareRow.start < end, AggregateShareRow.end > start
-    )
-    if (await session.scalars(query)).first() is not None:
-        raise DapProblem(ProblemType.BATCH_OVERLAP, "a part of the batch was released before", task_id)
 
 
 def _read_job(body: bytes, opened: OpenTask) -> AggregationJobInitReq:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from alcove.platform.aggregator import uploads
 from alcove.platform.aggregator.batches import compute_checksum, sum_batch
-from alcove.platform.aggregator.store import AggregatorDatabase
+from alcove.platform.aggregator.store import AggregatorDatabase, run_in
 from alcove.privacy.dap.messages import CHECKSUM_BYTES, Report, UploadRequest
 from alcove.privacy.dap.release import Release
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -48,7 +48,8 @@ async def checksums(seats: Seats) -> list[bytes]:
     found = []
     for database in (seats.leader_database, seats.helper_database):
         async with database.read() as session:
-            found.append((await sum_batch(session, opened.verifier, TASK.task_id, TIME, TIME + 1)).checksum)
+            batch = await run_in(session, sum_batch, opened.verifier, TASK.task_id, TIME, TIME + 1)
+            found.append(batch.checksum)
     return found
 
 

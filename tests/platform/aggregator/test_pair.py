@@ -153,7 +153,7 @@ async def test_helper_refuses_a_batch_that_is_too_small_whatever_the_leader_says
     small = make_task(cells=4, min_batch_size=100)
     opened = await files.book.find(small.task_id)
     async with files.leader_database.read() as session:
-        batch = await sum_batch(session, opened.verifier, TASK.task_id, TIME, TIME + 1)
+        batch = await run_in(session, sum_batch, opened.verifier, TASK.task_id, TIME, TIME + 1)
     selector = BatchSelector(BatchMode.TIME_INTERVAL, Interval(TIME, 1).to_bytes())
     for count in (99, 100):
         request = AggregateShareReq(make_request(), selector, count, batch.checksum)
