@@ -8,12 +8,14 @@ functions over numbers: no files, clocks, randomness or sockets.
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, pool, regroup, select_bins
 from alcove.platform.stats.aggregator_noise import IdleReports, aggregate_from_noised_histogram
+from alcove.platform.stats.allocation import AllocationRule, next_buckets, next_shares
 from alcove.platform.stats.always_valid_p import always_valid_p
 from alcove.platform.stats.bayes import ArmPosterior, BayesianView, DifferencePosterior, bayesian_view, primary_weights
 from alcove.platform.stats.bin_metric import BinMetric
 from alcove.platform.stats.comparison import ArmEstimate, Comparison, Rules, decide
 from alcove.platform.stats.cuped_gain import cuped_error_ratio
 from alcove.platform.stats.decision import Decision, DecisionKind, Difference, ReasonCode, SampleRatio, apply_guardrails
+from alcove.platform.stats.epochs import CombinedEpochs, bayesian_view_of_epochs, combine_epochs, expected_share_bounds
 from alcove.platform.stats.errors import AggregateError, ArgumentError, StatsError
 from alcove.platform.stats.estimates import Estimates, Metric, estimate
 from alcove.platform.stats.group_sequential import GroupSequential
@@ -50,6 +52,7 @@ __all__ = [
     "Adjustment",
     "Aggregate",
     "AggregateError",
+    "AllocationRule",
     "AlwaysValid",
     "AlwaysValidBound",
     "ArgumentError",
@@ -57,6 +60,7 @@ __all__ = [
     "ArmPosterior",
     "BayesianView",
     "BinMetric",
+    "CombinedEpochs",
     "Comparison",
     "Decision",
     "DecisionKind",
@@ -96,7 +100,9 @@ __all__ = [
     "always_valid_p",
     "apply_guardrails",
     "bayesian_view",
+    "bayesian_view_of_epochs",
     "benjamini_hochberg",
+    "combine_epochs",
     "cuped_difference",
     "cuped_error_ratio",
     "decide",
@@ -105,10 +111,13 @@ __all__ = [
     "evaluate_bin_guardrail",
     "evaluate_guardrail",
     "evaluate_guardrails",
+    "expected_share_bounds",
     "explain_resolution",
     "find_impossible",
     "is_resolved",
     "mean_model",
+    "next_buckets",
+    "next_shares",
     "pool",
     "primary_weights",
     "propose_edges",

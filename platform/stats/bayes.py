@@ -106,23 +106,46 @@ def bayesian_view(estimates: Estimates, *, control: int = 0) -> BayesianView:
     if primary.kind is PrimaryKind.LATENCY_QUANTILE:
         return BayesianView((), (), "none", "a quantile of binned latencies has no posterior here")
     numerator, denominator = primary_weights(estimates)
-    low, high = 0.0, 1.0
-    prior = "uniform on [0, 1] for each arm, independent of the others"
-    if primary.is_in_ms:
-        low, high = float(estimates.bin_values_ms[0]), float(estimates.bin_values_ms[-1])
-        prior = f"uniform on [{low:g} ms, {high:g} ms] for each arm, independent of the others"
-    if obstacle := _find_obstacle(estimates, denominator):
+    low, high, prior = _prior_of(estimates)
+    if obstacle := find_obstacle(estimates, denominator):
         return BayesianView((), (), prior, obstacle)
     shown, compared = _posteriors(estimates, numerator, denominator, low=low, high=high)
-    ranked = compared if primary.is_more_better else tuple(each.mirror() for each in compared)
-    arms = tuple(
-        ArmPosterior(arm, *posterior.moments(), posterior.interval(CREDIBLE_MASS), chance, loss)
-        for arm, (posterior, chance, loss) in enumerate(
-            zip(shown, chances_best(ranked), expected_losses(ranked), strict=True)
-        )
+    return _view(shown, compared, prior, control=control, is_more_better=primary.is_more_better)
+
+
+def view_of_values(
+    estimates: Estimates, values: Sequence[float], covariance: FloatArray, *, control: int = 0
+) -> BayesianView:
+    """Return the Bayesian view of arms' values that were estimated together, with a normal likelihood.
+
+    Args:
+        estimates: of the same arms by the same metric; prior and direction are taken from it.
+        values: of the arms, in the metric's unit.
+        covariance: of the values, sampling and noise; float64 [arms, arms].
+        control: index of the arm that the others are shown against.
+    """
+    low, high, prior = _prior_of(estimates)
+    shown, compared = _normal_posteriors(values, covariance, low=low, high=high)
+    return _view(shown, compared, prior, control=control, is_more_better=estimates.metric.primary.is_more_better)
+
+
+def arm_values(estimates: Estimates, numerator: FloatArray, denominator: FloatArray) -> tuple[list[float], FloatArray]:
+    """Return each arm's value in the metric, and the covariance of the values, sampling and noise, [arms, arms].
+
+    Args:
+        estimates: of arms that each hold a report of the denominator.
+        numerator: weights of `primary_weights`.
+        denominator: likewise.
+    """
+    moments, arms = estimates.moments, range(estimates.arms)
+    above, below = numerator.ravel(), denominator.ravel()
+    sizes = [moments.total(arm, below) for arm in arms]
+    values = [moments.total(arm, above) / sizes[arm] for arm in arms]
+    residuals = [(above - values[arm] * below) / sizes[arm] for arm in arms]
+    covariance = np.array(
+        [[moments.covariance(one, residuals[one], other, residuals[other]).total for other in arms] for one in arms]
     )
-    others = [arm for arm in range(estimates.arms) if arm != control]
-    return BayesianView(arms, tuple(_difference(compared, ranked, arm, control) for arm in others), prior)
+    return values, covariance
 
 
 def primary_weights(estimates: Estimates) -> tuple[FloatArray, FloatArray]:
@@ -142,6 +165,29 @@ def primary_weights(estimates: Estimates) -> tuple[FloatArray, FloatArray]:
     )
 
 
+def _prior_of(estimates: Estimates) -> tuple[float, float, str]:
+    """Return the ends of the uniform prior, and the sentence that says so."""
+    if not estimates.metric.primary.is_in_ms:
+        return 0.0, 1.0, "uniform on [0, 1] for each arm, independent of the others"
+    low, high = float(estimates.bin_values_ms[0]), float(estimates.bin_values_ms[-1])
+    return low, high, f"uniform on [{low:g} ms, {high:g} ms] for each arm, independent of the others"
+
+
+def _view(
+    shown: Sequence[Posterior], compared: Sequence[Posterior], prior: str, *, control: int, is_more_better: bool
+) -> BayesianView:
+    """Return the view of posteriors that are shown for each arm, and of those that differences are taken of."""
+    ranked = tuple(compared) if is_more_better else tuple(each.mirror() for each in compared)
+    arms = tuple(
+        ArmPosterior(arm, *posterior.moments(), posterior.interval(CREDIBLE_MASS), chance, loss)
+        for arm, (posterior, chance, loss) in enumerate(
+            zip(shown, chances_best(ranked), expected_losses(ranked), strict=True)
+        )
+    )
+    others = [arm for arm in range(len(arms)) if arm != control]
+    return BayesianView(arms, tuple(_difference(compared, ranked, arm, control) for arm in others), prior)
+
+
 def _difference(
     compared: Sequence[Posterior], ranked: Sequence[Posterior], arm: int, versus: int
 ) -> DifferencePosterior:
@@ -158,7 +204,7 @@ def _difference(
     )
 
 
-def _find_obstacle(estimates: Estimates, denominator: FloatArray) -> str:
+def find_obstacle(estimates: Estimates, denominator: FloatArray) -> str:
     """Return why there is no posterior, "" where there is: an arm too small, or hidden by noise as in the rules."""
     flat = denominator.ravel()
     for arm in range(estimates.arms):
@@ -189,18 +235,19 @@ def _posteriors(
             for arm in arms
         )
         return exact, exact
-    values = [totals[arm] / sizes[arm] for arm in arms]
-    residuals = [(above - values[arm] * below) / sizes[arm] for arm in arms]
-    covariance = np.array(
-        [[moments.covariance(one, residuals[one], other, residuals[other]).total for other in arms] for one in arms]
-    )
+    return _normal_posteriors(*arm_values(estimates, numerator, denominator), low=low, high=high)
+
+
+def _normal_posteriors(
+    values: Sequence[float], covariance: FloatArray, *, low: float, high: float
+) -> tuple[tuple[Posterior, ...], tuple[Posterior, ...]]:
     own = np.diagonal(covariance)
-    common = (covariance.sum(axis=1) - own) / (estimates.arms - 1)
+    common = (covariance.sum(axis=1) - own) / (len(values) - 1)
     apart = np.where(own > common, own - common, own)
     shown, compared = (
         tuple(
-            Posterior(estimate=values[arm], standard_error=math.sqrt(variances[arm]), low=low, high=high)
-            for arm in arms
+            Posterior(estimate=value, standard_error=math.sqrt(variance), low=low, high=high)
+            for value, variance in zip(values, variances, strict=True)
         )
         for variances in (own, apart)
     )
