@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH
+# Tests start hundreds of interpreters: compiling our modules anew in each is a quarter of a start.
+unexport PYTHONDONTWRITEBYTECODE
 
 LOCKS := tools/locks
 DEPENDENCIES := $(VENV)/.dependencies
