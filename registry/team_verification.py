@@ -228,8 +228,8 @@ def check_policy_versions(state: TrustedState, policy: Policy) -> None:
         PublishError: one is not, or is.
         MetadataError: a team's minimum versions are malformed.
     """
-    for feature, rules in policy.features.items():
-        for ref in rules.versions():
+    for feature in policy.features:
+        for ref in policy.versions(feature):
             path = manifest_path(feature, ref.version)
             role = state.role_for(path)
             target = state.find(path)

@@ -37,6 +37,7 @@ def assignments_of(
     secret: bytes,
     is_in: Callable[[Audience], bool],
     *,
+    now_s: int,
     is_current: bool,
     is_in_experiments: bool = True,
 ) -> Assignments:
@@ -47,14 +48,15 @@ def assignments_of(
         halt: likewise.
         secret: the installation's.
         is_in: tells which audiences the device acts as one of.
+        now_s: the device's clock, seconds since 1970.
         is_current: the last sync confirmed the policy.
         is_in_experiments: the device takes part in experiments.
     """
     halted = frozenset() if halt is None else halt.digests
     resolutions: dict[str, Resolution | None] = {}
     for feature in policy.features:
-        found = candidates(policy, feature, secret, halted=halted, is_in_experiments=is_in_experiments)
-        mine = (each.resolution for each in found if each.audience is None or is_in(each.audience))
+        found = candidates(policy, feature, secret, now_s=now_s, halted=halted, is_in_experiments=is_in_experiments)
+        mine = (each.assigned for each in found if each.audience is None or is_in(each.audience))
         resolutions[feature] = next(mine, None)
     return Assignments(
         policy_serial=policy.serial,

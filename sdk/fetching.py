@@ -4,6 +4,9 @@
          ├─ yes: every device with these candidates fetches all of them, and runs its own
          └─ no:  it fetches what its own needs; the audiences on the way are revealed and counted (questions.py)
 
+In a read-out of the holdout both groups fetch the version that held-out devices keep, besides what they would fetch
+anyway.  A held-out device that cannot have it runs what everybody runs, and is counted as held out all the same.
+
 A candidate's versions are its arms, all of them; a device fetches its own alone where the policy says `own_arm`, the
 arms are above the bound by their signed manifests, whatever the policy says, and its budget of questions allows it.
 
@@ -13,12 +16,12 @@ W2  A device that may not tell does as one that is not in the audience, or in no
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from alcove.registry.errors import FetchError, RegistryError, VersionHaltedError
-from alcove.registry.policy.assignment import Reason, Resolution
 from alcove.registry.policy.document import ExperimentPolicy, RolloutPolicy
+from alcove.registry.policy.resolution import Reason, Resolution
 from alcove.sdk.limits import ALL_VERSIONS_BYTES
 from alcove.sdk.questions import Questions
 
@@ -37,11 +40,13 @@ class Choice:
         resolution: what it runs.
         needed: versions that it cannot do without.
         fetched: versions that it fetches, the needed ones among them, in the order in which every device does.
+        otherwise: what it does where a needed version cannot be had; None: it keeps what it has.
     """
 
     resolution: Resolution
     needed: frozenset["VersionRef"]
     fetched: tuple["VersionRef", ...]
+    otherwise: "Choice | None" = None
 
 
 def choose(
@@ -76,17 +81,37 @@ def choose(
             break
         arms = _arms(candidate, rules)
         if is_small:
-            return Choice(candidate.resolution, frozenset(arms), everything)
+            return _keep(candidate, Choice(candidate.resolution, frozenset(arms), everything))
         part = candidate.part
         if part is None or not part.own_arm or _size_bytes(feature, arms, tree) <= ALL_VERSIONS_BYTES:
-            return Choice(candidate.resolution, frozenset(arms), arms)
+            return _keep(candidate, Choice(candidate.resolution, frozenset(arms), arms))
         if candidate.resolution.arm is None or questions.shows_arm(part.id):
             own = (candidate.resolution.version,)
-            return Choice(candidate.resolution, frozenset(own), own)
+            return _keep(candidate, Choice(candidate.resolution, frozenset(own), own))
+    last = found[-1]
     if rules.default.manifest_sha256 in halted:
+        if last.kept is not None and last.kept.resolution is not None:
+            return _only(last.kept.resolution)
         raise VersionHaltedError(feature, rules.default.version)
     default = Resolution(rules.default, Reason.DEFAULT)
-    return Choice(default, frozenset((rules.default,)), (rules.default,))
+    if last.resolution is not None and last.resolution.group is not None:
+        default = replace(default, task=last.resolution.task, group=last.resolution.group)
+    return _keep(last, _only(default))
+
+
+def _only(resolution: Resolution) -> Choice:
+    return Choice(resolution, frozenset((resolution.version,)), (resolution.version,))
+
+
+def _keep(candidate: "Candidate", choice: Choice) -> Choice:
+    """Return the choice of a device that keeps a version in a read-out's holdout, or fetches it in its mirror group."""
+    kept = candidate.kept
+    if kept is None:
+        return choice
+    choice = replace(choice, fetched=_distinct((*choice.fetched, kept.version)))
+    if kept.resolution is None:
+        return choice
+    return Choice(kept.resolution, frozenset((kept.version,)), choice.fetched, otherwise=choice)
 
 
 def _arms(candidate: "Candidate", rules: "FeaturePolicy") -> tuple["VersionRef", ...]:

@@ -64,8 +64,9 @@ class Answer(Generic[T]):
     Attributes:
         value: the feature's value; None where `error` says why.
         version: version that answered, "baseline" for the app's own model, "" if none could.
-        reason: why that version: "default", "rollout", "experiment", "fallback", "baseline", "stale" (the server was
-            not heard for longer than `max_stale_s`, so the app's own model answers), or "unavailable".
+        reason: why that version: "default", "rollout", "experiment", "holdout" (the device keeps the version with which
+            a read-out of the holdout began), "fallback", "baseline", "stale" (the server was not heard for longer than
+            `max_stale_s`, so the app's own model answers), or "unavailable".
         latency_ms: time of run and decoding, in milliseconds.
         error: None, or why there is no value.
     """

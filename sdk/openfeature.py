@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from alcove.registry.limits import POLICY_BUCKETS
-from alcove.registry.policy.assignment import Reason as Why
+from alcove.registry.policy.resolution import Reason as Why
 from alcove.sdk.errors import AlcoveSdkError
 
 try:

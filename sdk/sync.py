@@ -16,7 +16,7 @@ Every refusal and every transient failure is a value in the result; nothing is r
 A device in an experiment, or in a rollout with a control group, fetches all arms before it activates its own, and
 activates none when one cannot be had: neither downloads nor failures tell which arm it is in.  What audiences keep it
 out of it fetches too (`fetching.py`), so that downloads tell no attribute; such a version may fail and keeps nothing
-back.
+back.  So it is in a read-out of the holdout, of whose groups both fetch what the holdout keeps.
 What stays installed afterwards depends on what was fetched, not on the arm, so later downloads do not tell it either.
 
 Before anything of an arm is fetched, what the device did until then is settled (`history.py`), in every arm alike.
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 from alcove.registry.errors import ExpiredMetadataError, FetchError, RegistryError, VersionHaltedError
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import candidates
+from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
 from alcove.sdk.consent import Consent
@@ -52,7 +53,7 @@ from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
-    from alcove.registry.policy import Halt, Policy, Resolution, TaskPolicy
+    from alcove.registry.policy import Halt, Policy, Resolution, TaskPolicy, VersionRef
     from alcove.registry.signed_time import SignedTime
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
@@ -70,7 +71,7 @@ class VersionChange:
         feature: its name.
         before: version until now, or "baseline".
         after: version from now on, or "baseline".
-        reason: "default", "rollout", "experiment", "fallback" or "baseline".
+        reason: "default", "rollout", "experiment", "holdout", "fallback" or "baseline".
     """
 
     feature: str
@@ -163,6 +164,7 @@ class Updater:
         questions: what a device may reveal of its attributes.
         consent: whether the device takes part in experiments.
         participation: the tasks with aggregators that the device takes part in.
+        clock: ends a read-out of the holdout.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class Updater:
         questions: Questions,
         consent: Consent,
         participation: Participation,
+        clock: Clock,
     ) -> None:
         self._app = app
         self._slots = slots
@@ -193,6 +196,7 @@ class Updater:
         self._questions = questions
         self._consent = consent
         self._participation = participation
+        self._clock = clock
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for transient failures, a refused version or a full disk."""
@@ -271,6 +275,7 @@ class Updater:
                     policy,
                     feature,
                     self._secret(),
+                    now_s=self._clock.now_s(),
                     halted=halt.digests,
                     is_in_experiments=self._consent.is_given,
                 )
@@ -281,7 +286,7 @@ class Updater:
                 progress.fetched[feature] = fetched
                 self._settle_covariate(progress.state, feature, resolution)
                 with self._bounds.ask_every(lambda: self._check_halt(progress)):
-                    self._install_all(progress, feature, choice, tree)
+                    resolution = self._install_all(progress, feature, choice, tree).resolution
                 current = progress.state.slots(feature).current
                 is_healthy = current is not None and self._slots.attempts.is_healthy(current.manifest_sha256)
                 activated = progress.state.activate(feature, _slot(resolution), is_healthy=is_healthy)
@@ -330,25 +335,34 @@ class Updater:
             }
             self._history.settle_covariate(feature, task, is_in_it=task.model_dump_json() in known_tasks)
 
-    def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedRepository) -> None:
+    def _install_all(self, progress: _Progress, feature: str, choice: Choice, tree: SignedRepository) -> Choice:
         """Install every version that is fetched; all are tried, so that a failure does not show in the requests.
+
+        Returns:
+            What can be done with the versions that could be had: the choice, or else the one otherwise.
 
         Raises:
             Problem: a needed version cannot be had; one that crashed here comes after every other reason.
         """
-        missed: list[Problem] = []
+        missed: dict[VersionRef, Problem] = {}
         for ref in choice.fetched:
             try:
                 self._installer.install(feature, ref, tree)
             except (AlcoveSdkError, RegistryError, AlcoveRuntimeError) as error:
                 if _is_transient(error):
                     raise
-                if ref in choice.needed:
-                    missed.append(error)
-                elif not isinstance(error, IncompatibleError):
-                    progress.refused.append(Refusal(feature, ref.version, error))
-        if missed:
-            raise min(missed, key=lambda problem: isinstance(problem, QuarantinedError))
+                missed[ref] = error
+        done = choice
+        while done.otherwise is not None and not done.needed.isdisjoint(missed):
+            done = done.otherwise
+        progress.refused.extend(
+            Refusal(feature, ref.version, error)
+            for ref, error in missed.items()
+            if ref not in done.needed and not isinstance(error, IncompatibleError)
+        )
+        if problems := [error for ref, error in missed.items() if ref in done.needed]:
+            raise min(problems, key=lambda problem: isinstance(problem, QuarantinedError))
+        return done
 
     def _abandon_arm(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
         """Remember the arm whose version cannot run here, if it is the device's own; return the version's name."""
@@ -401,7 +415,7 @@ def _slot(resolution: "Resolution") -> Slot:
         version=resolution.version.version,
         manifest_sha256=resolution.version.manifest_sha256,
         reason=str(resolution.reason),
-        arm=resolution.arm,
+        arm=resolution.reported_arm,
         task=None if resolution.task is None else resolution.task.model_dump_json(),
     )
 

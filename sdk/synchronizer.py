@@ -158,6 +158,7 @@ class Synchronizer:
                 halt,
                 secret,
                 self.open_questions().was_in,
+                now_s=self._clock.now_s(),
                 is_current=self._is_current,
                 is_in_experiments=self._outcomes.consent.is_given,
             )
@@ -197,6 +198,7 @@ class Synchronizer:
                 questions=self.open_questions(),
                 consent=self._outcomes.consent,
                 participation=self._outcomes.participation,
+                clock=self._clock,
             ).run
         return self._updater
 

@@ -1,6 +1,7 @@
 """Assigns a version to a device, computed on the device from a secret that never leaves it.
 
-    experiment of the feature:  holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
+    read-out of the holdout:    in its groups? ─▶ no experiment; held out, and keeps a version that is not halted? ─▶ it
+    else experiment:            holdout? ─▶ segment of its layer? ─▶ audience? ─▶ arm's buckets?
                                 in an arm, and one is halted? ─▶ default
     else rollout:               halted? ─▶ audience? ─▶ treatment's or control's buckets?
     else default:               halted? ─▶ the device keeps to its previous slot or baseline
@@ -18,35 +19,29 @@ from __future__ import annotations
 import bisect
 import hashlib
 import hmac
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry.errors import FeatureUnknownError, VersionHaltedError
 from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
+from alcove.registry.policy.readout import HELD_OUT, ReadoutGroup, find_group, group_ranges
+from alcove.registry.policy.resolution import Candidate, Check, Kept, Reason, Resolution, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from alcove.registry.policy.audience import Audience
     from alcove.registry.policy.document import (
         ExperimentPolicy,
         FeaturePolicy,
         Policy,
         RolloutPolicy,
-        VersionRef,
     )
     from alcove.registry.policy.task import TaskPolicy
 
 __all__ = [
     "SECRET_BYTES",
     "TASK_SUFFIX",
-    "Candidate",
-    "Check",
-    "Reason",
-    "Resolution",
-    "Step",
     "arm_ranges",
     "bucket",
     "candidates",
@@ -58,61 +53,6 @@ __all__ = [
 SECRET_BYTES: Final = 32
 TASK_SUFFIX: Final = "/task"
 """Of the salt that draws a device's task; no salt of a policy has a slash, so that none is the same."""
-
-
-class Reason(StrEnum):
-    """Why a device runs the version it runs."""
-
-    EXPERIMENT = "experiment"
-    ROLLOUT = "rollout"
-    DEFAULT = "default"
-
-
-class Check(StrEnum):
-    """One question of the drawing above."""
-
-    HALT = "halt"
-    HOLDOUT = "holdout"
-    LAYER = "layer"
-    AUDIENCE = "audience"
-    BUCKET = "bucket"
-    DEFAULT = "default"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One question that was asked on the way to a version.
-
-    Attributes:
-        subject: what it is about, such as "experiment ex-1".
-        check: the question.
-        passed: whether the resolution continues here; False: this part of the policy does not choose.
-        detail: with the bound and the value.
-    """
-
-    subject: str
-    check: Check
-    passed: bool
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """The version that one device runs for one feature, and the reason.
-
-    Attributes:
-        version: the version to run.
-        reason: which part of the policy chose it.
-        arm: number of the arm, in an experiment or a rollout that compares (0 = control, 1 = treatment).
-        experiment_id: only in an experiment.
-        task: what the device may report, in an experiment or a rollout with tasks: the one that is drawn for it.
-    """
-
-    version: VersionRef
-    reason: Reason
-    arm: int | None = None
-    experiment_id: str | None = None
-    task: TaskPolicy | None = None
 
 
 def bucket(secret: bytes, salt: str) -> int:
@@ -176,9 +116,10 @@ def resolve(
     *,
     attributes: DeviceAttributes = NO_ATTRIBUTES,
     halted: frozenset[str] = frozenset(),
+    now_s: int = 0,
     note: Callable[[Step], None] | None = None,
 ) -> Resolution:
-    """Return what this device runs: its experiment's arm before the rollout's version before the default.
+    """Return what this device runs: what a read-out keeps, its experiment's arm, the rollout's version, the default.
 
     An experiment with a halted arm is over for everybody: a comparison with one side missing has no answer, and
     leaving only that arm would tell which devices were in it.  Its devices get the default, not a share of a rollout:
@@ -190,6 +131,7 @@ def resolve(
         secret: the 32 bytes drawn at installation.
         attributes: what the app says of the device; audiences are compared with it.
         halted: manifest digests that must not run (`Halt.digests`).
+        now_s: seconds since 1970; a read-out ends by it.  0: none is over.
         note: hears each question and its answer (`explain`).
 
     Raises:
@@ -201,10 +143,14 @@ def resolve(
     if rules is None:
         raise FeatureUnknownError(policy.app, feature)
     device = _Device(secret, attributes, halted, note)
-    found = _in_experiments(policy, rules, device)
+    group = _find_group(policy, device, now_s)
+    kept = None if group is None else _keep(group, policy, feature, device)
+    if kept is not None:
+        return kept
+    found = _in_experiments(policy, rules, device) if group is None else None
     chosen = _in_rollout(rules, device) if found is None else found
     if isinstance(chosen, Resolution):
-        return chosen
+        return chosen if group is None else _report_in(group, policy, feature, chosen, halted)
     version = rules.default
     is_halted = version.manifest_sha256 in halted
     if note is not None:
@@ -212,29 +158,18 @@ def resolve(
         note(Step(f"default {version.version}", Check.DEFAULT, not is_halted, detail))
     if is_halted:
         raise VersionHaltedError(feature, version.version)
-    return Resolution(version, Reason.DEFAULT)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One part of a policy that has this device, as far as its audience does not keep the device out.
-
-    Attributes:
-        part: the experiment or the rollout; None for the default.
-        resolution: what the device runs if it is in the audience; None: its default, which is halted.
-    """
-
-    part: ExperimentPolicy | RolloutPolicy | None
-    resolution: Resolution | None
-
-    @property
-    def audience(self) -> Audience | None:
-        """Devices that may be in it; None for all."""
-        return None if self.part is None else self.part.audience
+    default = Resolution(version, Reason.DEFAULT)
+    return default if group is None else _report_in(group, policy, feature, default, halted)
 
 
 def candidates(
-    policy: Policy, feature: str, secret: bytes, *, halted: frozenset[str] = frozenset(), is_in_experiments: bool = True
+    policy: Policy,
+    feature: str,
+    secret: bytes,
+    *,
+    now_s: int,
+    halted: frozenset[str] = frozenset(),
+    is_in_experiments: bool = True,
 ) -> tuple[Candidate, ...]:
     """Return the parts of the policy that a device can be in, whatever its attributes are, in the order of `resolve`.
 
@@ -245,8 +180,10 @@ def candidates(
         policy: the app's policy.
         feature: name of the feature.
         secret: the 32 bytes drawn at installation.
+        now_s: the device's clock, seconds since 1970.
         halted: manifest digests that must not run.
-        is_in_experiments: False for a device whose user takes part in none; then `resolve` may differ.
+        is_in_experiments: False for a device whose user takes part in none, nor in a read-out; then `resolve` may
+            differ.
 
     Raises:
         FeatureUnknownError: the policy does not mention the feature.
@@ -256,6 +193,18 @@ def candidates(
     if rules is None:
         raise FeatureUnknownError(policy.app, feature)
     device = _Device(secret, None, halted, None)
+    group = _find_group(policy, device, now_s) if is_in_experiments else None
+    if group is not None:
+        parts = _candidates(policy, rules, device, is_in_experiments=False)
+        return tuple(_candidate_in(group, policy, feature, one, halted) for one in parts)
+    return _candidates(policy, rules, device, is_in_experiments=is_in_experiments)
+
+
+def _candidates(
+    policy: Policy, rules: FeaturePolicy, device: _Device, *, is_in_experiments: bool
+) -> tuple[Candidate, ...]:
+    """Return the candidates of a device that is in no read-out."""
+    halted = device.halted
     default = None if rules.default.manifest_sha256 in halted else Resolution(rules.default, Reason.DEFAULT)
     found: list[Candidate] = []
     for experiment, place in _open_experiments(policy, rules, device) if is_in_experiments else ():
@@ -270,6 +219,53 @@ def candidates(
         if found[-1].audience is None:
             return tuple(found)
     return (*found, Candidate(None, default))
+
+
+def _find_group(policy: Policy, device: _Device, now_s: int) -> ReadoutGroup | None:
+    """Return the device's group in a read-out that is not over."""
+    holdout = policy.holdout
+    if holdout is None or holdout.readout is None:
+        return None
+    return find_group(holdout, bucket(device.secret, holdout.salt), now_s)
+
+
+def _keep(group: ReadoutGroup, policy: Policy, feature: str, device: _Device) -> Resolution | None:
+    """Return what a held-out device keeps for a feature; None: it runs what everybody runs."""
+    kept = group.find_kept(feature, device.halted)
+    is_mine = kept is not None and group.number == HELD_OUT
+    holdout = policy.holdout
+    if device.note is not None and holdout is not None:
+        mine, place = group_ranges(holdout)[group.number], bucket(device.secret, holdout.salt)
+        side = "mirror group, which runs what everybody runs"
+        if group.number == HELD_OUT:
+            side = "held out" if kept is None else f"held out, keeps {kept.version}"
+        detail = f"bucket {place} is in {_range_text(mine)}: {side}; in no experiment"
+        device.note(Step(f"read-out {group.readout.id}", Check.HOLDOUT, is_mine, detail))
+    if kept is None or not is_mine:
+        return None
+    return _report_in(group, policy, feature, Resolution(kept, Reason.HOLDOUT), device.halted)
+
+
+def _report_in(
+    group: ReadoutGroup, policy: Policy, feature: str, found: Resolution, halted: frozenset[str]
+) -> Resolution:
+    """Return what a device of a read-out runs: it reports the read-out, or nothing."""
+    task = group.find_task(policy, feature, halted)
+    return replace(found, task=task, group=None if task is None else group.number)
+
+
+def _candidate_in(
+    group: ReadoutGroup, policy: Policy, feature: str, one: Candidate, halted: frozenset[str]
+) -> Candidate:
+    """Return a candidate of a device that is in a read-out's group."""
+    resolution, version = one.resolution, group.find_kept(feature, halted)
+    if resolution is not None:
+        resolution = _report_in(group, policy, feature, resolution, halted)
+    kept = None
+    if version is not None:
+        mine = Resolution(version, Reason.HOLDOUT) if group.number == HELD_OUT else None
+        kept = Kept(version, None if mine is None else _report_in(group, policy, feature, mine, halted))
+    return Candidate(one.part, resolution, kept)
 
 
 @dataclass(frozen=True, slots=True)

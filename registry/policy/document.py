@@ -12,6 +12,8 @@ Invariants (checked at construction, so also on every read):
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
       `aggregation` alone is written only where it is not None (docs/decisions/0038).
 - I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
+- I9  A read-out of the holdout has one task of two arms under its own id, for all devices of both groups, which share
+      no bucket; it measures a feature whose version it keeps.  It keeps versions of features of the policy, as I1 says.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ _CONTROL = Field(validation_alias="control_permyriad", serialization_alias="cont
 Serial = Annotated[int, Field(strict=True, ge=1, le=limits.SERIAL_MAX)]
 
 ROLLOUT_ARMS: Final = 2  # of a rollout's task: 0 stays on the default, 1 has the new version
+READOUT_ARMS: Final = 2  # of a read-out's task: 0 is held out, 1 is the mirror group
 
 
 def _read_audience(value: object) -> Audience:
@@ -239,7 +242,7 @@ class FeaturePolicy(Part):
         return {layer: (tuple(f for f, _ in parts), tuple(e for _, e in parts)) for layer, parts in ordered.items()}
 
     def versions(self) -> tuple[VersionRef, ...]:
-        """Return every version that some device may run: default, rollout, arms; without repeats."""
+        """Return the versions that are named here: default, rollout, arms; without repeats."""
         refs = [self.default]
         if self.rollout is not None:
             refs.append(self.rollout.version)
@@ -257,11 +260,64 @@ def _validate_apart(first: ExperimentPolicy, second: ExperimentPolicy) -> None:
         raise ValueError(msg)
 
 
+class Readout(Part):
+    """Measures what the versions shipped since its first day did: the holdout, which keeps the versions of that day.
+
+    Attributes:
+        id: of the read-out.
+        feature: whose devices report; one of those of `kept`.
+        kept: version of each feature that held-out devices keep.
+        task: what devices of both groups report, instead of any other task: arm 0 is the holdout, arm 1 a mirror group
+            of the same size.
+        until_s: when it is over on every device, whatever the policy still says; seconds since 1970.
+    """
+
+    id: Identifier
+    feature: FeatureName
+    kept: Annotated[dict[FeatureName, VersionRef], Field(min_length=1, max_length=limits.FEATURES_MAX)]
+    task: TaskPolicy
+    until_s: Annotated[int, Field(strict=True, ge=1, le=limits.TIME_MAX_S)]
+
+    @model_validator(mode="after")
+    def _validate(self) -> Self:
+        task = self.task
+        if self.feature not in self.kept:
+            msg = f"read-out {self.id} measures a feature that it keeps, {sorted(self.kept)}, got {self.feature}"
+            raise ValueError(msg)
+        if (task.experiment_id, task.arm_count) != (self.id, READOUT_ARMS):
+            msg = (
+                f"read-out {self.id} has a task of {READOUT_ARMS} arms under its own id, got {task.arm_count} arms"
+                f" of {task.experiment_id}"
+            )
+            raise ValueError(msg)
+        if task.is_guardrail:
+            msg = f"the task of read-out {self.id} may not use the reserve of guardrails (is_guardrail)"
+            raise ValueError(msg)
+        _validate_tasks(f"read-out {self.id}", (task,))
+        return self
+
+
 class Holdout(Part):
-    """Devices that take part in no experiment of the app: buckets [0, share_basis_points) of `salt`."""
+    """Devices that take part in no experiment of the app: buckets [0, share_basis_points) of `salt`.
+
+    Attributes:
+        salt: of its buckets.
+        share_basis_points: of the devices, in 1/10 000.
+        readout: compares them with a mirror group, buckets [10 000 - share_basis_points, 10 000), which takes part in
+            no experiment either as long as it runs; None: nothing is measured.
+    """
 
     salt: Identifier
     share_basis_points: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS), _SHARE]
+    readout: Readout | None = None
+
+    @model_validator(mode="after")
+    def _validate(self) -> Self:
+        if self.readout is not None and 2 * self.share_basis_points > limits.POLICY_BUCKETS:
+            most = limits.POLICY_BUCKETS // 2
+            msg = f"a holdout with a mirror group takes at most {most} of the devices, got {self.share_basis_points}"
+            raise ValueError(msg)
+        return self
 
 
 class Policy(Document):
@@ -299,7 +355,27 @@ class Policy(Document):
                 if start < end:
                     msg = f"experiments {one_id} and {other_id} claim the same buckets of layer {layer}"
                     raise ValueError(msg)
+        self._validate_kept()
         return self
+
+    def _validate_kept(self) -> None:
+        """Refuse a read-out that keeps what no device of the app may run (I9)."""
+        readout = None if self.holdout is None else self.holdout.readout
+        for feature, ref in {} if readout is None else readout.kept.items():
+            rules = self.features.get(feature)
+            if rules is None:
+                msg = f"the holdout keeps a version of {feature}, which the policy does not mention"
+                raise ValueError(msg)
+            if version_key(ref.version) < version_key(rules.min_version):
+                msg = f"version {ref.version} that the holdout keeps is below min_version {rules.min_version}"
+                raise ValueError(msg)
+
+    def versions(self, feature: str) -> tuple[VersionRef, ...]:
+        """Return every version of a feature of the policy that some device may run, without repeats."""
+        readout = None if self.holdout is None else self.holdout.readout
+        kept = None if readout is None else readout.kept.get(feature)
+        found = self.features[feature].versions()
+        return found if kept is None else tuple(dict.fromkeys((*found, kept)))
 
 
 class HaltedVersion(Part):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alcove.registry.errors import VersionHaltedError
-from alcove.registry.policy.assignment import Resolution, Step, resolve
+from alcove.registry.policy.assignment import resolve
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes
 
 if TYPE_CHECKING:
     from alcove.registry.policy.document import Policy
+    from alcove.registry.policy.resolution import Resolution, Step
 
 __all__ = ["Explanation", "explain"]
 
@@ -37,6 +38,7 @@ def explain(
     *,
     attributes: DeviceAttributes = NO_ATTRIBUTES,
     halted: frozenset[str] = frozenset(),
+    now_s: int = 0,
 ) -> Explanation:
     """Return what `resolve` answers for the same arguments, with every step that led there.
 
@@ -46,7 +48,9 @@ def explain(
     """
     steps: list[Step] = []
     try:
-        resolution = resolve(policy, feature, secret, attributes=attributes, halted=halted, note=steps.append)
+        resolution = resolve(
+            policy, feature, secret, attributes=attributes, halted=halted, now_s=now_s, note=steps.append
+        )
     except VersionHaltedError:
         resolution = None
     return Explanation(feature, resolution, tuple(steps))

@@ -253,6 +253,25 @@ def test_experiment_that_spent_all_that_it_may_leaves_the_reserve() -> None:
     assert ledger.debit(TASK, 6, Fraction(2)).epsilon == 2
 
 
+def test_read_out_after_a_quiet_month_is_paid_in_each_window() -> None:
+    """Experiments spent all until its first day; then three reports of epsilon 2 in 30 days, and never more than 6."""
+    clock = clock_at()
+    ledger = ledger_of(CrashingLog(), clock)
+    for window in range(3):
+        ledger.debit(TASK, window, Fraction(2))
+        clock.pass_s(30 * HOUR)
+    readout, paid = bytes(32), dict[int, int]()
+    for day in range(120):
+        for window in ((day - 30) // 10 - 1, (day - 30) // 10):
+            if window >= 0 and window not in paid:
+                with contextlib.suppress(BudgetExceededError):
+                    ledger.debit(readout, window, Fraction(2))
+                    paid[window] = day
+        assert ledger.spending().thirty_days <= 6
+        clock.pass_s(DAY)
+    assert {window: (day - 30) // 10 for window, day in paid.items()} == {window: window for window in range(9)}
+
+
 def test_day_of_an_experiment_ends_six_hours_before_its_next_one() -> None:
     """An experiment that would spend each day's cap: 24 hours later a rollout may, and it may not until 30 are over."""
     clock = clock_at()

@@ -11,6 +11,7 @@ from alcove.registry.policy import (
     Holdout,
     Outcome,
     Policy,
+    Readout,
     RolloutPolicy,
     Segment,
     VersionRef,
@@ -90,7 +91,33 @@ def rules(*experiments: ExperimentPolicy, moving: RolloutPolicy | None = None) -
     )
 
 
-def policy(holdout: int = 0, **features: FeaturePolicy) -> Policy:
+def readout(*, kept: str = "0.8.0", until_s: int = 1000, task_of: str = "ro-1", **options: Any) -> Readout:
+    """A read-out that measures `moved`, and keeps a version of it and of `still`."""
+    task = make_task(
+        experiment_id=task_of,
+        epsilon="2",
+        arm_count=2,
+        latency_edges_ms=(),
+        window_s=864_000,
+        first_window_start_s=0,
+        is_guardrail=options.pop("is_guardrail", False),
+    )
+    versions = options.pop("versions", {"moved": ref(kept), "still": ref(kept)})
+    return Readout(id="ro-1", feature=options.pop("feature", "moved"), kept=versions, task=task, until_s=until_s)
+
+
+def make_readout_policy() -> Policy:
+    """A read-out of a tenth of the devices, beside a compared rollout, an experiment and a feature that rests."""
+    return policy(
+        holdout=1000,
+        readout=readout(),
+        moved=rules(moving=rollout(4000, 4000, has_task=True)),
+        tried=rules(experiment("ex-a", 5000, 5000)),
+        still=rules(),
+    )
+
+
+def policy(holdout: int = 0, readout: Readout | None = None, **features: FeaturePolicy) -> Policy:
     """A policy of these features, with the layers that they use."""
     used = {one.segment.layer for rules in features.values() for one in rules.experiments if one.segment}
     return Policy(
@@ -98,7 +125,7 @@ def policy(holdout: int = 0, **features: FeaturePolicy) -> Policy:
         serial=1,
         features=features,
         layers={layer: f"salt-{layer}" for layer in sorted(used)},
-        holdout=Holdout(salt="salt-h", share_basis_points=holdout) if holdout else None,
+        holdout=Holdout(salt="salt-h", share_basis_points=holdout, readout=readout) if holdout else None,
     )
 
 

@@ -21,8 +21,10 @@ from alcove.registry.policy import (
     FeaturePolicy,
     Halt,
     HaltedVersion,
+    Holdout,
     Outcome,
     Policy,
+    Readout,
     RolloutPolicy,
     VersionRef,
     make_task,
@@ -119,12 +121,17 @@ class World:
         subset_size: int = 1,
         aggregation: Aggregation | None = None,
         has_heartbeat: bool = False,
+        kept: str = "",
+        until_s: int = NOW + YEAR,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
         `experiment_id`, `outcomes`, `metric` (in their place) and `subset_size` the experiment's; `aggregation` is of
         both tasks. With a heartbeat the rollout's task counts answers of which the app notes nothing.
+
+        With a `kept` version half of the devices are held out in a read-out until `until_s`, of this `epsilon` and
+        `window_s`, and the others are its mirror group.
         """
         experiment = None
         if arms:
@@ -178,15 +185,30 @@ class World:
             ),
             experiments=() if experiment is None else (experiment,),
         )
-        self._publish({FEATURE: rules})
+        self._publish({FEATURE: rules}, self._hold_out(kept, until_s, epsilon, window_s, aggregation) if kept else None)
+
+    def _hold_out(
+        self, kept: str, until_s: int, epsilon: str, window_s: int, aggregation: Aggregation | None
+    ) -> Holdout:
+        task = make_task(
+            experiment_id="read",
+            epsilon=epsilon,
+            arm_count=2,
+            latency_edges_ms=(),
+            window_s=window_s,
+            first_window_start_s=NOW - 1000 * window_s,
+            aggregation=aggregation,
+        )
+        readout = Readout(id="read", feature=FEATURE, kept={FEATURE: self.ref(kept)}, task=task, until_s=until_s)
+        return Holdout(salt="hold-salt", share_basis_points=5000, readout=readout)
 
     def drop_from_policy(self) -> None:
         """Publish a policy that does not name the feature."""
         self._publish({})
 
-    def _publish(self, features: dict[str, FeaturePolicy]) -> None:
+    def _publish(self, features: dict[str, FeaturePolicy], holdout: Holdout | None = None) -> None:
         self.serial += 1
-        policy = Policy(app=APP, serial=self.serial, features=features)
+        policy = Policy(app=APP, serial=self.serial, features=features, holdout=holdout)
         self.tree.publish_policy(APP, policy_to_bytes(policy))
 
     def halt(self, *versions: str, is_frozen: bool = False) -> None:
