@@ -12,13 +12,15 @@ from functools import partial
 from itertools import combinations, pairwise
 
 import numpy as np
-from alcove.platform.stats import AlwaysValidBound, Look, Mechanism, PlannedBound
+from alcove.platform.domain.rollouts.looks import EARLY_PART
+from alcove.platform.stats import AlwaysValidBound, HarmBound, Look, Mechanism, PlannedBound
 from alcove.platform.stats._shares import ShareSums, sampling_at_margin, share_difference
 from alcove.platform.stats.aggregator_noise import cell_variance, draw_noise
-from alcove.platform.stats.confidence_sequence import critical_value
+from alcove.platform.stats.confidence_sequence import critical_value, normal_quantile
 from alcove.platform.stats.exact_e_process import log_evidence
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION, SAMPLE_RATIO_ALPHA
+from alcove.platform.stats.one_sided import expected_score
 from alcove.platform.stats.strata import StratumDifference, combine, combine_weights
 from alcove.privacy.randomized_response import RandomizedResponse
 from numpy.typing import NDArray
@@ -32,6 +34,7 @@ MARGIN = 0.005
 BASE_RATE = 0.01
 RARE_RATE = 0.001
 WINDOWS = 4
+EARLY_WINDOWS = 2
 _SUMS = np.array([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
 """Events and base of the treatment, then of the control, over the cells: event and none of either group."""
 
@@ -154,7 +157,7 @@ class Fleet:
             done.append(Reading(ShareSums(sums, noise), 2 * group * self.windows, self.windows if self.is_same else 1))
 
 
-def is_harmful(readings: Sequence[Reading], bound: AlwaysValidBound) -> NDArray[np.bool_]:
+def is_harmful(readings: Sequence[Reading], bound: HarmBound) -> NDArray[np.bool_]:
     """Return in which runs the guardrail says HARMFUL."""
     if all(not each.shares.noise.any() for each in readings):
         parts = [each.shares.sums / each.per_device for each in readings]
@@ -177,11 +180,17 @@ def is_safe(readings: Sequence[Reading], bound: PlannedBound) -> NDArray[np.bool
 
 def harm_calls(fleet: Fleet, rng: np.random.Generator, runs: int) -> int:
     """Return in how many runs the test of harm, one for all stages, ever calls."""
-    planned, later = 2 * fleet.groups[0] * fleet.windows, 2 * sum(fleet.groups) * fleet.windows
+    planned = 2 * fleet.groups[0] * fleet.windows
+    later = max(planned, sum(fleet.groups) * fleet.windows)
     called = np.zeros(runs, dtype=bool)
-    for readings in fleet.read(rng, runs):
+    looks: tuple[Look, ...] = ()
+    for window, readings in enumerate(fleet.read(rng, runs), 1):
         reports = sum(each.reports for each in readings)
-        called |= is_harmful(readings, AlwaysValidBound(ALPHA, reports, planned, later))
+        looks = (*looks, Look(window, reports))
+        at_will = AlwaysValidBound(ALPHA * (1.0 - EARLY_PART), reports, planned, later)
+        is_early = window <= EARLY_WINDOWS
+        early = PlannedBound(ALPHA * EARLY_PART, looks, EARLY_WINDOWS) if is_early else None
+        called |= is_harmful(readings, HarmBound(at_will, early))
     return int(called.sum())
 
 
@@ -329,14 +338,22 @@ def prices() -> list[tuple[str, float]]:
     """Return how many times the devices of the best valid test are needed to find an effect with 80 %.
 
     Harm: against the mixture sequential probability ratio test that is tuned where it is read; rollouts of 1, 10 and
-    50 % by windows alike, tuned as a plan does it. Safe: against one fixed test at the horizon.
+    50 % by windows alike, tuned as a plan does it, read after the early windows and then. Safe: against one fixed test
+    at the horizon.
     """
     stages = (0.01, 0.10, 0.50)
-    first = stages[0] * WINDOWS
+    first, early = stages[0] * WINDOWS, stages[0] * EARLY_WINDOWS
+    early_bound = PlannedBound.plan(ALPHA * EARLY_PART, EARLY_WINDOWS).critical_value()
     found = []
 
     def price(reports: float, later: float) -> float:
-        own = AlwaysValidBound(ALPHA, reports * 1e6, round(first * 1e6), round(later * 1e6)).critical_score(0.8)
+        at_will = AlwaysValidBound(ALPHA * (1.0 - EARLY_PART), reports * 1e6, round(first * 1e6), round(later * 1e6))
+        bounds = (early_bound, at_will.critical_value())
+        own = (
+            expected_score((early / reports, 1.0), bounds, 0.8)
+            if reports > early
+            else early_bound + normal_quantile(0.8)
+        )
         best = min(
             AlwaysValidBound(ALPHA, reports * 1e6, round(reports * 1e6 * scale)).critical_score(0.8)
             for scale in np.geomspace(0.2, 5.0, 101)
@@ -350,7 +367,9 @@ def prices() -> list[tuple[str, float]]:
         (8, first + WINDOWS * stages[1]),
         (12, WINDOWS * sum(stages)),
     ):
-        found.append((f"harm, stages of 1, 10 and 50 %, after window {windows}", price(reports, WINDOWS * sum(stages))))
+        found.append(
+            (f"harm, stages of 1, 10 and 50 %, after window {windows}", price(reports, WINDOWS * sum(stages) / 2.0))
+        )
     planned = PlannedBound.plan(ALPHA, WINDOWS).critical_score(0.8)
     fixed = PlannedBound.plan(ALPHA, 1).critical_score(0.8)
     found.append(("safe, four looks, against a single one at the horizon", (planned / fixed) ** 2))
@@ -393,7 +412,8 @@ def boundary_lines(runs: int, seed: int) -> tuple[list[str], list[Row]]:
             ],
         ),
         "Devices needed to find an effect with 80 %, relative to the best valid test: for harm the mixture sequential",
-        "probability ratio test tuned at that moment, for safety one test at the horizon. Exact counts, which no",
+        "probability ratio test tuned at that moment, for safety one test at the horizon. Below 1 where",
+        "early looks call, which are not made at any time. Exact counts, which no",
         "server has, are tested for harm by an e-process that holds even for one crash, and needs more.",
         "",
         *table_lines(("test", "devices"), [(name, f"{value:.2f}") for name, value in prices()]),

@@ -20,6 +20,7 @@ from alcove.platform.stats import (
     GuardMetric,
     Guardrail,
     GuardTests,
+    HarmBound,
     Look,
     Mechanism,
     PlannedBound,
@@ -165,7 +166,7 @@ def devices_needed(
 
 def verdict_of(question: Question, aggregate: Aggregate, devices: int) -> GuardKind:
     """Return what one analysis of all reports says, with bounds that are sharpest there."""
-    harm = AlwaysValidBound(ALPHA, aggregate.reports, devices)
+    harm = HarmBound(AlwaysValidBound(ALPHA, aggregate.reports, devices))
     safe = PlannedBound(ALPHA, (Look(1, float(aggregate.reports)),), 1)
     found = evaluate_guardrail(
         [Stratum(aggregate)],

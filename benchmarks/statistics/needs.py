@@ -13,6 +13,7 @@ import numpy as np
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.mechanism import report_model_of
 from alcove.platform.domain.planning.guardrails import guardrail_of
+from alcove.platform.domain.planning.harm import harm_test
 from alcove.platform.domain.planning.rollout import (
     HARM_POWER,
     SAFE_POWER,
@@ -27,7 +28,7 @@ from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.domain.rollouts.task import task_of
 from alcove.platform.stats import Mechanism
 from alcove.platform.stats.arm_covariance import ReportModel
-from alcove.platform.stats.guardrail_power import GuardrailModel, HarmTest, SafeTest, devices_for
+from alcove.platform.stats.guardrail_power import GuardrailModel, SafeTest, devices_for
 from alcove.privacy.limits import DAY_S
 
 from benchmarks.sections import Section, table_lines
@@ -90,8 +91,8 @@ def rollout_needs(runs: int, rng: np.random.Generator) -> list[Need]:
         found_by = forecast.stages[0].guardrails[0]
         model = _model(plan, reports)
         windows, within = forecast.horizon_windows, forecast.harm_windows
-        harm = HarmTest(ALPHA, windows, windows)
         ends = (schedule or schedule_reports(reports.epsilon, plan.window_s, may_use_reserve=True)).ends
+        harm = harm_test(plan, plan.stages[0], ends)
         safe = SafeTest(ALPHA, ends, ends[-1])
         part = 2 * FIRST_SHARE / 10_000
         stage = guarded.Stage(model, HARM, round(found_by.devices_to_find_harm * part), within)

@@ -203,6 +203,8 @@ class BegunStage:
         control_basis_points: devices that they are compared with.
         horizon_windows: at whose ends it may be found safe; 0: at any time.
         planned_reports: that are expected by then.
+        early_windows: at whose ends harm is tested early, by a part of the error of its own; 0: it is not, as in all
+            stages but the first one with a control group.
     """
 
     stage: int
@@ -211,6 +213,7 @@ class BegunStage:
     control_basis_points: int
     horizon_windows: int
     planned_reports: int
+    early_windows: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,8 @@ class Evidence:
     Attributes:
         planned_reports: where the test of harm, one for the whole rollout, is sharpest: the reports that the first
             watched stage expects; fixed when it begins; 0: it has not.
-        later_reports: where it shall be sharp too: those that all watched stages expect; likewise.
+        later_reports: where it shall be sharp too: half of those that all watched stages expect; likewise.
+        early_part: of the error of harm, for the early looks of the first watched stage; likewise; 0: it has none.
         stages: that began with a control group, in order; the present one last.  One that was left by a person's
             reason while its reports were impossible, or its groups not of their sizes, is no part of it.
         looks: of the present stage.
@@ -247,5 +251,6 @@ class Evidence:
 
     planned_reports: int = 0
     later_reports: int = 0
+    early_part: float = 0.0
     stages: tuple[BegunStage, ...] = ()
     looks: tuple[LookRecord, ...] = ()

@@ -30,7 +30,7 @@ from alcove.platform.stats.guardrail import (
 from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, propose_edges
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
-from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, Look, OneSidedBound, PlannedBound
+from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, HarmBound, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.own_metric import evaluate_bin_guardrail
 from alcove.platform.stats.plausibility import find_impossible
 from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model, slow_model
@@ -74,6 +74,7 @@ __all__ = [
     "GuardTests",
     "GuardVerdict",
     "Guardrail",
+    "HarmBound",
     "IdleReports",
     "Interval",
     "Look",

@@ -38,29 +38,34 @@ class HarmTest:
     """The test of harm, asked at the end of each window.
 
     Attributes:
-        alpha: of this guardrail, in (0, 0.5).
+        alpha: of this guardrail at any time, in (0, 0.5).
         planned_windows: in whose reports it is sharpest, > 0.
         later_windows: in whose reports it shall be sharp too; 0: nowhere.
+        early: the test of the first windows, with an error of its own; None: there is none.
     """
 
     alpha: float
     planned_windows: float
     later_windows: float = 0.0
+    early: "SafeTest | None" = None
 
     def bounds(self, windows: int) -> tuple[float, ...]:
         """Return how many standard errors each of the first `windows` analyses asks for."""
         planned = max(1, round(self.planned_windows * _SCALE))
-        return _harm_bounds(self.alpha, planned, round(self.later_windows * _SCALE), windows)
+        at_will = _harm_bounds(self.alpha, planned, round(self.later_windows * _SCALE), windows)
+        if self.early is None:
+            return at_will
+        return tuple(map(min, at_will, self.early.bounds(windows)))
 
 
 @dataclass(frozen=True)
 class SafeTest:
-    """The test of safety at the ends of windows up to a horizon.
+    """The test at the ends of windows up to a horizon: of safety, or of harm early in a rollout.
 
     Attributes:
         alpha: of this guardrail, in (0, 0.5).
         ends: windows that are over when the first, second, ... report of a device is in; rising, >= 1.
-        horizon_windows: after which nothing is found safe, >= the last of `ends`.
+        horizon_windows: after which nothing is called, >= the last of `ends`.
     """
 
     alpha: float

@@ -2,13 +2,17 @@
 
 A guardrail asks two questions, and each has a test of its own (`guardrail.py`):
 
-    harm  `AlwaysValidBound`  holds however often it is asked: a version that harms is found at any moment
+    harm  `HarmBound`         holds however often it is asked: a version that harms is found at any moment; at the ends
+                              of the first windows of a rollout it is nearly as sharp as a test that is made once
     safe  `PlannedBound`      holds at the ends of a few windows up to a horizon that is fixed when the stage begins; it
                               needs about half of the devices, and says nothing between them or after the last
 
-**Harm.** One confidence sequence for the whole of a rollout, one-sided, by the normal mixture of
+**Harm.** Two bounds that share alpha; either may call, and together they err at most as often as both do (Bonferroni).
+`AlwaysValidBound` is one confidence sequence for the whole of a rollout, one-sided, by the normal mixture of
 `confidence_sequence.py`. Its clock is the number of reports, pooled over stages (`strata.py`); alpha and the numbers
-of reports where it is sharp, in the first stage and in all of them, are fixed when the rollout begins.
+of reports where it is sharp, in the first stage and in all of them, are fixed when the rollout begins. A
+`PlannedBound` of the first windows of the first watched stage has the rest of alpha: harm should be found while few
+devices have it.
 
 **Safe.** Looks k = 1 .. K at the ends of the windows. Of alpha they have spent, when a part t of the windows is over,
 
@@ -42,8 +46,8 @@ from alcove.platform.stats.errors import ArgumentError
 LEAST_STEP = 1e-3
 """Part by which the reports of one look exceed those of the one before, at least, as far as boundaries know."""
 
-FIRST_WEIGHT = 0.7
-"""Of the earlier tuning of an always-valid bound that has two: harm should be found while few devices have it."""
+FIRST_WEIGHT = 0.5
+"""Of the earlier tuning of an always-valid bound that has two."""
 
 MAX_LOOKS = 100
 """Looks of one stage."""
@@ -224,6 +228,48 @@ class PlannedBound:
 
 
 @dataclass(frozen=True)
+class HarmBound:
+    """A bound that holds at any time, and at the early looks of a rollout is the nearer one of two.
+
+    Attributes:
+        at_will: holds at any time.
+        early: at a look now; None: there is none now. Its alpha comes to that of `at_will`.
+    """
+
+    at_will: AlwaysValidBound
+    early: PlannedBound | None = None
+
+    @property
+    def alpha(self) -> float:
+        """Of both together; where there is no early look now, of what holds at any time."""
+        return self.at_will.alpha + (0.0 if self.early is None else self.early.alpha)
+
+    @property
+    def is_always_valid(self) -> bool:
+        """True: between early looks the other bound stands."""
+        return True
+
+    def critical_value(self, *, part: float = 1.0) -> float:
+        """Return how many standard errors the nearer bound lies from the estimate, at `part` of each one's alpha."""
+        at_will = self.at_will.critical_value(part=part)
+        return at_will if self.early is None else min(at_will, self.early.critical_value(part=part))
+
+    def critical_score(self, power: float) -> float:
+        """Return the expected score now with which the nearer bound is passed now, with this `power`.
+
+        Raises:
+            ArgumentError: power not in [0.5, 1).
+        """
+        _validate_plan(1, power)
+        return expected_score((1.0,), (self.critical_value(),), power)
+
+    def share(self, guardrails: int) -> "HarmBound":
+        """Return the bound of one of several guardrails, which share its alpha."""
+        early = None if self.early is None else replace(self.early, alpha=self.early.alpha / guardrails)
+        return HarmBound(replace(self.at_will, alpha=self.at_will.alpha / guardrails), early)
+
+
+@dataclass(frozen=True)
 class GuardTests:
     """The two bounds of a guardrail in one analysis.
 
@@ -232,14 +278,14 @@ class GuardTests:
         safe: the upper one; None where there is no look at it now.
     """
 
-    harm: AlwaysValidBound
+    harm: HarmBound
     safe: OneSidedBound | None
 
     @classmethod
     def at_will(cls, alpha: float, *, reports: float, planned_reports: int) -> "GuardTests":
         """Return two bounds that hold at every number of reports, each at `alpha`."""
         bound = AlwaysValidBound(alpha, reports, planned_reports)
-        return cls(bound, bound)
+        return cls(HarmBound(bound), bound)
 
     def share(self, guardrails: int) -> "GuardTests":
         """Return the tests of one of several guardrails: they share the error of harm, and not that of safety.
@@ -249,7 +295,7 @@ class GuardTests:
         """
         if guardrails < 1:
             raise ArgumentError("guardrails", "at least 1", guardrails)
-        return replace(self, harm=replace(self.harm, alpha=self.harm.alpha / guardrails))
+        return replace(self, harm=self.harm.share(guardrails))
 
 
 def spend(fraction: float, alpha: float) -> float:

@@ -13,6 +13,7 @@ from alcove.platform.stats import (
     GuardMetric,
     Guardrail,
     GuardTests,
+    HarmBound,
     Look,
     PlannedBound,
     Stratum,
@@ -51,7 +52,8 @@ def test_what_is_simulated_is_what_guardrails_say(source: Source, difference: fl
     fleet = Fleet(source, (600, 1_800), 2, difference, base_rate=0.02)
     *_, readings = fleet.read(np.random.default_rng(20_271_301), 12)
     reports = sum(each.reports for each in readings)
-    harm, safe = AlwaysValidBound(ALPHA, reports, 2_000, 9_000), PlannedBound(ALPHA, (Look(2, reports),), 2)
+    harm = HarmBound(AlwaysValidBound(ALPHA, reports, 2_000, 9_000))
+    safe = PlannedBound(ALPHA, (Look(2, reports),), 2)
     harmful, found_safe = is_harmful(readings, harm), is_safe(readings, safe)
     for run in range(12):
         strata = [Stratum(one_aggregate(each, run)) for each in readings]
@@ -98,8 +100,10 @@ def test_a_version_beyond_the_margin_is_called_so_that_silence_is_no_proof() -> 
 
 
 def test_bounds_need_at_most_a_fifth_more_devices_than_the_best_valid_test() -> None:
-    """At the horizon and after every stage of a rollout; four looks cost three per cent."""
-    assert all(1.0 <= value <= 1.2 for _, value in prices())
+    """At the horizon and after every stage of a rollout; a third fewer at the early look; four looks cost 3 %."""
+    found = [value for _, value in prices()]
+    assert max(found) <= 1.2
+    assert min(found) == pytest.approx(0.7, abs=0.02)
 
 
 def test_an_imbalance_of_one_point_is_found_at_a_million_reports() -> None:

@@ -220,6 +220,6 @@ def test_needs_are_found_as_often_as_promised_and_near_their_floor() -> None:
     rows = rollout_needs(1_000, np.random.default_rng(20_271_130))
     for row in rows:
         assert row.found >= row.promise - 0.06, row
-        assert row.floor < row.devices < 2.1 * row.floor, row
+        assert row.floor < row.devices < 1.6 * row.floor, row
     by_response = [row for row in rows if row.way.startswith("randomized response, ε = 2")]
-    assert [round(row.devices / 1e5) for row in by_response] == [47, 66]
+    assert [round(row.devices / 1e5) for row in by_response] == [34, 66]

@@ -14,9 +14,9 @@ from typing import Final
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.mechanism import report_model_of
 from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of
+from alcove.platform.domain.planning.harm import harm_test
 from alcove.platform.domain.rollout_records import RolloutPlan, Stage
 from alcove.platform.domain.rollouts.analysis import ALPHA
-from alcove.platform.domain.rollouts.looks import harm_planned_reports
 from alcove.platform.domain.rollouts.task import questions_of, task_of, tasks_of
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest, devices_for
@@ -51,7 +51,6 @@ HARM_MARGINS: Final = 4
 
 PERIOD_DAYS: Final = 30
 _CURVE_POINTS: Final = 11
-_ANY_DEVICES: Final = 10**8
 
 
 @dataclass(frozen=True)
@@ -339,10 +338,7 @@ def _safety(devices: int, known: list[PlannedGuardrail], groups: _Groups, horizo
 def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Horizon) -> _Groups:
     share = stage.share_basis_points / POLICY_BUCKETS
     control = min(share, 1.0 - share)
-    # As if the plan stated the devices: the test of harm is sharpest at what it expects of them.
-    stated = replace(plan, expected_devices=plan.expected_devices or _ANY_DEVICES)
-    own = stated.expected_devices * (share + control)
-    planned, later = (reports / own for reports in harm_planned_reports(stated))
+    harm = harm_test(plan, stage, horizon.schedule.ends)
     batch = 0 if task.aggregation is None else task.aggregation.min_batch_size
     return _Groups(
         share=share,
@@ -350,8 +346,8 @@ def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Hori
         least=max(round(stage.minimum_cohort / control), round(batch / (share + control)), 1),
         windows=horizon.windows,
         harm_windows=horizon.harm_windows,
-        harm=HarmTest(ALPHA / max(1, len(plan.guardrails)), planned, later),
-        safe=HarmTest(ALPHA, planned, later)
+        harm=harm,
+        safe=HarmTest(ALPHA, harm.planned_windows, harm.later_windows)
         if plan.is_open_ended
         else SafeTest(ALPHA, horizon.schedule.ends, horizon.last),
     )

@@ -3,10 +3,12 @@
 Sizes, sample ratio and impossible counts are of the present stage alone; the guardrails read all stages that began,
 each against its own control (`stats/strata.py`).
 
-    harm   one always-valid test for the whole rollout: the chance that a version at its margins is ever called harmful,
-           at whatever stage, is `ALPHA`, which the guardrails share; stages do not, so that no later edit of the plan
-           changes what the same reports say
-    safe   at looks (`looks.py`), each guardrail at `ALPHA`, for all must say so; between looks the last one stands
+    harm   for the whole rollout: the chance that a version at its margins is ever called harmful, at whatever stage, is
+           `ALPHA`, which the guardrails share; stages do not, so that no later edit of the plan changes what the same
+           reports say. A part of it is for the early looks of the first stage, the rest for any time (`HarmBound`)
+    safe   at looks (`looks.py`), each guardrail at `ALPHA`, for all must say so
+
+Between looks the last one stands, for both.
 
 Whether each report came from an enrolled device is a fact of the source (`Aggregate.is_attested`): randomized response
 over plain HTTP never says so.
@@ -31,6 +33,7 @@ from alcove.platform.stats import (
     GuardKind,
     GuardTests,
     GuardVerdict,
+    HarmBound,
     Look,
     Metric,
     PlannedBound,
@@ -201,13 +204,17 @@ def _tests(rollout: RolloutRecord, reports: float, windows: int | None) -> Guard
     """
     evidence = rollout.evidence
     stage, looks = evidence.stages[-1], tuple(Look(each.windows, each.reports) for each in evidence.looks)
-    harm = AlwaysValidBound(ALPHA, reports, evidence.planned_reports, evidence.later_reports)
+    early_alpha = evidence.early_part * ALPHA
+    at_will = AlwaysValidBound(ALPHA - early_alpha, reports, evidence.planned_reports, evidence.later_reports)
     if not stage.horizon_windows:
-        return GuardTests(harm, harm)
+        return GuardTests(HarmBound(at_will), at_will)
     if windows is None:
-        return GuardTests(harm, None)
+        return GuardTests(HarmBound(at_will), None)
     reports = max([reports, *(look.reports for look in looks)])  # with aggregators they are an estimate
-    return GuardTests(harm, PlannedBound(ALPHA, (*looks, Look(windows, reports)), stage.horizon_windows))
+    made, early = (*looks, Look(windows, reports)), None
+    if not looks or looks[-1].windows < stage.early_windows:  # a late look is the last early one
+        early = PlannedBound(early_alpha, made, stage.early_windows) if stage.early_windows else None
+    return GuardTests(HarmBound(at_will, early), PlannedBound(ALPHA, made, stage.horizon_windows))
 
 
 def _record_look(
@@ -227,7 +234,9 @@ def _record_look(
 
 
 def _repeat_look(now: GuardVerdict, last: VerdictRecord) -> GuardVerdict:
-    """Return the verdict between looks: what harm says now, and what the last look said of safety; K3."""
+    """Return the verdict between looks: what harm says now, and what the last look said; K3."""
+    if now.kind is not GuardKind.HARMFUL and last.kind == GuardKind.HARMFUL:
+        return replace(now, kind=GuardKind.HARMFUL, low=last.low, high=last.high, reason=last.reason)
     if now.kind is GuardKind.HARMFUL or last.high is None:
         return now
     kind = GuardKind.SAFE if last.kind == GuardKind.SAFE else now.kind

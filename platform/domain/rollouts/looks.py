@@ -2,12 +2,15 @@
 
 A stage may be found safe at the ends of windows only, up to a horizon that is fixed when it begins
 (`stats/one_sided.py`).  By default the horizon is as many windows as a device's budget of 30 days pays for: after them
-the same devices are silent for weeks.  It is looked at the end of each window, at most `MAX_LOOKS` times.
+the same devices are silent for weeks.  It is looked at the end of each window, at most `MAX_LOOKS` times, and at the
+end of the early ones.  At early looks harm is called by the nearer of two bounds.
 
 K1  What a stage began with (horizon, shares, expected reports) never changes; an update of the plan holds from the next
     stage on.
 K2  When a look is made depends on the clock and on which windows were collected, never on what the reports say.
 K3  What a look said stands until the next one; after the last one nothing is found safe by itself.
+K4  Early looks at harm are those of the first `EARLY_S` of the first watched stage.  They have a part of the error of
+    harm that is fixed with it and that nothing else ever has, made or not.
 """
 
 import math
@@ -24,17 +27,25 @@ from alcove.privacy.schedule import debit_times_s
 from alcove.registry.limits import POLICY_BUCKETS
 
 __all__ = [
+    "EARLY_PART",
     "MAX_LOOKS",
     "begin_stage",
     "control_share",
     "default_horizon_windows",
     "due_windows",
+    "early_windows",
     "harm_planned_reports",
     "next_windows",
     "window_end_s",
 ]
 
 MAX_LOOKS: Final = 20  # of one stage; more would find it hardly sooner
+EARLY_S: Final = 2 * DAY_S
+"""Of the first watched stage: what crashes should not run for longer."""
+
+EARLY_PART: Final = 0.3
+"""Of the error of harm, for early looks: a third fewer devices find it by then, a twentieth more at any time later."""
+
 _BUDGET_S: Final = 30 * DAY_S
 _ABOVE_MINIMUM: Final = 4  # groups are larger than the least that a stage asks for: hundreds of times, or hardly
 
@@ -51,34 +62,42 @@ def control_share(share_basis_points: int) -> int:
     return min(share_basis_points, POLICY_BUCKETS - share_basis_points)
 
 
-def begin_stage(plan: RolloutPlan, number: int, *, started_at_s: int) -> BegunStage:
+def early_windows(window_s: int, horizon_windows: int) -> int:
+    """Return at the ends of how many windows harm is looked at early, where a stage has such a horizon; at least 1."""
+    return min(max(1, EARLY_S // window_s), horizon_windows)
+
+
+def begin_stage(plan: RolloutPlan, number: int, *, started_at_s: int, is_first: bool = False) -> BegunStage:
     """Return what a watched stage of the plan begins with.
 
     Args:
         plan: with its defaults in place.
         number: of the stage, from 1; it has a control group.
         started_at_s: seconds since 1970.
+        is_first: no other watched stage began before it.
     """
-    stage = plan.stages[number - 1]
+    stage, horizon = plan.stages[number - 1], 0 if plan.is_open_ended else _horizon_windows(plan)
     return BegunStage(
         stage=number,
         started_at_s=started_at_s,
         share_basis_points=stage.share_basis_points,
         control_basis_points=control_share(stage.share_basis_points),
-        horizon_windows=0 if plan.is_open_ended else _horizon_windows(plan),
+        horizon_windows=horizon,
         planned_reports=_expected_reports(plan, stage),
+        early_windows=early_windows(plan.window_s, horizon) if is_first and horizon else 0,
     )
 
 
 def harm_planned_reports(plan: RolloutPlan) -> tuple[int, int]:
     """Return the pooled reports at which the test of harm, one for the whole rollout, shall be sharp.
 
-    Those of the first watched stage, for harm should be found while few devices have it, and those of all of them.
+    Those of the first watched stage, for harm should be found while few devices have it, and half of those of all of
+    them, where what is found early counts for little.
     """
     expected = [_expected_reports(plan, stage) for stage in plan.stages if control_share(stage.share_basis_points)] or [
         1
     ]
-    return expected[0], min(sum(expected), MAX_REPORTS)
+    return expected[0], max(expected[0], min(sum(expected) // 2, MAX_REPORTS))
 
 
 def due_windows(
@@ -109,7 +128,8 @@ def next_windows(stage: BegunStage, looks: Sequence[LookRecord]) -> int | None:
     if not stage.horizon_windows or done >= stage.horizon_windows:
         return None
     step = math.ceil(stage.horizon_windows / MAX_LOOKS)
-    return min((done // step + 1) * step, stage.horizon_windows)
+    following = min((done // step + 1) * step, stage.horizon_windows)
+    return min(following, stage.early_windows) if done < stage.early_windows else following
 
 
 def window_end_s(plan: RolloutPlan, stage: BegunStage, windows: int) -> int:

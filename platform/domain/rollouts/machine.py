@@ -38,7 +38,7 @@ from typing import Final
 from alcove.platform.domain.errors import IllegalTransitionError, InvalidFieldError, ShareNotRaisedError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import MISMATCH, Evidence, StageDecisionKind
-from alcove.platform.domain.rollouts.looks import begin_stage, control_share, harm_planned_reports
+from alcove.platform.domain.rollouts.looks import EARLY_PART, begin_stage, control_share, harm_planned_reports
 from alcove.registry.limits import POLICY_BUCKETS
 
 __all__ = ["LIVE", "Action", "allowed_actions", "next_share", "transition"]
@@ -154,12 +154,14 @@ def _begin(rollout: RolloutRecord, stage: int, now_s: int) -> Evidence:
     """Return the evidence as a stage with a control group begins, without one whose reports could not be believed."""
     before, found = rollout.evidence, rollout.analysis
     is_believed = found is None or (found.decision is not StageDecisionKind.ALARM and found.code != MISMATCH)
-    first, all_stages = harm_planned_reports(rollout.plan)
+    is_first = not before.planned_reports
+    first, later = harm_planned_reports(rollout.plan)
     return Evidence(
-        planned_reports=before.planned_reports or first,
-        later_reports=before.later_reports or all_stages,
+        planned_reports=first if is_first else before.planned_reports,
+        later_reports=later if is_first else before.later_reports,
+        early_part=EARLY_PART * (not rollout.plan.is_open_ended) if is_first else before.early_part,
         stages=(
             *(before.stages if is_believed else before.stages[:-1]),
-            begin_stage(rollout.plan, stage, started_at_s=now_s),
+            begin_stage(rollout.plan, stage, started_at_s=now_s, is_first=is_first),
         ),
     )

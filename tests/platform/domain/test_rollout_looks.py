@@ -16,10 +16,12 @@ from alcove.platform.domain.rollout_records import (
 from alcove.platform.domain.rollouts.analysis import AnalysisResult, StageCounts, analyze
 from alcove.platform.domain.rollouts.decide import decide
 from alcove.platform.domain.rollouts.looks import (
+    EARLY_PART,
     MAX_LOOKS,
     begin_stage,
     default_horizon_windows,
     due_windows,
+    early_windows,
     harm_planned_reports,
 )
 from alcove.platform.domain.rollouts.machine import Action, transition
@@ -98,6 +100,40 @@ def test_harm_is_found_between_looks_and_after_the_last() -> None:
     assert kinds(harmed) == ["harmful"]
     rollout, _ = look(rollout, counts(400_000, (0.001, 0.006)), days=4.0)
     assert kinds(look(rollout, counts(900_000, (0.001, 0.02)), days=9.0)[1]) == ["harmful"]
+
+
+def test_harm_is_found_sooner_by_the_looks_of_the_first_two_days() -> None:
+    """The same reports call nothing on the first day or the third, in a later stage or at any time; K3 and K4."""
+    given = counts(60_000, (0.001, 0.0075))  # two and a half standard errors above the margin
+    rollout = begin()
+    assert (rollout.evidence.stages[0].early_windows, rollout.evidence.early_part) == (2, EARLY_PART)
+    rollout, first = look(rollout, given, days=1.0)
+    assert kinds(first) == ["inconclusive"]
+    rollout, second = look(rollout, given, days=2.0)
+    assert kinds(second) == ["harmful"]
+    rollout, between = look(rollout, counts(60_000, (0.001, 0.007)), days=2.5)
+    assert (kinds(between), between.verdicts[0].low) == (["harmful"], second.verdicts[0].low)
+    rollout, third = look(rollout, given, days=3.0)
+    assert kinds(third) == ["inconclusive"]
+
+    for elsewhere in (advance(begin(), START), begin(validate_plan(replace(PLAN, is_open_ended=True)))):
+        alone = replace(elsewhere, evidence=replace(elsewhere.evidence, stages=elsewhere.evidence.stages[-1:]))
+        assert alone.evidence.stages[0].early_windows == 0
+        assert kinds(look(alone, given, days=2.0)[1]) == ["inconclusive"]
+
+
+def test_a_look_that_is_late_is_the_last_early_one() -> None:
+    """A server that was off for the first two days spends what is left of the early error on the third."""
+    given = counts(60_000, (0.001, 0.0075))
+    rollout, found = look(begin(), given, days=3.2)
+    assert (kinds(found), [each.windows for each in found.looks]) == (["harmful"], [3])
+    assert kinds(look(rollout, given, days=4.0)[1]) == ["inconclusive"]
+
+
+def test_early_windows_are_those_of_two_days_and_one_at_least() -> None:
+    """Windows of six hours, of a day and of a week; no more than the stage has."""
+    assert [early_windows(window_s, 90) for window_s in (DAY // 4, DAY, 7 * DAY)] == [8, 2, 1]
+    assert early_windows(3600, 30) == 30
 
 
 def test_after_the_horizon_the_stage_is_held_and_says_what_a_person_can_do() -> None:
@@ -181,7 +217,7 @@ def test_looks_are_at_most_twenty_and_the_last_is_at_the_horizon() -> None:
         before = len(rollout.evidence.looks)
         rollout, _ = look(rollout, counts(1_000 * hour, (0.001, 0.003)), days=hour / 24)
         windows += [each.windows for each in rollout.evidence.looks[before:]]
-    assert windows == list(range(5, 91, 5))
+    assert windows == sorted({*range(5, 91, 5), 48})  # two days are over after 48
     assert len(windows) <= MAX_LOOKS
 
 
@@ -201,9 +237,9 @@ def test_tests_are_sharpest_where_the_plan_expects_reports() -> None:
     sized = replace(PLAN, expected_devices=1_000_000)
     assert begin_stage(sized, 1, started_at_s=0).planned_reports == 20_000 * 4
     assert begin_stage(sized, 3, started_at_s=0).planned_reports == 1_000_000 * 4
-    assert harm_planned_reports(sized) == (80_000, 80_000 + 800_000 + 4_000_000)
+    assert harm_planned_reports(sized) == (80_000, (80_000 + 800_000 + 4_000_000) // 2)
     assert harm_planned_reports(replace(sized, stages=sized.stages[:1])) == (80_000, 80_000)
-    assert harm_planned_reports(PLAN) == (2 * 4 * 4 * 500, 3 * 2 * 4 * 4 * 500)
+    assert harm_planned_reports(PLAN) == (2 * 4 * 4 * 500, 3 * 4 * 4 * 500)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from alcove.platform.stats import (
 )
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import GuardrailModel, HarmTest, SafeTest, devices_for
-from alcove.platform.stats.one_sided import AlwaysValidBound, Look, PlannedBound
+from alcove.platform.stats.one_sided import AlwaysValidBound, HarmBound, Look, PlannedBound
 from numpy.typing import NDArray
 
 from benchmarks.statistics.guarded import Stage, harm_calls, safe_calls, windows_of
@@ -99,7 +99,7 @@ def test_the_simulation_calls_what_the_verdict_calls() -> None:
                 cells, reports=devices * window, epsilon=Fraction(1), windows=window
             )
             looks = tuple(Look(each, each) for each in range(1, window + 1))
-            tests = GuardTests(AlwaysValidBound(ALPHA, window, 3), PlannedBound(ALPHA, looks, 3))
+            tests = GuardTests(HarmBound(AlwaysValidBound(ALPHA, window, 3)), PlannedBound(ALPHA, looks, 3))
             stratum = Stratum(aggregate, 0.5, window)
             kind = evaluate_guardrail([stratum], guardrail, control=0, treatment=1, tests=tests).kind
             kinds.add(kind)

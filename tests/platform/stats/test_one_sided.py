@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from alcove.platform.stats import AlwaysValidBound, ArgumentError, GuardTests, Look, PlannedBound
+from alcove.platform.stats import AlwaysValidBound, ArgumentError, GuardTests, HarmBound, Look, PlannedBound
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.stats.one_sided import LEAST_STEP, crossing_probability, spend
 from numpy.typing import NDArray
@@ -90,6 +90,21 @@ def test_guardrails_share_the_error_of_harm_and_not_that_of_safety() -> None:
     tests = GuardTests.at_will(0.05, reports=1000, planned_reports=1000)
     assert tests.share(4).harm.alpha == pytest.approx(0.0125)
     assert tests.share(4).safe == tests.safe
+    both = HarmBound(AlwaysValidBound(0.035, 1000, 1000), PlannedBound.plan(0.015, 2))
+    assert both.share(4).alpha == pytest.approx(0.0125)
+
+
+def test_harm_is_called_by_the_nearer_of_two_bounds() -> None:
+    """At an early look by the planned one; else by the one that holds at any time; together they have all of alpha."""
+    at_will, early = AlwaysValidBound(0.035, 1000, 1000), PlannedBound.plan(0.015, 2)
+    both, alone = HarmBound(at_will, early), HarmBound(at_will)
+    assert (both.alpha, alone.alpha) == (pytest.approx(0.05), 0.035)
+    assert both.is_always_valid
+    for part in (1.0, 0.5):
+        assert both.critical_value(part=part) == early.critical_value(part=part)
+        assert alone.critical_value(part=part) == at_will.critical_value(part=part) > both.critical_value(part=part)
+    assert HarmBound(at_will, PlannedBound(0.015, EVEN[:1], 20)).critical_value() == at_will.critical_value()
+    assert both.critical_score(0.8) == pytest.approx(both.critical_value() + 0.8416212, abs=1e-4)
 
 
 @pytest.mark.parametrize(
