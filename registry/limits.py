@@ -60,4 +60,5 @@ APP_VERSION_PART_MAX: Final = 999_999  # of an app's version number, as of our o
 SERIAL_MAX: Final = 2**53 - 1  # every JSON reader holds it exactly
 TIME_MAX_S: Final = 2**40  # seconds since 1970; far beyond any clock, small enough for every reader
 
+ARM_RANGES_MAX: Final = 256  # of one experiment whose arms moved; a year of daily moves of eight arms makes 40
 POLICY_BUCKETS: Final = 10_000  # shares are in basis points: 1/10 000

@@ -95,6 +95,10 @@ class PendingOutcome:
         """Tell whether it is the outcome of a task's window."""
         return self.task.task_id == task.task_id and self.window == window
 
+    def is_in_arm(self, arm: int) -> bool:
+        """Tell whether it is of an arm, by its number."""
+        return self.task.layout.axes(self.cell).arm == arm
+
 
 @dataclass(frozen=True, slots=True)
 class RandomizedReport:

@@ -2,6 +2,9 @@
 
     fallback  >  error, where the task tells it apart  >  refused, accepted, another error  >  answered
 
+A report is of one arm: where a device changes its arm in a window, the arm of its first outcome has the window, and
+outcomes under another one are left out, so that the worst of two arms is not told of one.
+
 A crash is not hidden by answers of the version that stood in, an error not by the answers around it, and a device whose
 app notes nothing is counted as one that used the feature.
 """
@@ -29,6 +32,8 @@ def add_outcome(pending: list[PendingOutcome], noted: PendingOutcome, entropy: E
     entry = next((one for one in pending if one.is_of(noted.task, noted.window)), None)
     if entry is None:
         pending.append(noted)
+        return
+    if not entry.is_in_arm(noted.task.layout.axes(noted.cell).arm):
         return
     before, after = (_severity(one.task, one.outcome) for one in (entry, noted))
     if after > before:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from alcove.registry.policy.document import (
         Arm,
+        ArmBuckets,
         ExperimentPolicy,
         FeaturePolicy,
         Halt,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "Aggregation": "aggregation",
     "Arm": "document",
+    "ArmBuckets": "document",
     "Audience": "audience",
     "Candidate": "resolution",
     "CellAxes": "layout",
@@ -118,6 +120,7 @@ _HOME: Final = {
 __all__ = [
     "Aggregation",
     "Arm",
+    "ArmBuckets",
     "Audience",
     "Candidate",
     "CellAxes",

@@ -9,7 +9,8 @@
 A device's bucket is a keyed hash of its secret and the salt of the rollout, experiment, layer or holdout, so buckets of
 different salts are independent and nobody without the secret can tell them.  Treatment arms take buckets from 0 up, the
 control (arm 0) from the top down: widening either never removes a device that is already in.  A rollout's control group
-is taken the same way.
+is taken the same way.  An experiment whose shares move by themselves lists the buckets of its arms, so that no device
+moves that need not.
 
 Frozen: `tests/registry/vectors/` holds what every implementation must answer.
 """
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from alcove.registry.policy.document import (
+        ArmBuckets,
         ExperimentPolicy,
         FeaturePolicy,
         Policy,
@@ -93,7 +95,7 @@ def draw_task(part: ExperimentPolicy | RolloutPolicy, secret: bytes) -> TaskPoli
 
 
 def arm_ranges(experiment: ExperimentPolicy) -> tuple[range, ...]:
-    """Return each arm's buckets: the control at the top, the others one after another from 0."""
+    """Return the buckets that each arm has at the start: the control at the top, the others from 0, one by one."""
     control = experiment.arms[0].share_basis_points
     ranges = [range(POLICY_BUCKETS - control, POLICY_BUCKETS)]
     start = 0
@@ -339,29 +341,36 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
     if experiment.audience is not None and not _is_addressed(subject, experiment, device):
         return None
     number = bucket(device.secret, experiment.salt)
-    for index, buckets in enumerate(arm_ranges(experiment)):
-        if number in buckets:
-            arm = experiment.arms[index]
+    own = _range_of(experiment, number)
+    if own is not None:
+        arm = experiment.arms[own.arm]
+        if note is not None:
+            detail = f"bucket {number} is in {_range_text(own.buckets)} of arm {own.arm}, {arm.name}"
+            note(Step(subject, Check.BUCKET, True, detail))
+        stopped = [one.name for one in experiment.arms if one.version.manifest_sha256 in device.halted]
+        if stopped:
             if note is not None:
-                detail = f"bucket {number} is in {_range_text(buckets)} of arm {index}, {arm.name}"
-                note(Step(subject, Check.BUCKET, True, detail))
-            stopped = [one.name for one in experiment.arms if one.version.manifest_sha256 in device.halted]
-            if stopped:
-                if note is not None:
-                    detail = f"over: arm {', '.join(stopped)} is halted; its devices get the default"
-                    note(Step(subject, Check.HALT, False, detail))
-                return _Freed()
-            return Resolution(
-                arm.version,
-                Reason.EXPERIMENT,
-                arm=index,
-                experiment_id=experiment.id,
-                task=draw_task(experiment, device.secret),
-            )
+                detail = f"over: arm {', '.join(stopped)} is halted; its devices get the default"
+                note(Step(subject, Check.HALT, False, detail))
+            return _Freed()
+        return Resolution(
+            arm.version,
+            Reason.EXPERIMENT,
+            arm=own.arm,
+            experiment_id=experiment.id,
+            task=draw_task(experiment, device.secret),
+        )
     if note is not None:
-        named = ", ".join(_range_text(buckets) for buckets in arm_ranges(experiment))
+        named = ", ".join(_range_text(each.buckets) for each in experiment.ranges)
         note(Step(subject, Check.BUCKET, False, f"bucket {number} is in no arm: {named}"))
     return None
+
+
+def _range_of(experiment: ExperimentPolicy, number: int) -> ArmBuckets | None:
+    """Return the range of an arm that has a bucket; None: it is in no arm."""
+    ranges = experiment.ranges
+    index = bisect.bisect_right(ranges, number, key=lambda each: each.first) - 1
+    return ranges[index] if index >= 0 and number in ranges[index].buckets else None
 
 
 def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:

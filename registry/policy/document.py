@@ -10,10 +10,12 @@ Invariants (checked at construction, so also on every read):
       The tasks of rollouts may use the reserve of the device's budget (`is_guardrail`), those of experiments may not.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
-      `aggregation` alone is written only where it is not None (docs/decisions/0038).
+      `aggregation` and `metric` and an experiment's `buckets` are written only where they are not None
+      (docs/decisions/0038, 0053, 0055).
 - I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
 - I9  A read-out of the holdout has one task of two arms under its own id, for all devices of both groups, which share
       no bucket; it measures a feature whose version it keeps.  It keeps versions of features of the policy, as I1 says.
+- I10  Where an experiment lists the buckets of its arms, they rise and are apart; each arm has as many as its share.
 """
 
 from __future__ import annotations
@@ -150,6 +152,19 @@ class Segment(Part):
         return range(self.first, self.first + self.count)
 
 
+class ArmBuckets(Part):
+    """Buckets [first, first + count) of an experiment's salt, and the arm that has them, by its index."""
+
+    arm: Annotated[int, Field(strict=True, ge=0, lt=limits.ARMS_MAX)]
+    first: BasisPoints
+    count: Annotated[int, Field(strict=True, ge=1, le=limits.POLICY_BUCKETS)]
+
+    @property
+    def buckets(self) -> range:
+        """The buckets."""
+        return range(self.first, self.first + self.count)
+
+
 class ExperimentPolicy(Part):
     """A comparison of versions.  Arm 0 is the control; `assignment.py` says who is in which arm.
 
@@ -161,6 +176,8 @@ class ExperimentPolicy(Part):
         audience: who may be in it; None for everybody.
         segment: which part of a layer it has; None for all devices, whatever layers they are in.
         own_arm: all arms together are too large to have every device fetch them; downloads tell its arm.
+        buckets: of arms whose shares moved since the start (I10), so that only the devices that have to change their
+            arm; None: the control at the top, the others one after another from 0.
     """
 
     id: Identifier
@@ -170,6 +187,10 @@ class ExperimentPolicy(Part):
     audience: AudienceField | None = None
     segment: Segment | None = None
     own_arm: bool = False
+    # Not written where it is None, so that an experiment of fixed shares says nothing of it (decision 0055).
+    buckets: Annotated[
+        tuple[ArmBuckets, ...] | None, Field(max_length=limits.ARM_RANGES_MAX, exclude_if=lambda value: value is None)
+    ] = None
 
     @model_validator(mode="after")
     def _validate(self) -> Self:
@@ -192,7 +213,49 @@ class ExperimentPolicy(Part):
                 msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
                 raise ValueError(msg)
         _validate_tasks(f"experiment {self.id}", self.tasks)
+        if self.buckets is not None:
+            _validate_buckets(self.id, self.arms, self.buckets)
         return self
+
+    @cached_property
+    def ranges(self) -> tuple[ArmBuckets, ...]:
+        """The buckets of every arm, rising: those that are listed, or those of the shares."""
+        if self.buckets is not None:
+            return self.buckets
+        found, start = [], 0
+        for index, arm in enumerate(self.arms[1:], start=1):
+            if arm.share_basis_points:
+                found.append(ArmBuckets(arm=index, first=start, count=arm.share_basis_points))
+            start += arm.share_basis_points
+        if control := self.arms[0].share_basis_points:
+            found.append(ArmBuckets(arm=0, first=limits.POLICY_BUCKETS - control, count=control))
+        return tuple(found)
+
+
+def _validate_buckets(name: str, arms: tuple[Arm, ...], ranges: tuple[ArmBuckets, ...]) -> None:
+    """Refuse ranges of buckets that overlap, could be written otherwise, or are not those of the shares (I10).
+
+    Raises:
+        ValueError: a range is so.
+    """
+    counts = [0] * len(arms)
+    end, last = 0, -1
+    for one in ranges:
+        if one.arm >= len(arms):
+            msg = f"experiment {name} has {len(arms)} arms, and buckets of arm {one.arm}"
+            raise ValueError(msg)
+        if one.first < end or (one.first == end and one.arm == last) or one.buckets.stop > limits.POLICY_BUCKETS:
+            msg = (
+                f"buckets of experiment {name} rise, are apart, below {limits.POLICY_BUCKETS}, and one range where two"
+                f" of an arm would touch; got [{one.first}, {one.buckets.stop}) of arm {one.arm} after {end}"
+            )
+            raise ValueError(msg)
+        counts[one.arm] += one.count
+        end, last = one.buckets.stop, one.arm
+    shares = [arm.share_basis_points for arm in arms]
+    if counts != shares:
+        msg = f"arms of experiment {name} have shares {shares}, and buckets {counts}"
+        raise ValueError(msg)
 
 
 class FeaturePolicy(Part):

@@ -17,6 +17,7 @@ from alcove.registry.keys import KeyRing, create_keys
 from alcove.registry.package import create_package
 from alcove.registry.policy import (
     Arm,
+    ArmBuckets,
     ExperimentPolicy,
     FeaturePolicy,
     Halt,
@@ -123,12 +124,13 @@ class World:
         has_heartbeat: bool = False,
         kept: str = "",
         until_s: int = NOW + YEAR,
+        buckets: tuple[ArmBuckets, ...] | None = None,
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
-        `experiment_id`, `outcomes`, `metric` (in their place) and `subset_size` the experiment's; `aggregation` is of
-        both tasks. With a heartbeat the rollout's task counts answers of which the app notes nothing.
+        `experiment_id`, `outcomes`, `metric` (in their place), `subset_size` and `buckets` the experiment's;
+        `aggregation` is of both tasks. With a heartbeat the rollout's task counts answers of which nothing is noted.
 
         With a `kept` version half of the devices are held out in a read-out until `until_s`, of this `epsilon` and
         `window_s`, and the others are its mirror group.
@@ -153,7 +155,9 @@ class World:
                 Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
                 for index, version in enumerate(arms)
             )
-            experiment = ExperimentPolicy(id=experiment_id, salt="exp-salt", arms=members, tasks=(task,))
+            experiment = ExperimentPolicy(
+                id=experiment_id, salt="exp-salt", arms=members, tasks=(task,), buckets=buckets
+            )
         rules = FeaturePolicy(
             min_version="0.0.1",
             default=self.ref(default),

@@ -201,3 +201,15 @@ def test_the_worst_of_a_window_is_reported(task: TaskPolicy, outcomes: tuple[Out
         assert entry.cell == task.cell_index(1, entry.outcome, 0.0)
         seen.add(entry.outcome)
     assert seen == kept
+
+
+def test_a_window_belongs_to_the_arm_of_its_first_outcome() -> None:
+    """Where a sync moved the device to another arm meanwhile: nothing of one arm is told of the other."""
+    pending: list[PendingOutcome] = []
+    for window, arm, outcome in ((3, 0, A), (3, 1, R), (3, 1, F), (4, 1, R), (3, 0, E), (4, 0, F)):
+        cell = APART.cell_index(arm, outcome, 0.0)
+        add_outcome(pending, PendingOutcome(APART, window, outcome, cell, 1), SeededEntropy(1))
+    assert [(entry.window, entry.cell, entry.seen) for entry in pending] == [
+        (3, APART.cell_index(0, E, 0.0), 1),
+        (4, APART.cell_index(1, R, 0.0), 1),
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.privacy import report_from_bytes
+from alcove.registry.policy import ArmBuckets
 from alcove.registry.policy.metric import MetricKind, MetricTerms
 from alcove.sdk import Client, OutOfBoundError, RecordedMetric
 from alcove.sdk.storage import Files
@@ -69,6 +70,24 @@ def test_a_windows_result_is_the_bin_of_all_that_was_recorded(
     for value, after in zip(values, expected, strict=bool(values)):
         handle.record(metric.name, value)
         assert bins(device) == [(1, after)]
+
+
+def test_a_device_that_changes_its_arm_adds_nothing_of_the_new_one_to_the_window(device: Device) -> None:
+    """The shares of a running experiment moved: the window stays with the first arm, the next one has the new arm."""
+    client = enroll(device, COUNT)
+    handle = client.feature(FEATURE)
+    handle.record("undone_edits")
+    swapped = (ArmBuckets(arm=0, first=0, count=5000), ArmBuckets(arm=1, first=5000, count=5000))
+    device.world.set_policy(
+        "1.0.0", arms=("1.0.0", "2.0.0"), epsilon="1", window_s=WINDOW, metric=COUNT, buckets=swapped
+    )
+    assert client.sync().error is None
+    for _ in range(4):
+        handle.record("undone_edits")
+    assert bins(device) == [(1, 1)]
+    device.clock.time_s += WINDOW
+    handle.record("undone_edits")
+    assert bins(device) == [(1, 1), (0, 1)]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1, -0.001, "1", None, b"1", Decimal(1), 1j, 10**400, [1]])
