@@ -1,13 +1,13 @@
 """Prints the Bayesian view of an experiment: what the reports make likely, beside the decision."""
 
 from collections.abc import Callable
+from functools import partial
 
+from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.client import BayesianView, Experiment, Posterior
 
 __all__ = ["show_bayesian"]
-
-_IN_MS = ("latency_mean", "latency_quantile")
 
 
 def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
@@ -17,7 +17,7 @@ def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
         return
     if not view.arms:  # a server that does not send it
         return
-    in_unit = _milliseconds if experiment.primary.kind in _IN_MS else _percent
+    in_unit = partial(spell_value, experiment.primary)
     names = [arm.name for arm in experiment.arms]
     rows = [
         [names[each.arm], _text(each.value, in_unit), f"{each.chance_best:.1%}", in_unit(each.expected_loss)]
@@ -38,11 +38,3 @@ def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
 
 def _text(posterior: Posterior, in_unit: Callable[[float], str]) -> str:
     return f"{in_unit(posterior.mean)} [{in_unit(posterior.low)}, {in_unit(posterior.high)}]"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f} %"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value:.3g} ms"

@@ -3,20 +3,21 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
 from alcove.platform.cli.forecasts import show_experiment_forecast
+from alcove.platform.cli.metric_units import unit_of
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
+from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_questions_of, primary_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
-from alcove.platform.cli.shares import segment_of, share_basis_points
-from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan, OutcomeName, Primary
-from pydantic import TypeAdapter, ValidationError
+from alcove.platform.cli.shares import parts_of, segment_of, share_basis_points
+from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan
 
 __all__ = ["app"]
 
@@ -27,7 +28,6 @@ Etag = Annotated[str, typer.Option(help="The experiment's etag as you know it; r
 ValidateOnly = Annotated[
     bool, typer.Option("--validate-only", help="Check the request and compute the plan, and store nothing.")
 ]
-Metric = Literal["accepted", "latency_mean", "latency_quantile", "latency_share", "ratio"]
 Arms = Annotated[
     list[str],
     typer.Option(
@@ -35,7 +35,6 @@ Arms = Annotated[
     ),
 ]
 MEDIAN: Final = 0.5
-_OUTCOMES: Final = TypeAdapter(tuple[OutcomeName, ...])
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,8 @@ class DesignOptions:
     """Options that say what decides an experiment and how much it needs, as Typer reads them."""
 
     primary: Annotated[
-        Metric | None,
-        typer.Option(
-            "--primary",
-            help="What decides: the accepted share (the default), the answers' latency, or a ratio of outcomes.",
-        ),
+        str | None,
+        typer.Option("--primary", metavar="METRIC", help=PRIMARY_HELP),
     ] = None
     quantile: Annotated[float, typer.Option(help="Quantile that latency_quantile compares, in (0, 1).")] = MEDIAN
     slower_than: Annotated[
@@ -87,13 +83,25 @@ class DesignOptions:
         ),
     ] = None
     mde: Annotated[
-        float | None, typer.Option(help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency.")
+        float | None,
+        typer.Option(
+            help="Smallest difference to find: 0.02 is 2 % of the devices, or ms of latency, or in the unit of a "
+            "metric of your own."
+        ),
     ] = None
     devices: Annotated[
         int | None, typer.Option(help="Number of devices that will take part, in all arms together.")
     ] = None
     base_rate: Annotated[
         float | None, typer.Option(help="Expected accepted share, in (0, 1); by default 0.5, the worst case.")
+    ] = None
+    base_distribution: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARTS",
+            help="For a metric of your own: expected part of the devices in each of its bins, such as 57%,24%,19%, "
+            "devices that record nothing first; by default the worst case, half at either end. '' for none.",
+        ),
     ] = None
     cuped: Annotated[
         str | None,
@@ -106,6 +114,7 @@ class DesignOptions:
     ] = None
     mechanism: AskedMechanism = None
     secondary: Annotated[list[str] | None, typer.Option("--secondary", help=SECONDARY_HELP)] = None
+    question: Annotated[list[str] | None, typer.Option("--question", help=QUESTION_HELP)] = None
 
     def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
@@ -119,9 +128,11 @@ class DesignOptions:
             "plan.interim_analyses": self.interim_analyses,
             "plan.horizon_reports": self.horizon,
             "plan.denominator_share": self.denominator_share,
+            "plan.base_distribution": None if self.base_distribution is None else parts_of(self.base_distribution),
             "pre_edges": self.cuped,
             "mechanism": self.mechanism,
             "secondary": self.secondary,
+            "own_questions": self.question,
         }
 
     def parse(self) -> dict[str, Any]:
@@ -134,7 +145,7 @@ class DesignOptions:
             name.removeprefix("plan."): value for name, value in self.as_options().items() if name.startswith("plan.")
         }
         return {
-            "primary": _primary(
+            "primary": primary_of(
                 self.primary,
                 self.quantile,
                 self.numerator,
@@ -148,6 +159,7 @@ class DesignOptions:
             "pre_edges": _edges(self.cuped or ""),
             "mechanism": mechanism_of(self.mechanism),
             "secondary": [secondary_metric(text) for text in self.secondary or () if text],
+            "own_questions": own_questions_of(self.question or ()),
         }
 
 
@@ -254,7 +266,8 @@ def plan_command(
     secondary = designed.pop("secondary", None)
     if secondary:
         raise typer.BadParameter("secondary metrics decide nothing, and are not planned")
-    if designed.pop("own_guardrails", None):
+    designed.pop("own_questions")
+    if designed.pop("own_guardrails", None) or designed["primary"].metric:
         raise typer.BadParameter("how a metric of your own is spread is not known, so that it is not planned")
     with call.connect() as client:
         forecast = client.plan_experiment(
@@ -268,7 +281,7 @@ def plan_command(
     if call.as_json:
         print_json(forecast)
         return
-    unit = " ms" if designed["primary"].kind in ("latency_mean", "latency_quantile") else ""
+    unit = unit_of(designed["primary"])
     show_experiment_forecast(forecast, devices=design.devices or 0, mde=design.mde or 0.0, unit=unit)
 
 
@@ -458,34 +471,3 @@ def _edges(text: str) -> tuple[float, ...]:
         return tuple(float(edge) for edge in text.split(",")) if text else ()
     except ValueError:
         raise typer.BadParameter(f"write edges such as 0.5,0.8; got {text!r}", param_hint="--cuped") from None
-
-
-def _primary(
-    kind: Metric | None,
-    quantile: float,
-    numerator: str | None,
-    denominator: str | None,
-    *,
-    less_is_better: bool,
-    slower_than: float | None,
-) -> Primary:
-    if (kind == "latency_share") != (slower_than is not None):
-        raise typer.BadParameter("--primary latency_share needs --slower-than, and nothing else takes it")
-    if kind != "ratio" and (numerator or denominator or less_is_better):
-        raise typer.BadParameter("outcomes and --less-is-better belong to --primary ratio", param_hint="--primary")
-    return Primary(
-        kind=kind or "accepted",
-        quantile=quantile if kind == "latency_quantile" else 0.0,
-        numerator=_outcomes(numerator, "--numerator"),
-        denominator=_outcomes(denominator, "--denominator"),
-        less_is_better=less_is_better,
-        edge_ms=slower_than or 0.0,
-    )
-
-
-def _outcomes(text: str | None, option: str) -> tuple[OutcomeName, ...]:
-    try:
-        return _OUTCOMES.validate_python([each.strip() for each in text.split(",")] if text else [])
-    except ValidationError:
-        known = ", ".join(get_args(OutcomeName))
-        raise typer.BadParameter(f"write some of {known}, with commas; got {text!r}", param_hint=option) from None

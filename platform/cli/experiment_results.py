@@ -2,32 +2,36 @@
 
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
+from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.cli.secondary_metrics import show_secondary
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 
-_IN_MS = ("latency_mean", "latency_quantile")
-
 
 def show_results(report: ExperimentReport) -> None:
     """Print arms, differences, interim analyses, guardrails and the decision."""
     experiment, found = report.experiment, report.results
     title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} {_unit(experiment)}"
+    own = experiment.primary.metric
     rows = [
         [
             arm.name,
             arm.version,
             f"{arm.devices:.0f}",
             _percentage(arm.share),
-            _percentage(arm.accuracy),
-            _milliseconds(arm.latency_ms),
+            *(
+                [_plain(arm.own_metric or Estimate())]
+                if own
+                else [_percentage(arm.accuracy), _milliseconds(arm.latency_ms)]
+            ),
         ]
         for arm in found.arms
     ]
-    print_table(["arm", "version", "devices", "share", "accepted", "latency"], rows, title=title)
-    for difference in found.differences:
+    columns = ["arm", "version", "devices", "share", *([own] if own else ["accepted", "latency"])]
+    print_table(columns, rows, title=title)
+    for difference in () if own else found.differences:
         names = f"{found.arms[difference.arm].name} - {found.arms[0].name}"
         say(f"{names}: {_percentage(difference.accuracy)}, relative {_lift(difference.lift)}")
     for pair in found.primary:
@@ -60,7 +64,8 @@ def _show_pairs(experiment: Experiment, found: Results) -> None:
         [_names(found, pair), _difference(experiment, pair.difference), _lift(pair.lift), _p_value(pair)]
         for pair in found.pairs
     ]
-    say(f"by {experiment.primary.kind}; intervals hold for all pairs together, each p-value for its own:")
+    metric = experiment.primary.metric or experiment.primary.kind
+    say(f"by {metric}; intervals hold for all pairs together, each p-value for its own:")
     print_table(["pair", "difference", "relative", "p"], rows)
 
 
@@ -97,7 +102,9 @@ def _names(found: Results, pair: PairDifference) -> str:
 
 
 def _difference(experiment: Experiment, estimate: Estimate) -> str:
-    return _milliseconds(estimate) if experiment.primary.kind in _IN_MS else _percentage(estimate)
+    if experiment.primary.metric:
+        return _plain(estimate)
+    return _milliseconds(estimate) if is_in_ms(experiment.primary) else _percentage(estimate)
 
 
 def _lift(lift: Estimate | None) -> str:
@@ -116,7 +123,7 @@ def _p_value(pair: PairDifference) -> str:
 def plan_sentence(experiment: Experiment) -> str:
     """Return how many devices and days an experiment needs."""
     plan = experiment.plan
-    unit = " ms" if experiment.primary.kind in _IN_MS else ""
+    unit = unit_of(experiment.primary)
     by = "two aggregators" if experiment.mechanism == "prio3" else "randomized response"
     parts = [f"by {by}, ε = {experiment.epsilon}, a difference of {plan.mde:g}{unit} needs "]
     parts.append(
@@ -162,6 +169,12 @@ def _milliseconds(estimate: Estimate) -> str:
     if estimate.value is None:
         return "-"
     return f"{estimate.value:.3g} ms {_interval(estimate, 1, 3)}"
+
+
+def _plain(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    return f"{estimate.value:.4f} {_interval(estimate, 1, 4)}"
 
 
 def _interval(estimate: Estimate, factor: float, digits: int) -> str:

@@ -3,8 +3,10 @@
 from typing import Final, cast, get_args
 
 import typer
+from alcove.platform.cli.metric_units import is_in_ms
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.plans import SLOWER
+from alcove.platform.cli.primary_metric import own_metric_of
 from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
 __all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_metric"]
@@ -12,7 +14,8 @@ __all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_metric
 SECONDARY_HELP: Final = (
     "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
     "latency_quantile[:QUANTILE], latency>160ms (the share of slow answers), or a ratio such as "
-    "accepted/accepted,refused. Repeatable; '' for none."
+    "accepted/accepted,refused; or metric:NAME, a metric of your own that the experiment asks about. Repeatable; '' "
+    "for none."
 )
 _SHARES: Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]] = {
     "refused": (("refused",), ("refused", "accepted")),
@@ -31,6 +34,9 @@ def secondary_metric(text: str) -> Primary:
     name, colon, rest = text.partition(":")
     if name in ("accepted", "latency_mean") and not colon:
         return Primary(kind=name)  # type: ignore[arg-type]
+    own = own_metric_of(text)
+    if own is not None:
+        return own
     slower = SLOWER.fullmatch(text)
     if slower is not None:
         return Primary(kind="latency_share", edge_ms=float(slower[1]))
@@ -56,7 +62,7 @@ def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
             [
                 spell_metric(metric),
                 f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}",
-                _estimate(each.difference, in_ms=metric.kind in ("latency_mean", "latency_quantile")),
+                _estimate(each.difference, metric),
                 _p_value(each.p),
                 _p_value(each.adjusted_p),
             ]
@@ -71,15 +77,17 @@ def spell_metric(metric: Primary) -> str:
     if metric.kind == "ratio":
         below = ",".join(metric.denominator) or "all"
         return f"{','.join(metric.numerator)} / {below}"
+    if metric.metric:
+        return metric.metric
     if metric.edge_ms:
         return f"latency > {metric.edge_ms:g} ms"
     return f"{metric.kind} {metric.quantile:g}" if metric.quantile else metric.kind
 
 
-def _estimate(estimate: Estimate, *, in_ms: bool) -> str:
+def _estimate(estimate: Estimate, metric: Primary) -> str:
     if estimate.value is None:
         return "-"
-    unit, factor, digits = (" ms", 1, 3) if in_ms else (" %", 100, 2)
+    unit, factor, digits = (" ms", 1, 3) if is_in_ms(metric) else ("", 1, 4) if metric.metric else (" %", 100, 2)
     low, high = ("…" if end is None else f"{factor * end:.{digits}f}" for end in (estimate.low, estimate.high))
     return f"{factor * estimate.value:.{digits}f}{unit} [{low}, {high}]"
 

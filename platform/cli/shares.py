@@ -1,4 +1,4 @@
-"""Parses shares of devices, "25%" or a bare count of 1/10 000 such as "2500", and segments of layers."""
+"""Parses shares of devices, "25%" or a bare count of 1/10 000 such as "2500", spreads of them, and segments."""
 
 import re
 from fractions import Fraction
@@ -6,9 +6,10 @@ from fractions import Fraction
 import typer
 from alcove.platform.client import Segment
 
-__all__ = ["segment_of", "share_basis_points"]
+__all__ = ["parts_of", "segment_of", "share_basis_points"]
 
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%", re.ASCII)
+_PART = re.compile(r"\d{1,3}(?:\.\d{1,6})?", re.ASCII)
 _SEGMENT = re.compile(r"([^:]{1,64}):(\d{1,5})-(\d{1,5})", re.ASCII)
 _COUNT = re.compile(r"\d{1,5}", re.ASCII)
 
@@ -28,6 +29,18 @@ def share_basis_points(text: str) -> int:
     if not 0 <= share <= 10_000:
         raise typer.BadParameter(f"a share is written 25% or 2500 (1/10 000), at most 100%; got {text!r}")
     return share
+
+
+def parts_of(text: str) -> tuple[float, ...]:
+    """Return the parts of the devices that "57%,24%,19%" means; "" means none.
+
+    Raises:
+        typer.BadParameter: `text` reads otherwise.
+    """
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.endswith("%") and _PART.fullmatch(part[:-1].strip()) for part in parts):
+        raise typer.BadParameter(f"parts of the devices are written 57%,24%,19%; got {text!r}")
+    return tuple(float(part[:-1]) / 100.0 for part in parts)
 
 
 def segment_of(text: str) -> Segment:

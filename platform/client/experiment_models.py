@@ -23,6 +23,7 @@ __all__ = [
     "ExperimentVerdict",
     "InterimAnalysis",
     "OutcomeName",
+    "OwnQuestion",
     "PairDifference",
     "Posterior",
     "Primary",
@@ -55,10 +56,13 @@ class Decision(Value):
 
 
 class Primary(Value):
-    """The metric that decides; `quantile` of "latency_quantile", `edge_ms` of "latency_share", outcomes of "ratio"."""
+    """The metric that decides; `quantile` of "latency_quantile", `edge_ms` of "latency_share", outcomes of "ratio".
+
+    Of "metric", one of the team's own, its name and version; 0: the newest.
+    """
 
     kind: Annotated[
-        Literal["unspecified", "accepted", "latency_mean", "latency_quantile", "ratio", "latency_share"],
+        Literal["unspecified", "accepted", "latency_mean", "latency_quantile", "ratio", "latency_share", "metric"],
         without_prefix("PRIMARY_KIND_"),
     ] = "accepted"
     quantile: float = 0.0
@@ -66,6 +70,16 @@ class Primary(Value):
     denominator: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
     less_is_better: bool = False
     edge_ms: float = 0.0
+    metric: str = ""
+    metric_version: int = 0
+
+
+class OwnQuestion(Value):
+    """That a part of the devices, in 1/10 000, is asked about a metric of the team's own."""
+
+    metric: str
+    metric_version: int = 0
+    share_basis_points: int
 
 
 class ExperimentPlan(Value):
@@ -82,6 +96,7 @@ class ExperimentPlan(Value):
     horizon_reports: int = 0
     denominator_share: float = 0.0
     cuped_error_ratio: float = 0.0
+    base_distribution: tuple[float, ...] = ()
 
 
 class Segment(Value):
@@ -172,10 +187,11 @@ class Experiment(Value):
     mechanism: Mechanism = "randomized_response"
     secondary: tuple[Primary, ...] = ()
     own_guardrails: tuple[OwnGuardrail, ...] = ()
+    own_questions: tuple[OwnQuestion, ...] = ()
 
 
 class ArmResult(Value):
-    """One arm as the reports show it."""
+    """One arm as the reports show it; `own_metric`: mean of the team's own metric, where one decides."""
 
     name: str
     version: str
@@ -184,6 +200,7 @@ class ArmResult(Value):
     accuracy: Estimate
     latency_ms: Estimate
     median_latency_ms: Estimate
+    own_metric: Estimate | None = None
 
 
 class ArmDifference(Value):
@@ -203,7 +220,7 @@ class Adjustment(Value):
 
 
 class PrimaryDifference(Value):
-    """An arm minus the control in the metric that decides: a share, or milliseconds; corrected by CUPED.
+    """An arm minus the control in the metric that decides, in its unit; corrected by CUPED.
 
     `lift`: relative to the control, less 1; nothing for a quantile and with CUPED.
     """
@@ -225,7 +242,7 @@ class ExperimentVerdict(Value):
 
 
 class Posterior(Value):
-    """A posterior of a share or of milliseconds: mean, standard deviation, the interval that holds 95 %."""
+    """A posterior in the metric's unit: mean, standard deviation, the interval that holds 95 %."""
 
     mean: float
     standard_deviation: float
@@ -262,10 +279,13 @@ class BayesianView(Value):
 
 
 class CellRow(Value):
-    """One cell of an experiment's reports; edges in ms; weights of the metric that decides, None for a quantile."""
+    """One cell of an experiment's reports; edges in ms; weights of the metric that decides, None for a quantile.
+
+    `metric_bin`: bin of the team's own metric, where one decides.
+    """
 
     arm: int = 0
-    outcomes: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...]
+    outcomes: tuple[Annotated[OutcomeName, without_prefix("OUTCOME_")], ...] = ()
     latency_from_ms: float | None = None
     latency_below_ms: float | None = None
     earlier_share_bin: int = 0
@@ -274,6 +294,7 @@ class CellRow(Value):
     noise_standard_error: float
     numerator_weight: float | None = None
     denominator_weight: float | None = None
+    metric_bin: int | None = None
 
 
 class CellTable(Value):

@@ -13,6 +13,7 @@ from alcove.platform.client.experiment_models import (
     ExperimentPlan,
     ExperimentReport,
     OutcomeName,
+    OwnQuestion,
     Primary,
     Segment,
 )
@@ -55,12 +56,14 @@ class ExperimentCalls:
         mechanism: Mechanism = "unspecified",
         secondary: Sequence[Primary] = (),
         own_guardrails: Sequence[OwnGuardrail] = (),
+        own_questions: Sequence[OwnQuestion] = (),
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
         """Create a draft; arm 0 is the control; "" and 0 are the server's defaults.
 
         `pre_edges` asks for CUPED: edges of the accepted share of a device's earlier answers.
+        `own_questions`: metrics of the team's own that a stated part of the devices is asked about.
         `secondary`: metrics that decide nothing; of a ratio without a denominator, a part of all that is counted.
         `mechanism`: "unspecified" is Prio3 where the server has aggregators, else randomized response.
         With `validate_only` check and plan everything and keep nothing.
@@ -83,6 +86,7 @@ class ExperimentCalls:
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             secondary=map(_primary, secondary),
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
+            own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -106,6 +110,7 @@ class ExperimentCalls:
         mechanism: Mechanism = "unspecified",
         secondary: Sequence[Primary] = (),
         own_guardrails: Sequence[OwnGuardrail] = (),
+        own_questions: Sequence[OwnQuestion] = (),
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -129,6 +134,7 @@ class ExperimentCalls:
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
             secondary=map(_primary, secondary),
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
+            own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
             validate_only=validate_only,
             etag=etag,
         )
@@ -218,6 +224,8 @@ def _primary(primary: Primary) -> pb.Primary:
         denominator=map(_outcome, primary.denominator),
         less_is_better=primary.less_is_better,
         edge_ms=primary.edge_ms,
+        metric=primary.metric,
+        metric_version=primary.metric_version,
     )
 
 
@@ -238,4 +246,5 @@ def _plan(plan: ExperimentPlan) -> pb.Plan:
         interim_analyses=plan.interim_analyses,
         horizon_reports=plan.horizon_reports,
         denominator_share=plan.denominator_share,
+        base_distribution=plan.base_distribution,
     )

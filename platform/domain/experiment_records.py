@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alcove.platform.domain.own_metrics import OwnGuardrail
+from alcove.platform.domain.own_metrics import OwnGuardrail, OwnMetric, OwnQuestion
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.registry.policy import Aggregation
 
@@ -20,6 +20,7 @@ class MetricRecord:
         denominator: names of the outcomes that it is a part of; empty: all that are counted.
         less_is_better: of a ratio: whether the lower one is the better one.
         edge_ms: of a share of slow answers: those that took this long or longer; None for the others.
+        own: a metric of the team's own; None for the others.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class MetricRecord:
     denominator: tuple[str, ...] = ()
     less_is_better: bool = False
     edge_ms: float | None = None
+    own: OwnMetric | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ExperimentPlan:
         quantile: of a latency that decides in milliseconds; None for the others.
         edge_ms: of a latency that decides as a share of slow answers; None for the others.
         guardrails: what the winner must not make worse.
-        mde: smallest difference that shall be found: a share, or milliseconds.
+        mde: smallest difference that shall be found: a share, milliseconds, or in the unit of an own metric.
         base_rate: expected accepted share of the control, or its ratio, in (0, 1); 0: a half, the worst case.
         expected_devices: devices that will take part, in all arms together.
         devices_needed: devices, in all arms together, that find `mde` in one window; 0: none do, or no `mde`.
@@ -60,6 +62,10 @@ class ExperimentPlan:
         aggregation: the aggregators of the reports; None: randomized response.
         secondary: metrics that are compared beside the one that decides, and decide nothing.
         own_guardrails: metrics of the team's own that the winner must not make worse.
+        own_primary: metric of the team's own that decides; None: `primary` says what does.
+        own_questions: metrics of the team's own that a stated part of the devices is asked about.
+        base_distribution: expected part of the control's devices in each bin of the own metric that decides, of sum 1;
+            empty: half in its lowest bin with a result and half in its highest, the worst case.
     """
 
     primary: str = "accepted"
@@ -84,6 +90,9 @@ class ExperimentPlan:
     secondary: tuple[MetricRecord, ...] = ()
     own_guardrails: tuple[OwnGuardrail, ...] = ()
     edge_ms: float | None = None
+    own_primary: OwnMetric | None = None
+    own_questions: tuple[OwnQuestion, ...] = ()
+    base_distribution: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.stats import BinMetric
 from alcove.registry.policy.metric import MetricKind, MetricTerms
 
-__all__ = ["OwnGuardrail", "OwnMetric", "metric_of", "own_name", "validate_own_guardrails"]
+__all__ = ["OwnGuardrail", "OwnMetric", "OwnQuestion", "metric_of", "own_name", "validate_own_guardrails"]
 
 _PREFIX: Final = "metric:"  # no name that every feature has begins so
 
@@ -83,6 +83,19 @@ class OwnGuardrail:
 
     metric: OwnMetric
     margin: float
+
+
+@dataclass(frozen=True)
+class OwnQuestion:
+    """That a part of the devices is asked about a metric.
+
+    Attributes:
+        metric: which.
+        share_basis_points: the part, in 1/10 000 of the devices that take part.
+    """
+
+    metric: OwnMetric
+    share_basis_points: int
 
 
 def own_name(metric: str) -> str:

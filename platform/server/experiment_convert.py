@@ -15,7 +15,13 @@ from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, p
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.server.experiment_views import secondary_messages
-from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
+from alcove.platform.server.own_guardrails import (
+    own_guardrail_from,
+    own_guardrail_message,
+    own_metric_from,
+    own_question_from,
+    own_question_message,
+)
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
@@ -52,8 +58,9 @@ _PLAN_FIELDS = (  # the others are the server's
     "interim_analyses",
     "horizon_reports",
     "denominator_share",
+    "base_distribution",
 )
-_PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_better", "edge_ms")
+_PRIMARY_FIELDS = ("primary", "quantile", "numerator", "denominator", "less_is_better", "edge_ms", "own_primary")
 _QUANTILE_DEFAULT = 0.95
 
 
@@ -99,7 +106,8 @@ def update_spec(
         AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
-    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "own_guardrails", "plan"]
+    known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "own_guardrails", "own_questions"]
+    known += ["plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -135,7 +143,13 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         etag=str(record.revision),
         primary=_metric_message(
             MetricRecord(
-                plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better, plan.edge_ms
+                plan.primary,
+                plan.quantile,
+                plan.numerator,
+                plan.denominator,
+                plan.less_is_better,
+                plan.edge_ms,
+                plan.own_primary,
             )
         ),
         guardrails=[
@@ -154,6 +168,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         mechanism=_MECHANISMS[mechanism_of(plan.aggregation)],
         secondary=[_metric_message(metric) for metric in plan.secondary],
         own_guardrails=[own_guardrail_message(pb.OwnGuardrail, each) for each in plan.own_guardrails],
+        own_questions=map(own_question_message, plan.own_questions),
     )
 
 
@@ -165,7 +180,8 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         window_count=results.reports.windows,
         cell_counts=results.reports.counts,
         arms=[
-            _arm(arm.name, arm.version, estimate) for arm, estimate in zip(record.arms, comparison.arms, strict=True)
+            _arm(record, arm.name, arm.version, estimate)
+            for arm, estimate in zip(record.arms, comparison.arms, strict=True)
         ],
         differences=[
             pb.ArmDifference(
@@ -240,6 +256,7 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         denominator=primary.denominator,
         less_is_better=primary.less_is_better,
         edge_ms=primary.edge_ms,
+        own_primary=primary.own,
         guardrails=tuple(map(_guardrail_from, request.guardrails)),
         mde=request.plan.mde,
         base_rate=request.plan.base_rate,
@@ -247,10 +264,12 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         interim_analyses=request.plan.interim_analyses,
         horizon_reports=request.plan.horizon_reports,
         denominator_share=request.plan.denominator_share,
+        base_distribution=tuple(request.plan.base_distribution),
         pre_edges=tuple(request.pre_edges),
         aggregation=choose_aggregation(mechanisms[request.mechanism], aggregators),
         secondary=tuple(_metric_from("secondary", metric) for metric in request.secondary),
         own_guardrails=tuple(map(own_guardrail_from, request.own_guardrails)),
+        own_questions=tuple(map(own_question_from, request.own_questions)),
     )
 
 
@@ -262,6 +281,12 @@ def _metric_from(name: str, message: pb.Primary) -> MetricRecord:
         raise InvalidFieldError(
             f"{name}.kind", " | ".join(f"PRIMARY_KIND_{known.name}" for known in PrimaryKind), message.kind
         )
+    own = None
+    if kind is PrimaryKind.METRIC:
+        own = own_metric_from(f"{name}.metric", message.metric, message.metric_version)
+    for field in () if own is not None else ("metric", "metric_version"):
+        if getattr(message, field):
+            raise InvalidFieldError(f"{name}.{field}", f"absent for {kind}", getattr(message, field))
     return MetricRecord(
         kind,
         message.quantile or None,
@@ -269,6 +294,7 @@ def _metric_from(name: str, message: pb.Primary) -> MetricRecord:
         _outcomes_from(f"{name}.denominator", message.denominator),
         message.less_is_better,
         message.edge_ms or None,
+        own,
     )
 
 
@@ -280,6 +306,8 @@ def _metric_message(metric: MetricRecord) -> pb.Primary:
         denominator=[_OUTCOMES[name] for name in metric.denominator],
         less_is_better=metric.less_is_better,
         edge_ms=metric.edge_ms or 0.0,
+        metric="" if metric.own is None else metric.own.name,
+        metric_version=0 if metric.own is None else metric.own.version,
     )
 
 
@@ -301,7 +329,8 @@ def _guardrail_from(message: pb.Guardrail) -> GuardrailRecord:
     return GuardrailRecord(metric, message.margin, message.quantile or default, message.edge_ms or None)
 
 
-def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
+def _arm(record: ExperimentRecord, name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
+    has_own = record.plan.own_primary is not None
     return pb.ArmResult(
         name=name,
         version=version,
@@ -310,6 +339,7 @@ def _arm(name: str, version: str, estimate: ArmEstimate) -> pb.ArmResult:
         accuracy=_estimate(estimate.accuracy, estimate.accuracy_interval),
         latency_ms=_estimate(estimate.latency_ms, estimate.latency_interval),
         median_latency_ms=_estimate(estimate.median_latency_ms, estimate.median_latency_interval),
+        own_metric=_estimate(estimate.own_mean, estimate.own_interval) if has_own else None,
     )
 
 

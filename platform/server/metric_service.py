@@ -96,10 +96,13 @@ def _definition_from(request: pb.CreateMetricRequest) -> MetricDefinition:
     """Return what a request asks for.
 
     Raises:
-        InvalidFieldError: the feature or the name is malformed, or the kind is none.
+        InvalidFieldError: the feature or the name is malformed, the kind is none, or which direction is better is not
+            said.
     """
     if request.kind not in _KINDS:
         raise InvalidFieldError("kind", " | ".join(MetricKind), request.kind)
+    if not request.HasField("more_is_better"):
+        raise InvalidFieldError("more_is_better", "true or false: what decides or guards has to know", None)
     return MetricDefinition(
         sequence=0,
         feature=validate_field("feature", FeatureName, request.feature),

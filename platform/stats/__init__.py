@@ -33,7 +33,15 @@ from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, 
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, HarmBound, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.own_metric import evaluate_bin_guardrail
 from alcove.platform.stats.plausibility import find_impossible
-from alcove.platform.stats.power import MetricModel, PowerModel, mean_model, ratio_model, share_model, slow_model
+from alcove.platform.stats.power import (
+    MetricModel,
+    PowerModel,
+    bin_model,
+    mean_model,
+    ratio_model,
+    share_model,
+    slow_model,
+)
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import QuantileComparison, quantile_difference
@@ -103,6 +111,7 @@ __all__ = [
     "bayesian_view",
     "bayesian_view_of_epochs",
     "benjamini_hochberg",
+    "bin_model",
     "combine_epochs",
     "cuped_difference",
     "cuped_error_ratio",

@@ -2,7 +2,7 @@
 
 It decides nothing: chances are not corrected for how often they are read, and no rule reads them. The prior says that
 every value is equally likely before the reports: uniform on [0, 1] for a share (Beta(1, 1)), uniform on the range of
-the bins' values for a mean latency; arms are independent of each other.
+the bins' values for a mean latency or a team's own metric; arms are independent of each other.
 
     exact counts of a share        Beta(1 + s / r, 1 + f / r), s successes and f failures, r reports of one device
     anything with privacy noise    the normal density of the estimate, its standard error sampling and noise together
@@ -167,10 +167,10 @@ def primary_weights(estimates: Estimates) -> tuple[FloatArray, FloatArray]:
 
 def _prior_of(estimates: Estimates) -> tuple[float, float, str]:
     """Return the ends of the uniform prior, and the sentence that says so."""
-    if not estimates.metric.primary.is_in_ms:
-        return 0.0, 1.0, "uniform on [0, 1] for each arm, independent of the others"
-    low, high = float(estimates.bin_values_ms[0]), float(estimates.bin_values_ms[-1])
-    return low, high, f"uniform on [{low:g} ms, {high:g} ms] for each arm, independent of the others"
+    primary = estimates.metric.primary
+    low, high = primary.range_of(estimates.bin_values_ms)
+    text = f"uniform on [{low:g}{primary.unit}, {high:g}{primary.unit}] for each arm, independent of the others"
+    return low, high, text
 
 
 def _view(
@@ -228,7 +228,7 @@ def _posteriors(
     above, below = numerator.ravel(), denominator.ravel()
     sizes = [moments.total(arm, below) for arm in arms]
     totals = [moments.total(arm, above) for arm in arms]
-    if not estimates.metric.primary.is_in_ms and not estimates.aggregate.noise_covariance.any():
+    if estimates.metric.primary.is_share and not estimates.aggregate.noise_covariance.any():
         repeats = estimates.metric.reports_per_device
         exact = tuple(
             Posterior(alpha=1.0 + totals[arm] / repeats, beta=1.0 + (sizes[arm] - totals[arm]) / repeats)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from alcove.platform.stats._ratio import Interval, Moments, Ratio
 from alcove.platform.stats.aggregate import FloatArray
-from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, apply_rules
+from alcove.platform.stats.bin_metric import find_mute
+from alcove.platform.stats.decision import ArmSize, Decision, Difference, SampleRatio, apply_rules, apply_silence
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.estimates import Estimates
 from alcove.platform.stats.limits import DEFAULT_MINIMUM_COHORT, MAX_SIZE_VARIATION, SAMPLE_RATIO_ALPHA
@@ -48,6 +49,8 @@ class ArmEstimate:
         median_latency_interval: in ms, values of the lowest and the highest bin that may hold it; None as for accuracy.
         noise_percent: by how many per cent of itself the standard error of the accuracy would shrink without
             privacy noise.
+        own_mean: mean of a team's own metric where one decides, in its unit; None else, and as for accuracy.
+        own_interval: None as for accuracy.
     """
 
     arm: int
@@ -62,6 +65,8 @@ class ArmEstimate:
     median_latency_ms: float | None
     median_latency_interval: Interval | None
     noise_percent: float | None
+    own_mean: float | None = None
+    own_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,16 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
     deciding = _deciding_pairs(estimates, test, rules, ordered, known) if len(ordered) > 1 else compared
     sample_ratio = _sample_ratio(estimates.moments, reports, shares, every_share)
     sizes = [_arm_size(estimates, arm, paired) for arm in arms]
+    decision = apply_rules(
+        reports=reports,
+        sizes=sizes,
+        sample_ratio=sample_ratio,
+        pairs=deciding if primary.is_more_better else tuple(map(negate, deciding)),
+        minimum_cohort=rules.minimum_cohort,
+        better=primary.better,
+        unit=primary.unit,
+    )
+    silence = "" if primary.own is None else find_mute([estimates.aggregate], primary.own, arms)
     return Comparison(
         arms=tuple(_arm_estimate(estimates, sizes[arm].devices, arm, single, is_known=known[arm]) for arm in arms),
         control=rules.control,
@@ -165,15 +180,7 @@ def decide(estimates: Estimates, test: SequentialTest, rules: Rules) -> Comparis
         primary_pairs=compared,
         p_values=tuple(_p_value(pair, test, reports, rules.alpha) for pair in deciding),
         sample_ratio=sample_ratio,
-        decision=apply_rules(
-            reports=reports,
-            sizes=sizes,
-            sample_ratio=sample_ratio,
-            pairs=deciding if primary.is_more_better else tuple(map(negate, deciding)),
-            minimum_cohort=rules.minimum_cohort,
-            better=primary.better,
-            unit=primary.unit,
-        ),
+        decision=apply_silence(decision, silence),
         alpha=rules.alpha,
         reports=reports,
         adjustments=adjustments,
@@ -231,9 +238,13 @@ def _primary_differences(
 def _arm_estimate(estimates: Estimates, devices: float, arm: int, factor: float, *, is_known: bool) -> ArmEstimate:
     """Return what is shown of an arm; ratios in it have intervals only where noise leaves its size known."""
     moments, reports, values = estimates.moments, estimates.reports, estimates.bin_values_ms
-    accuracy, latency = estimates.accuracies[arm], estimates.latencies[arm]
-    median, median_interval = _median(moments, arm, values=values, outcomes=estimates.aggregate.outcomes, factor=factor)
+    accuracy, latency, own = estimates.accuracies[arm], estimates.latencies[arm], estimates.own_means[arm]
+    median, median_interval = None, None
+    if estimates.metric.primary.own is None:
+        outcomes = estimates.aggregate.outcomes
+        median, median_interval = _median(moments, arm, values=values, outcomes=outcomes, factor=factor)
     low, high = float(values[0]), float(values[-1])
+    least, most = estimates.metric.primary.range_of(values)
     return ArmEstimate(
         arm=arm,
         devices=devices,
@@ -247,6 +258,8 @@ def _arm_estimate(estimates: Estimates, devices: float, arm: int, factor: float,
         median_latency_ms=median,
         median_latency_interval=median_interval if is_known else None,
         noise_percent=None if accuracy is None else accuracy.variance.noise_percent,
+        own_mean=None if own is None else _clip(own.value, least, most),
+        own_interval=_ratio_interval(moments, own, factor, least, most) if is_known else None,
     )
 
 

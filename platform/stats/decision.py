@@ -10,7 +10,8 @@ The rules, in order; the first that applies decides. All but the last mean *hold
    zero; the intervals are asymptotic.
 4. `PRIVACY_NOISE`: the noise alone leaves the size of an arm uncertain by more than 10 % (one standard error); then
    the ratios are neither nearly normal nor nearly unbiased (Cochran's rule, `limits.py`).
-5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.
+5. `INTERVAL_INCLUDES_ZERO`: no arm is better than *every* other one by an interval that excludes zero.  Instead of it
+   `METRIC_SAYS_NOTHING`, where a team's own metric decides and all reports are in one of its bins.
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `apply_guardrails` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
@@ -45,6 +46,7 @@ class ReasonCode(StrEnum):
     BELOW_MINIMUM_COHORT = "below_minimum_cohort"
     PRIVACY_NOISE = "privacy_noise"
     INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
+    METRIC_SAYS_NOTHING = "metric_says_nothing"
     GUARDRAIL = "guardrail"
     BETTER = "better"
 
@@ -169,6 +171,18 @@ def apply_rules(
                 f"arm {arm} is {better} than {others} by {at_least} {least:.4f}{unit}",
             )
     return _hold(ReasonCode.INTERVAL_INCLUDES_ZERO, _closest_call(pairs))
+
+
+def apply_silence(decision: Decision, silence: str) -> Decision:
+    """Return the decision; where arms cannot be told apart because their metric says nothing, with that reason.
+
+    Args:
+        decision: by `apply_rules`.
+        silence: one sentence: why the metric says nothing (`bin_metric.py`); "": it does.
+    """
+    if not silence or decision.code is not ReasonCode.INTERVAL_INCLUDES_ZERO:
+        return decision
+    return _hold(ReasonCode.METRIC_SAYS_NOTHING, silence)
 
 
 def apply_guardrails(decision: Decision, harms: Mapping[int, str]) -> Decision:

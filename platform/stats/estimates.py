@@ -20,7 +20,8 @@ class Metric:
     """A metric: what is read from the counts, and how.
 
     Attributes:
-        bin_values_ms: latency that stands for each bin, in ms, >= 0, rising strictly.
+        bin_values_ms: latency that stands for each bin, in ms, >= 0, rising strictly; where a team's own metric
+            decides, the results that stand for its bins.
         edges_ms: inner edges of the latency bins, for a primary metric that is a quantile.
         primary: what decides.
         success_outcome: index of the outcome that counts as success; None: the counts do not tell it from others.
@@ -63,7 +64,9 @@ class Estimates:
         success: weights of the successful outcome, float64 [outcomes * bins].
         accuracies: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
             outcome counts as success.
-        latencies: per arm, the mean of the bins' values; None where the arm's size is below one report.
+        latencies: per arm, the mean of the bins' values; None where the arm's size is below one report, or the bins are
+            those of a team's own metric.
+        own_means: per arm, the mean of a team's own metric where one decides; None else, and where no report has it.
     """
 
     aggregate: Aggregate
@@ -73,6 +76,7 @@ class Estimates:
     success: FloatArray
     accuracies: tuple[Ratio | None, ...]
     latencies: tuple[Ratio | None, ...]
+    own_means: tuple[Ratio | None, ...]
 
     @property
     def arms(self) -> int:
@@ -107,6 +111,7 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     base = np.zeros(shape)
     base[list(range(aggregate.outcomes) if base_outcomes is None else base_outcomes)] = 1.0
     latency = np.broadcast_to(values, shape)
+    own = None if metric.primary.own is None else metric.primary.own.weights(aggregate)
     return Estimates(
         aggregate=aggregate,
         metric=metric,
@@ -117,7 +122,10 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
             None if success_outcome is None else moments.ratio(arm, success.ravel(), base.ravel())
             for arm in range(aggregate.arms)
         ),
-        latencies=tuple(moments.ratio(arm, latency.ravel()) for arm in range(aggregate.arms)),
+        latencies=tuple(None if own else moments.ratio(arm, latency.ravel()) for arm in range(aggregate.arms)),
+        own_means=tuple(
+            None if own is None else moments.ratio(arm, own[0].ravel(), own[1].ravel()) for arm in range(aggregate.arms)
+        ),
     )
 
 

@@ -5,11 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from alcove.platform.stats.aggregate import FloatArray
+from alcove.platform.stats.bin_metric import BinMetric
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.latency_bins import answer_outcomes
 from alcove.registry.policy.layout import HistogramLayout
 
 _NEAREST = 1e-9  # of a share to 0 and 1, where nothing would vary
+_STEEPEST = 60.0  # slope of a tilt over the whole range: cells at its other end are then empty
+_ROUNDS = 60  # bisections of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +23,13 @@ class MetricModel:
         weights: of each cell in the numerator, [outcomes, bins].
         base: of each cell in the denominator, [outcomes, bins].
         probabilities: of the cells in an arm, [outcomes, bins], summing to 1.
+        is_tilted: whether a difference of a mean moves devices from cell to cell (`bin_model`); else their values move.
     """
 
     weights: FloatArray
     base: FloatArray
     probabilities: FloatArray
+    is_tilted: bool = False
 
     @property
     def rate(self) -> float:
@@ -37,13 +42,32 @@ class MetricModel:
         is_part = (self.weights == 0.0) | ((self.weights == 1.0) & (self.base == 1.0))
         return bool(is_part.all() and np.isin(self.base, (0.0, 1.0)).all())
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Lowest and highest ratio that an arm can have; None where there are no ends."""
+        if self.is_share:
+            return 0.0, 1.0
+        if not self.is_tilted:
+            return None
+        values = self._values[self.probabilities * self.base > 0.0]
+        return float(values.min()), float(values.max())
+
+    @property
+    def _values(self) -> FloatArray:
+        """What each cell of the denominator stands for; 0 for the others."""
+        return np.divide(self.weights, self.base, out=np.zeros_like(self.weights), where=self.base > 0.0)
+
     def shift(self, effect: float) -> "MetricModel":
         """Return the model of an arm whose ratio is larger by `effect`; smaller where that is negative.
 
         A share takes devices from the rest of its denominator, cell by cell in proportion, and ends just short of 0 and
-        1; a mean keeps its distribution, as where every value moves.
+        1; a mean keeps its distribution, as where every value moves, or where it `is_tilted` devices move to other
+        cells: the part of a cell with value v changes by a factor exp(t v), the least change in the sense of Kullback
+        and Leibler that gives the mean.
         """
         rate = self.rate
+        if self.is_tilted and effect:
+            return self._tilt(rate + effect)
         target = min(max(rate + effect, _NEAREST), 1.0 - _NEAREST)
         if not self.is_share or target == rate:
             return self
@@ -55,6 +79,26 @@ class MetricModel:
             even = size * after / int(cells.sum())  # where no device was expected
             probabilities[cells] = even if before <= 0.0 else probabilities[cells] * (after / before)
         return replace(self, probabilities=probabilities)
+
+    def _tilt(self, mean: float) -> "MetricModel":
+        low, high = self.range or (0.0, 1.0)
+        width = high - low
+        mean = min(max(mean, low + _NEAREST * width), high - _NEAREST * width)
+        own = self.probabilities * self.base
+        scaled = (self._values - low) / width
+
+        def weigh(slope: float) -> FloatArray:
+            factors = np.exp(slope * scaled - max(slope, 0.0))
+            return own * factors / float((own * factors).sum())
+
+        target = (mean - low) / width
+        least, most = -_STEEPEST, _STEEPEST
+        for _ in range(_ROUNDS):
+            middle = (least + most) / 2.0
+            is_below = float((weigh(middle) * scaled).sum()) < target
+            least, most = (middle, most) if is_below else (least, middle)
+        inside = weigh((least + most) / 2.0) * float(own.sum())
+        return replace(self, probabilities=np.where(self.base > 0.0, inside, self.probabilities))
 
     def at_cells(self, layout: HistogramLayout) -> "MetricModel":
         """Return the model of the cells that reports name, [cells of an arm].
@@ -109,6 +153,24 @@ def slow_model(rate: float, *, outcomes: int, bins: int, slow_bins: int) -> Metr
     is_slow = weights[answers[0]] > 0.0
     probabilities[answers] = np.where(is_slow, rate / slow_bins, (1.0 - rate) / (bins - slow_bins)) / len(answers)
     return MetricModel(weights, base, probabilities)
+
+
+def bin_model(metric: BinMetric, parts: Sequence[float]) -> MetricModel:
+    """Return the model of a team's own metric: the mean of its bins' values, in the order of a task's cells.
+
+    Args:
+        metric: which.
+        parts: of the devices in each bin, of sum 1; at least two bins with a result have some.
+
+    Raises:
+        ArgumentError: another number of parts than of bins.
+    """
+    values = np.array(metric.bin_values)
+    if len(parts) != len(values):
+        raise ArgumentError("parts", f"one for each of {len(values)} bins", parts)
+    base = np.ones(len(values))
+    base[0] = 0.0 if metric.needs_record else 1.0
+    return MetricModel(values * base, base, np.array(parts, dtype=np.float64), is_tilted=True)
 
 
 def mean_model(bin_values: Sequence[float], *, outcomes: int = 2) -> MetricModel:

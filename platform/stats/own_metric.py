@@ -23,17 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.bin_metric import BinMetric
+from alcove.platform.stats.bin_metric import BinMetric, find_mute
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.guardrail import GuardKind, GuardVerdict
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.platform.stats.one_sided import GuardTests
 from alcove.platform.stats.strata import Stratum, StratumDifference, combine, combine_weights
 
-__all__ = ["MUTE_ERRORS", "evaluate_bin_guardrail"]
-
-MUTE_ERRORS = 3.0
-"""Standard errors of the noise within which the reports outside of one bin may be none at all."""
+__all__ = ["evaluate_bin_guardrail"]
 
 
 def evaluate_bin_guardrail(
@@ -67,7 +64,7 @@ def evaluate_bin_guardrail(
     if not 0.0 <= margin < scale:
         raise ArgumentError("margin", f"in [0, {scale:g}), the highest value of a bin", margin)
     measured = [_Measured(stratum, metric, treatment, control) for stratum in strata]
-    reason = _find_mute([stratum.aggregate for stratum in strata], metric, (treatment, control))
+    reason = find_mute([stratum.aggregate for stratum in strata], metric, (treatment, control))
     known = [each for each in measured if each.variation <= MAX_SIZE_VARIATION]
     if not (reason or known):
         variation = measured[-1].variation
@@ -168,36 +165,6 @@ class _ArmMean:
         noise = math.sqrt(max(float(flat @ aggregate.noise_covariance @ flat), 0.0))
         variation = math.inf if seen < 1.0 else noise / size
         return cls(size, total / size, variance, max(variance / largest, 1e-9), gradient.ravel(), variation)
-
-
-def _find_mute(aggregates: Sequence[Aggregate], metric: BinMetric, arms: tuple[int, int]) -> str:
-    """Return what is wrong where all reports are in one bin, as far as noise lets see; "" where they are not.
-
-    Where noise hides the size of an arm, nothing can be said of its bins.
-    """
-    shape = aggregates[-1].estimates.shape
-    for arm in arms:
-        size, noise = _sum(aggregates, (np.arange(shape[0]) == arm)[:, None, None] * np.ones(shape))
-        if size < 1.0 or noise > MAX_SIZE_VARIATION * size:
-            return ""
-    for place, value in enumerate(metric.bin_values):
-        outside = np.zeros(shape)
-        outside[list(arms)] = np.arange(shape[2]) != place
-        size, noise = _sum(aggregates, outside)
-        if size > MUTE_ERRORS * noise and size > 0.0:
-            continue
-        if place == 0:
-            return "nothing says that it was recorded; is it recorded under this name?"
-        return f"all reports are in the bin of {value:g}, so that no difference can be seen"
-    return ""
-
-
-def _sum(aggregates: Sequence[Aggregate], weights: FloatArray) -> tuple[float, float]:
-    """Return a sum of cells over all aggregates, and the standard error of the noise in it."""
-    flat = weights.ravel()
-    size = math.fsum(float(flat @ each.estimates.ravel()) for each in aggregates)
-    variance = math.fsum(max(float(flat @ each.noise_covariance @ flat), 0.0) for each in aggregates)
-    return size, math.sqrt(variance)
 
 
 def _verdict(metric: BinMetric, margin: float, value: float, low: float, high: float) -> GuardVerdict:

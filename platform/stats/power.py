@@ -40,10 +40,19 @@ from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.group_sequential import boundaries
 from alcove.platform.stats.limits import MAX_REPORTS, MAX_SIZE_VARIATION
 from alcove.platform.stats.mechanism import Mechanism
-from alcove.platform.stats.metric_model import MetricModel, mean_model, ratio_model, share_model, slow_model
+from alcove.platform.stats.metric_model import MetricModel, bin_model, mean_model, ratio_model, share_model, slow_model
 from alcove.platform.stats.power_curve import power_curve_of
 
-__all__ = ["MAX_DEVICES", "MetricModel", "PowerModel", "mean_model", "ratio_model", "share_model", "slow_model"]
+__all__ = [
+    "MAX_DEVICES",
+    "MetricModel",
+    "PowerModel",
+    "bin_model",
+    "mean_model",
+    "ratio_model",
+    "share_model",
+    "slow_model",
+]
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""
@@ -204,8 +213,9 @@ class PowerModel:
 
         The other arms may be worse by what is too much for one arm to be better.
         """
-        if self._model.is_share:
-            return max(self._model.rate, 1.0 - self._model.rate)
+        ends = self._model.range
+        if ends is not None:
+            return max(self._model.rate - ends[0], ends[1] - self._model.rate)
         return 1e3 * self.standard_error(devices, windows)
 
 

@@ -6,6 +6,8 @@
     latency_share      part of the answers that were slower than an edge of the bins; less is better
     ratio              reports with an outcome in `numerator` over those with one in `denominator`; more is better, or
                        less where it is said
+    metric             mean of a team's own metric, of the values that stand for its bins (`bin_metric.py`); which
+                       direction is better, its definition says
 
 The first is read by `estimate`. Latency is read from the answers alone (refused, accepted or neither), because errors
 and fallbacks have none; a ratio from all bins of the outcomes it names. The caller gives the critical value of each
@@ -20,6 +22,7 @@ from enum import StrEnum
 import numpy as np
 from alcove.platform.stats._ratio import Interval
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
+from alcove.platform.stats.bin_metric import BinMetric
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.errors import ArgumentError
 from alcove.platform.stats.latency_bins import answer_outcomes, validate_edges
@@ -38,6 +41,7 @@ class PrimaryKind(StrEnum):
     LATENCY_QUANTILE = "latency_quantile"
     LATENCY_SHARE = "latency_share"
     RATIO = "ratio"
+    METRIC = "metric"
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Primary:
         kind: which.
         quantile: of LATENCY_QUANTILE, in (0, 1); else None.
         edge_ms: of LATENCY_SHARE, an edge of the bins; answers above it are slow; else None.
+        own: of METRIC, which one; else None.
         numerator: outcomes of RATIO, distinct; else none.
         denominator: outcomes of RATIO, distinct: those of the numerator and at least one more; else none.
         is_less_better: of RATIO: whether the lower ratio wins.
@@ -62,9 +67,13 @@ class Primary:
     denominator: tuple[Outcome, ...] = ()
     is_less_better: bool = False
     edge_ms: float | None = None
+    own: BinMetric | None = None
 
     def __post_init__(self) -> None:
         self._validate_ratio()
+        if (self.own is not None) != (self.kind is PrimaryKind.METRIC):
+            bound = "given" if self.own is None else "absent"
+            raise ArgumentError("own", f"{bound} for {self.kind}", None if self.own is None else self.own.name)
         if self.kind is PrimaryKind.LATENCY_SHARE:
             if self.edge_ms is None or not (math.isfinite(self.edge_ms) and self.edge_ms > 0.0):
                 raise ArgumentError("edge_ms", "positive and finite", self.edge_ms)
@@ -83,12 +92,19 @@ class Primary:
 
     @property
     def is_in_ms(self) -> bool:
-        """True where its differences are milliseconds; else they are shares."""
+        """True where its differences are milliseconds."""
         return self.kind in (PrimaryKind.LATENCY_MEAN, PrimaryKind.LATENCY_QUANTILE)
+
+    @property
+    def is_share(self) -> bool:
+        """True where it is a part of something, in [0, 1]."""
+        return not self.is_in_ms and self.own is None
 
     @property
     def is_more_better(self) -> bool:
         """True where the arm with the higher value wins."""
+        if self.own is not None:
+            return self.own.is_more_better
         return not (self.is_latency or self.is_less_better)
 
     @property
@@ -99,12 +115,20 @@ class Primary:
                 " + ".join(each.name.lower() for each in side) for side in (self.numerator, self.denominator)
             )
             return f"better in {above} / ({below})"
+        if self.own is not None:
+            return f"better in {self.own.name}"
         return "faster" if self.is_latency else "more accurate"
 
     @property
     def unit(self) -> str:
-        """Unit of its differences, with a space before it; "" for shares."""
+        """Unit of its differences, with a space before it; "" for shares and own metrics."""
         return " ms" if self.is_in_ms else ""
+
+    def range_of(self, bin_values: FloatArray) -> tuple[float, float]:
+        """Return the lowest and the highest value that an arm can have; `bin_values` as in `Metric`."""
+        if self.own is not None:
+            return self.own.range
+        return (float(bin_values[0]), float(bin_values[-1])) if self.is_in_ms else (0.0, 1.0)
 
     def _validate_ratio(self) -> None:
         above, below = self.numerator, self.denominator
@@ -202,6 +226,8 @@ def metric_weights(
         raise ArgumentError("primary", "a ratio of sums", primary.kind)
     if primary.kind is PrimaryKind.RATIO:
         return _ratio_weights(aggregate, primary)
+    if primary.own is not None:
+        return primary.own.weights(aggregate)
     weights, base = (np.zeros((aggregate.outcomes, aggregate.bins)) for _ in range(2))
     if primary.kind is PrimaryKind.ACCEPTED:
         weights[success_outcome] = 1.0

@@ -69,13 +69,13 @@ class SecondaryDifference:
 
 
 def secondary_differences(
-    estimates: Sequence[Estimates], test: SequentialTest, *, alpha: float, control: int = 0
+    estimates: Sequence[Estimates], tests: SequentialTest | Sequence[SequentialTest], *, alpha: float, control: int = 0
 ) -> tuple[SecondaryDifference, ...]:
     """Return each arm against the control in each metric, metric by metric.
 
     Args:
-        estimates: the same counts by each metric.
-        test: of every comparison; a quantile takes the always-valid one instead.
+        estimates: counts by each metric: the same ones, or those of different reports.
+        tests: of every comparison, or of each metric's; a quantile takes the always-valid one instead.
         alpha: error of each interval by itself.
         control: index of the arm that the others are compared with.
 
@@ -83,7 +83,8 @@ def secondary_differences(
         ArgumentError: a metric reads cells that the counts do not have, or an argument is out of its bounds.
     """
     found: list[tuple[int, Difference, float | None]] = []
-    for metric, each in enumerate(estimates):
+    each_test = tests if isinstance(tests, Sequence) else [tests] * len(estimates)
+    for metric, (each, test) in enumerate(zip(estimates, each_test, strict=True)):
         for pair in _pairs(each, test, alpha=alpha, control=control):
             p = None
             if pair.interval is not None and pair.score is not None and pair.standard_error:

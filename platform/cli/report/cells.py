@@ -22,6 +22,7 @@ COLUMNS: Final[tuple[str, ...]] = (
     "noise_standard_error",
     "numerator_weight",
     "denominator_weight",
+    "metric_bin",
 )
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -67,7 +68,7 @@ def parquet_of(report: ExperimentReport) -> bytes:
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # optional
     rows = rows_of(report)
     kinds = {"arm": pa.string(), "version": pa.string(), "outcomes": pa.string()}
-    kinds |= {"earlier_share_bin": pa.int32(), "count": pa.int64()}
+    kinds |= {"earlier_share_bin": pa.int32(), "count": pa.int64(), "metric_bin": pa.int32()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
     table = pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
     data = io.BytesIO()

@@ -18,8 +18,8 @@ _INTRODUCTION: Final = """# Experiment {name}
 The cells of its reports, and the numbers that `alcove experiment results` showed, computed again. The code needs the
 standard library of Python alone.
 
-- A cell is a place in the histogram of arm, outcome and latency; `count` is what was reported, `estimate` what it says
-  of the devices without the privacy noise's bias, in reports.
+- A cell is a place in the histogram of arm, outcome and latency, or of arm and bin of a team's own metric; `count` is
+  what was reported, `estimate` what it says of the devices without the privacy noise's bias, in reports.
 - The metric that decides is a ratio of two weighted sums of estimates in each arm.
 - Standard errors hold sampling and privacy noise. The server adds one imagined report for each arm and outcome to the
   sampling part, so that they agree to about one in a thousand, not to the last digit.

@@ -5,10 +5,12 @@ anything.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from html import escape
 from typing import Final
 
 from alcove.platform.cli.experiment_results import sentence
+from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import plain, when
 from alcove.platform.cli.report.pictures import Bar, Row, draw_chances, draw_intervals
 from alcove.platform.cli.secondary_metrics import spell_metric
@@ -16,7 +18,6 @@ from alcove.platform.client import Estimate, Experiment, ExperimentReport, Poste
 
 __all__ = ["page_of"]
 
-_IN_MS: Final = ("latency_mean", "latency_quantile")
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f23; --paper: #fff; --line: #9aa4ad; --one: #0b5394; --two: #9c4a00; }
 @media (prefers-color-scheme: dark) {
@@ -47,7 +48,7 @@ def page_of(report: ExperimentReport) -> str:
         f"<h1>Experiment {_safe(experiment.experiment_id)}</h1>",
         f'<p class="verdict">{_safe(sentence(experiment.arms, found.decision))}</p>',
         _facts(experiment, found),
-        _arms(found),
+        _arms(experiment, found),
         *_pairs(experiment, found),
         *_secondary(experiment, found),
         *_bayesian(experiment, found),
@@ -77,18 +78,25 @@ def _facts(experiment: Experiment, found: Results) -> str:
         ("Stopped", when(experiment.stopped_at_s)),
         ("Reports", f"{found.report_count:,} in {found.window_count} windows"),
         ("Privacy", f"{experiment.mechanism}, ε = {experiment.epsilon} for {unit}"),
-        ("Decided by", experiment.primary.kind),
+        ("Decided by", experiment.primary.metric or experiment.primary.kind),
     ]
     body = "".join(f'<tr><th scope="row">{name}</th><td>{_safe(text)}</td></tr>' for name, text in rows)
     return f"<table><caption>About</caption>{body}</table>"
 
 
-def _arms(found: Results) -> str:
+def _arms(experiment: Experiment, found: Results) -> str:
+    own, spell = experiment.primary.metric, _unit(experiment)
     rows = [
-        (arm.name, arm.version, f"{arm.devices:,.0f}", _spell(arm.share, _percent), _spell(arm.accuracy, _percent))
+        (
+            arm.name,
+            arm.version,
+            f"{arm.devices:,.0f}",
+            _spell(arm.share, _percent),
+            _spell(arm.own_metric or Estimate(), spell) if own else _spell(arm.accuracy, _percent),
+        )
         for arm in found.arms
     ]
-    columns = ("Arm", "Version", "Devices", "Share of reports", "Accepted")
+    columns = ("Arm", "Version", "Devices", "Share of reports", own or "Accepted")
     return _table("Arms, with always-valid 95 % intervals", columns, rows)
 
 
@@ -116,7 +124,7 @@ def _secondary(experiment: Experiment, found: Results) -> list[str]:
     rows = []
     for each in view.differences:
         metric = experiment.secondary[each.metric]
-        spell = _milliseconds if metric.kind in _IN_MS else _percent
+        spell = partial(spell_value, metric)
         arms = f"{names[each.arm]} - {names[each.versus]}"
         rows.append(
             (spell_metric(metric), arms, _spell(each.difference, spell), _p_value(each.p), _p_value(each.adjusted_p))
@@ -179,7 +187,7 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def _unit(experiment: Experiment) -> Callable[[float], str]:
-    return _milliseconds if experiment.primary.kind in _IN_MS else _percent
+    return partial(spell_value, experiment.primary)
 
 
 def _spell(estimate: Estimate, spell: Callable[[float], str]) -> str:
@@ -195,10 +203,6 @@ def _posterior(posterior: Posterior, spell: Callable[[float], str]) -> str:
 
 def _percent(value: float) -> str:
     return f"{100 * value:.2f} %"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value:.3g} ms"
 
 
 def _p_value(p: float | None) -> str:

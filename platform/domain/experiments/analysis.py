@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from alcove.platform.domain.cells import FEEDBACK
 from alcove.platform.domain.experiments.own_guardrails import evaluate_own_guardrails
 from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
+from alcove.platform.domain.experiments.questions import OUTCOMES, reports_by_question, shares_by_question
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_groups
 from alcove.platform.domain.records import ExperimentRecord, StoredDecision
@@ -35,7 +36,7 @@ from alcove.platform.stats import (
     select_bins,
     split_pre_period,
 )
-from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS
+from alcove.platform.stats.limits import DEFAULT_PLANNED_REPORTS, MAX_REPORTS
 from alcove.registry.policy import Outcome
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "evaluate",
     "find_alarm",
     "planned_reports_of",
+    "planned_reports_of_question",
     "read_estimates",
 ]
 
@@ -124,15 +126,25 @@ def read_estimates(
 ) -> Estimates:
     """Return what the counts say by a metric, by that which decides if none is given.
 
+    Args:
+        record: of the experiment.
+        aggregate: counts of the question that asks for the metric.
+        reports_per_device: of that question.
+        primary: the metric.
+
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    aggregate, pre_period = _split(record, aggregate)
     decides = primary_of(record.plan)
+    asked = primary or decides
+    if asked.own is not None:
+        own = Metric(asked.own.bin_values, primary=asked, success_outcome=None, reports_per_device=reports_per_device)
+        return estimate(aggregate, own)
+    aggregate, pre_period = _split(record, aggregate)
     metric = Metric(
         bin_values_ms=bin_values_ms(record.latency_edges_ms),
         edges_ms=record.latency_edges_ms,
-        primary=primary or decides,
+        primary=asked,
         success_outcome=_success_outcome(record),
         base_outcomes=tuple(sorted(FEEDBACK)),
         reports_per_device=reports_per_device,
@@ -187,23 +199,40 @@ def planned_reports_of(record: ExperimentRecord) -> int:
     return record.plan.planned_reports or DEFAULT_PLANNED_REPORTS
 
 
+def planned_reports_of_question(record: ExperimentRecord, name: str) -> int:
+    """Return the same of one of its questions, which has its own part of the devices."""
+    shares = shares_by_question(record.plan)
+    deciding = next(iter(shares.values()))
+    return max(1, min(MAX_REPORTS, planned_reports_of(record) * shares[name] // max(1, deciding)))
+
+
 def _evaluate_guardrails(
     record: ExperimentRecord, aggregate: Aggregate, reports: Reports
 ) -> tuple[tuple[GuardVerdict, ...], ...]:
     """Return what the guardrails say of each arm but the control; of one arm they share `ALPHA` for harm."""
-    guardrails, planned_reports = guardrails_of(record.plan), planned_reports_of(record)
+    guardrails = guardrails_of(record.plan)
     count = max(1, len(guardrails) + len(record.plan.own_guardrails))
-    aggregate, _ = _split(record, aggregate)
-    tests = GuardTests.at_will(ALPHA, reports=aggregate.reports, planned_reports=planned_reports).share(count)
-    strata = [Stratum(aggregate, reports_per_device=reports.per_device)]
+    answers = reports_by_question(record.plan, reports)
+    planned = {name: planned_reports_of_question(record, name) for name in answers}
+    common = _read_common(record, aggregate, answers.get(OUTCOMES))
     verdicts = []
     for arm in range(1, aggregate.arms):
-        common = [
-            evaluate_guardrail(strata, each, control=0, treatment=arm, tests=tests, edges_ms=record.latency_edges_ms)
-            for each in guardrails
-        ]
-        own = evaluate_own_guardrails(
-            record, reports.others, arm, alpha=ALPHA, planned_reports=planned_reports
-        )  # fmt: skip
-        verdicts.append((*common, *own))
+        found = []
+        if common is not None and guardrails:
+            read, own = common.aggregate, planned[OUTCOMES]
+            tests = GuardTests.at_will(ALPHA, reports=read.reports, planned_reports=own).share(count)
+            edges_ms = record.latency_edges_ms
+            found = [
+                evaluate_guardrail([common], each, control=0, treatment=arm, tests=tests, edges_ms=edges_ms)
+                for each in guardrails
+            ]
+        verdicts.append((*found, *evaluate_own_guardrails(record, answers, arm, alpha=ALPHA, planned=planned)))
     return tuple(verdicts)
+
+
+def _read_common(record: ExperimentRecord, decides: Aggregate, reports: Reports | None) -> Stratum | None:
+    """Return what the guardrails of every feature read: reports of outcomes, without what was before."""
+    if reports is None:
+        return None
+    aggregate, _ = _split(record, decides if record.plan.own_primary is None else aggregate_of(reports))
+    return Stratum(aggregate, reports_per_device=reports.per_device)

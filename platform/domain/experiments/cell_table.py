@@ -19,7 +19,7 @@ class CellRow:
 
     Attributes:
         arm: index of the arm.
-        outcomes: names of the outcomes that it counts as one.
+        outcomes: names of the outcomes that it counts as one; none where an own metric decides.
         latency_from_ms: lower edge of its latency bin; None: it has none.
         latency_below_ms: upper edge; None: it has none, or is the open last bin.
         earlier_share_bin: index of the bin of the earlier accepted share; 0 where reports say nothing of it.
@@ -28,6 +28,7 @@ class CellRow:
         noise_standard_error: of the estimate, from the privacy noise alone.
         numerator_weight: its weight in the numerator of the primary metric; None where that is a quantile.
         denominator_weight: likewise in the denominator.
+        metric_bin: bin of the own metric that decides; 0: nothing was recorded; None: outcomes are counted.
     """
 
     arm: int
@@ -40,6 +41,7 @@ class CellRow:
     noise_standard_error: float
     numerator_weight: float | None
     denominator_weight: float | None
+    metric_bin: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,15 @@ def tabulate_cells(record: ExperimentRecord, reports: Reports) -> CellTable:
     rows = []
     for cell, (count, value) in enumerate(zip(reports.counts, values.tolist(), strict=True)):
         axes = layout.axes(cell)
-        low, high = _latency_range(layout, axes, record.latency_edges_ms)
+        is_own = record.plan.own_primary is not None
+        low, high = (None, None) if is_own else _latency_range(layout, axes, record.latency_edges_ms)
         above, below = (None, None)
         if weights is not None:
             above, below = (float(each[axes.outcome, axes.latency]) for each in weights)
         rows.append(
             CellRow(
                 arm=axes.arm,
-                outcomes=_names(layout, axes.outcome),
+                outcomes=() if is_own else _names(layout, axes.outcome),
                 latency_from_ms=low,
                 latency_below_ms=high,
                 earlier_share_bin=axes.covariate,
@@ -91,6 +94,7 @@ def tabulate_cells(record: ExperimentRecord, reports: Reports) -> CellTable:
                 noise_standard_error=float(np.sqrt(max(covariance[cell, cell], 0.0))),
                 numerator_weight=above,
                 denominator_weight=below,
+                metric_bin=axes.latency if is_own else None,
             )
         )
     lower = covariance[np.tril_indices(len(rows))]

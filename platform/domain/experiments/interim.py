@@ -54,7 +54,7 @@ def analyze_interim(record: ExperimentRecord, collected: Reports, *, now_s: int)
         analyzed_at_s=now_s,
         decision=StoredDecision(str(decision.kind), decision.winner, str(decision.code), decision.reason),
         pairs=tuple(_pair(pair, p) for pair, p in zip(found.primary_pairs, found.p_values, strict=True)),
-        secondary=analyze_secondary_at_horizon(record, aggregate, collected.per_device) if test.fraction >= 1.0 else (),
+        secondary=analyze_secondary_at_horizon(record, collected) if test.fraction >= 1.0 else (),
     )
 
 

@@ -15,6 +15,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.cells import FEEDBACK
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
+from alcove.platform.domain.experiments.base import base_of, validate_base
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
 from alcove.platform.domain.latency import validate_edge, validate_resolution
 from alcove.platform.domain.mechanism import mechanism_of
@@ -28,6 +29,7 @@ from alcove.platform.stats import (
     PowerModel,
     Primary,
     PrimaryKind,
+    bin_model,
     cuped_error_ratio,
     mean_model,
     ratio_model,
@@ -64,6 +66,7 @@ def primary_of(plan: ExperimentPlan) -> Primary:
             _outcomes("denominator", plan.denominator),
             plan.less_is_better,
             plan.edge_ms,
+            None if plan.own_primary is None else plan.own_primary.bin_metric,
         )
     except ArgumentError as error:
         raise InvalidFieldError(f"primary.{error.name}", error.bound, error.value) from None
@@ -94,10 +97,15 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     is_latency = primary.is_latency
     _validate_interim_analyses(plan)
     guardrails = guardrails_of(plan)
-    needs_bins = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails)
-    if needs_bins and not record.latency_edges_ms:
+    reads_latency = is_latency or any(guard.metric is GuardMetric.LATENCY for guard in guardrails)
+    if reads_latency and not record.latency_edges_ms:
         raise InvalidFieldError("latency_edges_ms", "at least one edge where latency is watched", ())
+    if primary.own is not None and record.latency_edges_ms and not reads_latency:
+        unread = f"absent where {primary.own.name} decides and no guardrail reads latency"
+        raise InvalidFieldError("latency_edges_ms", unread, record.latency_edges_ms)
     bound = limits.LATENCY_MARGIN_MAX_MS if primary.is_in_ms else 1.0
+    if primary.own is not None:
+        bound = primary.own.range[1] - primary.own.range[0]
     if not (math.isfinite(plan.mde) and 0.0 <= plan.mde < bound):
         raise InvalidFieldError("mde", f"in [0, {bound:g})", plan.mde)
     _validate_latency(record, primary)
@@ -105,6 +113,7 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
         raise InvalidFieldError("base_rate", "in [0, 1)", plan.base_rate)
     if primary.is_in_ms and plan.base_rate:
         raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
+    validate_base(plan, primary)
     if not 0 <= plan.expected_devices <= limits.EXPECTED_DEVICES_MAX:
         raise InvalidFieldError("expected_devices", f"0 to {limits.EXPECTED_DEVICES_MAX}", plan.expected_devices)
     least = 0 if plan.aggregation is None else plan.aggregation.min_batch_size
@@ -154,14 +163,16 @@ def plan_primary(record: ExperimentRecord, task: TaskPolicy, reports: ReportMode
         mechanism_of(plan.aggregation), task.epsilon_fraction, _local_epsilon(plan), task.subset_size
     )
     model = PowerModel(
-        _model(record, primary).at_cells(task.layout),
+        _model(record, primary).at_cells(task.layout)
+        if primary.own is None
+        else bin_model(primary.own, base_of(plan, primary.own)),
         _shares_of(record),
         made.mechanism,
         made.epsilon,
         analyses=plan.interim_analyses,
         local_epsilon=made.local_epsilon,
         subset_size=made.subset_size,
-        is_less_better=primary.is_less_better,
+        is_less_better=not primary.is_more_better if primary.own is not None else primary.is_less_better,
     )
     return PlannedPrimary(model, *_share_per_ms(record, primary))
 

@@ -4,18 +4,20 @@ Their p-values are always valid until the last planned analysis; that one compar
 its answer is kept with it.  Nothing of it enters a decision.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan, MetricRecord, SecondaryRecord
-from alcove.platform.domain.experiments.analysis import ALPHA, planned_reports_of, read_estimates
+from alcove.platform.domain.experiments.analysis import ALPHA, planned_reports_of_question, read_estimates
+from alcove.platform.domain.experiments.questions import OUTCOMES, questions_of, reports_by_question
 from alcove.platform.domain.experiments.task import outcome_groups
 from alcove.platform.domain.latency import validate_edge
+from alcove.platform.domain.own_metrics import OwnMetric
 from alcove.platform.domain.records import ExperimentRecord
+from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import (
-    Aggregate,
     AlwaysValid,
     ArgumentError,
     FixedHorizon,
@@ -37,7 +39,7 @@ def validate_secondary(record: ExperimentRecord) -> None:
     """Raise for secondary metrics that the experiment's reports cannot answer.
 
     Raises:
-        InvalidFieldError: too many metrics, one of them twice, one that decides, or one of cells that are not counted.
+        InvalidFieldError: too many metrics, one of them twice, one that decides, or one that no question asks for.
     """
     metrics = record.plan.secondary
     if len(metrics) > limits.SECONDARY_MAX:
@@ -54,42 +56,48 @@ def validate_secondary(record: ExperimentRecord) -> None:
             validate_edge("secondary.edge_ms", primary.edge_ms, record.latency_edges_ms)
 
 
-def compare_secondary(
-    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int
-) -> tuple[SecondaryRecord, ...]:
+def compare_secondary(record: ExperimentRecord, reports: Reports) -> tuple[SecondaryRecord, ...]:
     """Return each arm against the control in each secondary metric, by always-valid p-values.
 
+    A metric is left out as long as nobody read the reports of its question.
+
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    return _compare(record, aggregate, reports_per_device, AlwaysValid(planned_reports_of(record)))
+    return _compare(record, reports, lambda name, _: AlwaysValid(planned_reports_of_question(record, name)))
 
 
-def analyze_secondary_at_horizon(
-    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int
-) -> tuple[SecondaryRecord, ...]:
+def analyze_secondary_at_horizon(record: ExperimentRecord, reports: Reports) -> tuple[SecondaryRecord, ...]:
     """Return the same by a test that holds at the last planned analysis alone.
 
+    When that is, the reports of the question that decides say; the others are read once, with what they have then.
+
     Raises:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
-    return _compare(record, aggregate, reports_per_device, FixedHorizon(record.plan.planned_reports))
+    return _compare(record, reports, lambda _, collected: FixedHorizon(max(1, collected)))
 
 
 def _compare(
-    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int, test: SequentialTest
+    record: ExperimentRecord, reports: Reports, test_of: Callable[[str, int], SequentialTest]
 ) -> tuple[SecondaryRecord, ...]:
-    estimates = [
-        read_estimates(record, aggregate, reports_per_device, _primary_of(record, metric))
-        for metric in record.plan.secondary
-    ]
-    found = []
-    for each in secondary_differences(estimates, test, alpha=ALPHA):
-        pair = each.difference
-        low, high = pair.interval or (None, None)
-        found.append(
-            SecondaryRecord(each.metric, pair.arm, pair.versus, pair.value, low, high, each.p, each.adjusted_p)
+    answers = reports_by_question(record.plan, reports)
+    aggregates = {name: aggregate_of(each) for name, each in answers.items()}
+    places, estimates, tests = [], [], []
+    for place, metric in enumerate(record.plan.secondary):
+        name = OUTCOMES if metric.own is None else metric.own.name
+        if name not in answers:
+            continue
+        places.append(place)
+        tests.append(test_of(name, answers[name].reports))
+        estimates.append(
+            read_estimates(record, aggregates[name], answers[name].per_device, _primary_of(record, metric))
         )
+    found = []
+    for each in secondary_differences(estimates, tests, alpha=ALPHA):
+        pair, place = each.difference, places[each.metric]
+        low, high = pair.interval or (None, None)
+        found.append(SecondaryRecord(place, pair.arm, pair.versus, pair.value, low, high, each.p, each.adjusted_p))
     return tuple(found)
 
 
@@ -97,10 +105,19 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
     """Return the metric as statistics read it: of the outcomes that stand for their groups in the counts.
 
     A ratio without a denominator is a share of all that is counted.
+
+    Raises:
+        InvalidFieldError: it is none, or no question of the experiment asks for it.
     """
     if metric.kind not in tuple(PrimaryKind):
         raise InvalidFieldError("secondary.kind", " | ".join(PrimaryKind), metric.kind)
     kind = PrimaryKind(metric.kind)
+    questions = questions_of(record.plan)
+    if metric.own is not None:
+        return _own_primary_of(metric, metric.own, questions)
+    if OUTCOMES not in questions:
+        bound = "metrics that the experiment asks for; outcomes are asked where a guardrail reads them, such as error"
+        raise InvalidFieldError("secondary", f"{bound} (--guard error:1%)", metric.kind)
     groups = outcome_groups(record)
     above, below = metric.numerator, metric.denominator
     if kind is PrimaryKind.ACCEPTED:
@@ -117,6 +134,18 @@ def _primary_of(record: ExperimentRecord, metric: MetricRecord) -> Primary:
             metric.less_is_better,
             metric.edge_ms,
         )
+    except ArgumentError as error:
+        raise InvalidFieldError(f"secondary.{error.name}", error.bound, error.value) from None
+
+
+def _own_primary_of(metric: MetricRecord, own: OwnMetric, questions: Collection[str]) -> Primary:
+    if own.name not in questions:
+        bound = "a metric that the experiment asks for; ask a part of the devices, in own_questions"
+        raise InvalidFieldError("secondary.metric", f"{bound} (--question metric:{own.name}:20%)", own.name)
+    try:
+        return Primary(
+            PrimaryKind(metric.kind), is_less_better=metric.less_is_better, own=own.bin_metric
+        )  # fmt: skip
     except ArgumentError as error:
         raise InvalidFieldError(f"secondary.{error.name}", error.bound, error.value) from None
 
@@ -139,5 +168,11 @@ def _groups_of(groups: Groups, field: str, names: Collection[str]) -> tuple[Outc
 
 def _decides(plan: ExperimentPlan) -> MetricRecord:
     return MetricRecord(
-        plan.primary, plan.quantile, plan.numerator, plan.denominator, plan.less_is_better, plan.edge_ms
+        plan.primary,
+        plan.quantile,
+        plan.numerator,
+        plan.denominator,
+        plan.less_is_better,
+        plan.edge_ms,
+        plan.own_primary,
     )

@@ -2,10 +2,11 @@
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ, group_outcomes
+from alcove.platform.domain.experiments.questions import questions_of, shares_by_question
 from alcove.platform.domain.mechanism import choose_subset
+from alcove.platform.domain.own_metrics import OwnMetric
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric, PrimaryKind
-from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
@@ -53,40 +54,19 @@ def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
     elif plan.primary == PrimaryKind.RATIO:
         for names in (plan.numerator, plan.denominator):
             read.append(frozenset(outcome for outcome in Outcome if outcome.name.lower() in names))
-    else:
+    elif plan.primary != PrimaryKind.METRIC:
         read += OUTCOMES_READ[GuardMetric.LATENCY]
     return group_outcomes(read, counted_outcomes(record))
 
 
 def tasks_of(record: ExperimentRecord) -> tuple[TaskPolicy, ...]:
-    """Return the tasks of an experiment that has started: that which decides, then one of each own metric.
-
-    Each is asked of an equal part of the devices.
+    """Return the tasks of an experiment that has started, one for each of its questions; the first decides.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
-    decides = task_of(record)
-    shares = _shares(record)
-    return (
-        decides,
-        *(
-            choose_subset(
-                make_task(
-                    experiment_id=record.experiment_id,
-                    epsilon=record.epsilon,
-                    arm_count=len(record.arms),
-                    latency_edges_ms=(),
-                    share_basis_points=share,
-                    window_s=record.window_s,
-                    first_window_start_s=decides.first_window_start_s,
-                    aggregation=record.plan.aggregation,
-                    metric=guardrail.metric.terms,
-                )
-            )
-            for guardrail, share in zip(record.plan.own_guardrails, shares[1:], strict=True)
-        ),
-    )
+    shares = shares_by_question(record.plan)
+    return tuple(_task(record, metric, shares[name]) for name, metric in questions_of(record.plan).items())
 
 
 def task_of(record: ExperimentRecord) -> TaskPolicy:
@@ -99,27 +79,27 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
-    started_at_s = record.started_at_s or 0
+    name, metric = next(iter(questions_of(record.plan).items()))
+    return _task(record, metric, shares_by_question(record.plan)[name])
+
+
+def _task(record: ExperimentRecord, metric: OwnMetric | None, share_basis_points: int) -> TaskPolicy:
+    """Return the task of one question: of an own metric, or of outcomes where it is None."""
+    of_outcomes = metric is None
     task = make_task(
         experiment_id=record.experiment_id,
         epsilon=record.epsilon,
         arm_count=len(record.arms),
-        outcome_groups=outcome_groups(record),
-        latency_edges_ms=record.latency_edges_ms,
-        share_basis_points=_shares(record)[0],
+        outcome_groups=outcome_groups(record) if of_outcomes else None,
+        latency_edges_ms=record.latency_edges_ms if of_outcomes else (),
+        share_basis_points=share_basis_points,
         window_s=record.window_s,
-        first_window_start_s=first_window_start_s(started_at_s, record.window_s, record.plan.aggregation),
-        pre_edges=record.plan.pre_edges,
+        first_window_start_s=first_window_start_s(record.started_at_s or 0, record.window_s, record.plan.aggregation),
+        pre_edges=record.plan.pre_edges if of_outcomes else (),
         aggregation=record.plan.aggregation,
+        metric=None if metric is None else metric.terms,
     )
     return choose_subset(task)
-
-
-def _shares(record: ExperimentRecord) -> list[int]:
-    """Return the part of the devices that each task is asked of, in 1/10 000; what is left over goes to the first."""
-    count = 1 + len(record.plan.own_guardrails)
-    part = POLICY_BUCKETS // count
-    return [POLICY_BUCKETS - part * (count - 1), *(part for _ in range(count - 1))]
 
 
 def first_window_start_s(started_at_s: int, window_s: int, aggregation: Aggregation | None) -> int:

@@ -40,7 +40,7 @@ def make_views(record: ExperimentRecord, reports: Reports, *, with_cells: bool =
     kept = record.interim_analyses[-1].secondary if record.interim_analyses else ()
     return ExperimentViews(
         bayesian=bayesian_view(read_estimates(record, aggregate, reports.per_device)),
-        secondary=kept or compare_secondary(record, aggregate, reports.per_device),
+        secondary=kept or compare_secondary(record, reports),
         is_at_horizon=bool(kept),
         cells=tabulate_cells(record, reports) if with_cells else None,
     )

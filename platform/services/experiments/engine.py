@@ -23,7 +23,7 @@ from alcove.platform.domain.records import ArmRecord, ExperimentRecord, Experime
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots import experiment as actions
 from alcove.platform.services.loading import load_experiment
-from alcove.platform.services.own_metrics import find_own_guardrails
+from alcove.platform.services.own_metrics import find_own_metrics
 from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.reports import read_experiment_reports
 from alcove.platform.services.saving import save_app
@@ -78,7 +78,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
     arms = tuple([await _arm(uow, spec, arm) for arm in spec.arms])
-    own = await find_own_guardrails(uow, spec.feature, spec.plan.own_guardrails)
+    plan = await find_own_metrics(uow.session, spec.feature, spec.plan)
     record = ExperimentRecord(
         sequence=0,
         experiment_id=f"ex-{secrets.token_hex(6)}",
@@ -97,7 +97,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         task_id=None,
         decision=None,
         policy_serial=0,
-        plan=replace(spec.plan, own_guardrails=own),
+        plan=plan,
     )
     record = await add_experiment(uow.session, await _place_in_layer(uow, spec, record))
     await uow.audit(
@@ -126,7 +126,7 @@ async def update(
     before = await _load_known(uow, experiment_id, etag)
     validate_action(before, Action.UPDATE)
     spec = revise(_spec_of(before))
-    own = await find_own_guardrails(uow, before.feature, spec.plan.own_guardrails, before.plan.own_guardrails)
+    plan = await find_own_metrics(uow.session, before.feature, spec.plan, before.plan)
     record = replace(
         before,
         arms=tuple([await _arm(uow, spec, arm) for arm in spec.arms]),
@@ -134,7 +134,7 @@ async def update(
         latency_edges_ms=spec.latency_edges_ms,
         window_s=spec.window_s,
         minimum_cohort=spec.minimum_cohort,
-        plan=replace(spec.plan, own_guardrails=own),
+        plan=plan,
     )
     record = await save_experiment(uow.session, await _place_in_layer(uow, spec, record))
     changed = sorted(name for name, value in vars(spec).items() if value != getattr(_spec_of(before), name))
@@ -272,13 +272,12 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     validate_own(record)
     with fields_named("experiment"):
-        task, *_ = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
+        task, *others = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
     record = replace(record, plan=make_plan(record, task))
     try:
         validate_secondary(record)
-        evaluate(
-            record, Reports(task, (0,) * task.cell_count, 0, 0)
-        )  # what could not be read at the end is refused now
+        none, *rest = (Reports(each, (0,) * each.cell_count, 0, 0) for each in (task, *others))
+        evaluate(record, replace(none, others=tuple(rest)))  # what could not be read at the end is refused now
     except ArgumentError as error:
         raise InvalidFieldError(error.name, error.bound, error.value) from None
     return record

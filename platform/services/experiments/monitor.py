@@ -18,7 +18,7 @@ from alcove.platform.domain.experiments.schedule import next_analysis_reports
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.domain.snapshots.experiment import analyze_if_due
-from alcove.platform.services.reports import read_reports
+from alcove.platform.services.reports import read_experiment_reports, read_reports
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -75,7 +75,7 @@ async def analyze_experiment(uow: UnitOfWork, experiment_id: str) -> ExperimentR
     record = await get_experiment(uow.session, experiment_id)
     if record.state is not ExperimentState.RUNNING or next_analysis_reports(record) is None:
         return record
-    reports = await read_reports(uow.session, task_of(record))
+    reports = await read_experiment_reports(uow.session, record)
     after, entry = await asyncio.to_thread(analyze_if_due, record, reports, now_s=uow.now_s)
     if entry is None:
         return record

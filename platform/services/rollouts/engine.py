@@ -56,7 +56,7 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     published = await get_version(uow.session, spec.feature, spec.version)
     ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
     await validate_may_run(uow, app, spec.feature, ref)
-    own = await find_own_guardrails(uow, spec.feature, spec.plan.own_guardrails)
+    own = await find_own_guardrails(uow.session, spec.feature, spec.plan.own_guardrails)
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -99,7 +99,7 @@ async def update(uow: UnitOfWork, rollout_id: str, change_of: Callable[[RolloutS
         allowed = allowed_actions(before.state)
         raise IllegalTransitionError("rollout", rollout_id, before.state, "update", allowed)
     wanted = change_of(RolloutSpec(before.app, before.feature, before.version, before.plan, before.audience))
-    own = await find_own_guardrails(uow, before.feature, wanted.plan.own_guardrails, before.plan.own_guardrails)
+    own = await find_own_guardrails(uow.session, before.feature, wanted.plan.own_guardrails, before.plan.own_guardrails)
     # A draft is asked anew what its guardrails need; what has begun goes on as it was asked.
     questions = () if before.state is RolloutState.DRAFT else before.plan.questions
     plan = validate_plan(replace(wanted.plan, own_guardrails=own, questions=questions))

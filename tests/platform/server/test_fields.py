@@ -96,19 +96,23 @@ COMPARISON = {
     "window_s": (3599, 2**31, 2**32 - 1),
     "minimum_cohort": (1, 49, 10_000_001, 2**32 - 1),
     "primary": (NO_BOUND,),
-    "primary.kind": (6, 99),
+    "primary.kind": (7, 99),
     "primary.quantile": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
     "primary.numerator": (0, 2, 5, 99),  # 2: what decides in these requests is no ratio
     "primary.denominator": (0, 2, 5, 99),
     "primary.less_is_better": (True,),
     "primary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
+    "primary.metric": ("metric", *METRIC[1:]),  # what decides in these requests is no metric of a team's own
+    "primary.metric_version": (1, 2**32 - 1),
     "secondary": (NO_BOUND,),
-    "secondary.kind": (6, 99),
+    "secondary.kind": (7, 99),
     "secondary.quantile": (-0.1, 0.5, *NOT_NUMBERS),  # a mean has none
     "secondary.numerator": (0, 2, 5, 99),
     "secondary.denominator": (0, 2, 5, 99),
     "secondary.less_is_better": (True,),
     "secondary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
+    "secondary.metric": ("metric", *METRIC[1:]),
+    "secondary.metric_version": (1, 2**32 - 1),
     "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
@@ -127,11 +131,16 @@ COMPARISON = {
     "plan.horizon_reports": (10**12 + 1, 2**64 - 1),
     "plan.denominator_share": (-0.1, 0.5, 1.5, *NOT_NUMBERS),
     "plan.cuped_error_ratio": (NO_BOUND,),
+    "plan.base_distribution": (-0.1, 0.5, 1.0, *NOT_NUMBERS),
     "pre_edges": (-1.0, 0.0, 1.0, 0.00001, *NOT_NUMBERS),
     "own_guardrails": (NO_BOUND,),
     "own_guardrails.metric": METRIC,
     "own_guardrails.metric_version": (NO_BOUND,),  # as in a rollout's plan
     "own_guardrails.margin": (NO_BOUND,),
+    "own_questions": (NO_BOUND,),
+    "own_questions.metric": METRIC,
+    "own_questions.metric_version": (NO_BOUND,),
+    "own_questions.share_basis_points": (NO_BOUND,),  # once the metric is found: test_own_primary_metrics.py
     "audience": AUDIENCE,
     "segment": (NO_BOUND,),
     "segment.layer": ("", "a b", "../a", "x" * 100),
@@ -268,7 +277,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
             name: values
             for name, values in COMPARISON.items()
             if name.partition(".")[0]
-            not in ("arms", "audience", "segment", "secondary", "own_guardrails", "validate_only")
+            not in ("arms", "audience", "segment", "secondary", "own_guardrails", "own_questions", "validate_only")
         },
         "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
     },
@@ -411,6 +420,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
     metric = {"name": "metric", "kind": 1, "edges": [3.0], "owner": "people", "description": "words"}
+    metric["moreIsBetter"] = False
     bases: dict[str, Any] = {
         "request_id": "field-by-field",
         "app": "app-fields",
