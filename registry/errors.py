@@ -32,7 +32,8 @@
         │   ├── AudienceSyntaxError text that does not read as an audience
         │   ├── UnknownAttributeError an attribute that no device has
         │   ├── AttributeValueError a value of another type than its attribute's
-        │   └── EmptyAudienceError  no device can be in it
+        │   ├── EmptyAudienceError  no device can be in it
+        │   └── DimensionError      values by which reports cannot be told apart
         └── ReadOnlyRepositoryError       publishing without the online keys
 """
 
@@ -277,6 +278,14 @@ class EmptyAudienceError(AudienceError):
     def __init__(self, attribute: str, problem: str) -> None:
         self.attribute, self.problem = attribute, problem
         super().__init__(f"no device can be in this audience: {attribute}: {problem}")
+
+
+class DimensionError(AudienceError):
+    """Values of an attribute by which reports cannot be told apart."""
+
+    def __init__(self, bound: str, value: object) -> None:
+        self.bound, self.value = bound, value
+        super().__init__(f"a dimension has {bound}, got {value}")
 
 
 class ReadOnlyRepositoryError(RegistryError):

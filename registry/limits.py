@@ -36,6 +36,7 @@ BATCH_MAX: Final = 10**9  # devices of the largest app; more would never be reac
 AGGREGATOR_URL_LENGTH: Final = 1024  # characters; both travel in a header of each request, 4096 bytes in all
 TOKEN_ISSUER_LENGTH: Final = 128  # characters; it shares DAP's 255 bytes of task_info with epsilon and the task's id
 TASKS_MAX: Final = 4  # of a comparison, of which a device reports one: more leave too few devices for each
+DIMENSION_VALUES_MAX: Final = TASKS_MAX - 1  # that a dimension names: each has a task, and so has "other"
 OUTCOMES_MAX: Final = 8  # the user's answers that an experiment tells apart
 METRIC_EDGES_MAX: Final = 14  # of a team's own metric: 16 bins with that of devices that recorded nothing
 METRIC_VALUE_MAX: Final = 999_999  # of a metric's edge or cap, in its unit: six digits, as decimals in documents have

@@ -36,6 +36,7 @@ def assignments_of(
     halt: Halt | None,
     secret: bytes,
     is_in: Callable[[Audience], bool],
+    settled_value: Callable[[str], int | None],
     *,
     now_s: int,
     is_current: bool,
@@ -48,6 +49,7 @@ def assignments_of(
         halt: likewise.
         secret: the installation's.
         is_in: tells which audiences the device acts as one of.
+        settled_value: gives the number of its value in an experiment with a dimension; None: it has none yet.
         now_s: the device's clock, seconds since 1970.
         is_current: the last sync confirmed the policy.
         is_in_experiments: the device takes part in experiments.
@@ -57,7 +59,7 @@ def assignments_of(
     for feature in policy.features:
         found = candidates(policy, feature, secret, now_s=now_s, halted=halted, is_in_experiments=is_in_experiments)
         mine = (each.assigned for each in found if each.audience is None or is_in(each.audience))
-        resolutions[feature] = next(mine, None)
+        resolutions[feature] = _with_value(next(mine, None), settled_value)
     return Assignments(
         policy_serial=policy.serial,
         halt_serial=0 if halt is None else halt.serial,
@@ -65,3 +67,10 @@ def assignments_of(
         resolutions=MappingProxyType(resolutions),
         is_current=is_current,
     )
+
+
+def _with_value(resolution: Resolution | None, settled_value: Callable[[str], int | None]) -> Resolution | None:
+    if resolution is None or not resolution.strata or resolution.experiment_id is None:
+        return resolution
+    value = settled_value(resolution.experiment_id)
+    return resolution if value is None or value >= len(resolution.strata) else resolution.place(value)

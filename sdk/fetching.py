@@ -71,6 +71,7 @@ def choose(
     Raises:
         VersionHaltedError: the device is left to the default, which is halted.
         FetchError: a manifest could not be had now.
+        DeviceStorageError: the disk failed before the device's value of a dimension was settled.
     """
     everything = _distinct(ref for candidate in reversed(found) for ref in _arms(candidate, rules))
     is_small = _size_bytes(feature, everything, tree) <= ALL_VERSIONS_BYTES
@@ -80,14 +81,15 @@ def choose(
         if candidate.resolution is None:
             break
         arms = _arms(candidate, rules)
-        if is_small:
-            return _keep(candidate, Choice(candidate.resolution, frozenset(arms), everything))
         part = candidate.part
+        if is_small:
+            mine = _with_task(candidate.resolution, part, questions)
+            return _keep(candidate, Choice(mine, frozenset(arms), everything))
         if part is None or not part.own_arm or _size_bytes(feature, arms, tree) <= ALL_VERSIONS_BYTES:
-            return _keep(candidate, Choice(candidate.resolution, frozenset(arms), arms))
+            return _keep(candidate, Choice(_with_task(candidate.resolution, part, questions), frozenset(arms), arms))
         if candidate.resolution.arm is None or questions.shows_arm(part.id):
             own = (candidate.resolution.version,)
-            return _keep(candidate, Choice(candidate.resolution, frozenset(own), own))
+            return _keep(candidate, Choice(_with_task(candidate.resolution, part, questions), frozenset(own), own))
     last = found[-1]
     if rules.default.manifest_sha256 in halted:
         if last.kept is not None and last.kept.resolution is not None:
@@ -112,6 +114,15 @@ def _keep(candidate: "Candidate", choice: Choice) -> Choice:
     if kept.resolution is None:
         return choice
     return Choice(kept.resolution, frozenset((kept.version,)), choice.fetched, otherwise=choice)
+
+
+def _with_task(
+    resolution: Resolution, part: ExperimentPolicy | RolloutPolicy | None, questions: Questions
+) -> Resolution:
+    """Return a resolution with the task of the device's value, in an experiment with a dimension."""
+    if not (resolution.strata and isinstance(part, ExperimentPolicy) and part.dimension is not None):
+        return resolution
+    return resolution.place(questions.settle_value(part.id, part.dimension))
 
 
 def _arms(candidate: "Candidate", rules: "FeaturePolicy") -> tuple["VersionRef", ...]:

@@ -7,9 +7,9 @@ Whether there is a report must say nothing of what happened on the device, so th
 and the clock alone.
 
 Invariants:
-  T1  What is kept depends on the policy, the halt, the installation's secret, the audiences that the device answers to
-      and, where a read-out of the holdout ends, the clock: never on an arm, on whether its version could be had, runs
-      or crashes, or on what the app did.
+  T1  What is kept depends on the policy, the halt, the installation's secret, the audiences and dimensions that the
+      device answers to and, where a read-out of the holdout ends, the clock: never on an arm, on whether its version
+      could be had, runs or crashes, or on what the app did.
   T2  A device takes part in the windows from that in which a sync put it into the task to that in which one took it
       out, both included, and in no other.  One window is due at a time, the one before the present: what was missed
       because the device was off, or its clock jumped, is not made up for.

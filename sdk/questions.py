@@ -11,25 +11,36 @@ audience is a question, whatever would show the answer, and so is every arm that
 
 Q1  In any 30 days, by the ledger's clock, at most `MAX_QUESTIONS` new answers are acted on; yes and no cost alike.
 Q2  The debit is on the disk before the answer is acted on.
-Q3  Without budget, and where the ledger cannot be written, a device does as those do who answer no.
+Q3  Without budget, and where the ledger cannot be written, a device does as those do who answer no; of a dimension,
+    who have none of the named values.
 Q4  A question that was answered costs nothing while its answer stays the same: repeating it tells nothing new.
 Q5  The file has a digest for each question and its answer; nothing of it is ever sent.
+Q6  As which value of a dimension a device takes part in an experiment is asked once (`strata.py`).
 """
 
 import hashlib
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from alcove.privacy.budget import BudgetLimits
 from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.ledger import Ledger, LogFile
 from alcove.privacy.limits import EPSILON_PER_DAY
+from alcove.registry.limits import DIMENSION_VALUES_MAX
 from alcove.registry.policy.attributes import DeviceAttributes
 from alcove.runtime.clock import Clock
 from alcove.sdk.limits import MAX_QUESTIONS
+from alcove.sdk.strata import Strata
 
 if TYPE_CHECKING:
     from alcove.registry.policy.audience import Audience
+    from alcove.registry.policy.dimension import Dimension
+
+_NO: Final = "no"
+_YES: Final = "yes"
+_ANSWERS: Final = (_NO, _YES, *map(str, range(DIMENSION_VALUES_MAX + 1)))
+"""What may be answered: to an audience no or yes, to a dimension the number of a value."""
 
 _COST: Final = EPSILON_PER_DAY / MAX_QUESTIONS
 """What an answer costs in the ledger's own unit; its caps of a day and of 30 days are both `MAX_QUESTIONS` of it, of
@@ -45,20 +56,51 @@ class Questions:
         log: the ledger of answers.
         clock: the device's clocks.
         attributes: what the app says of the device.
+        strata: the values that were settled.
     """
 
-    def __init__(self, log: LogFile, clock: Clock, attributes: DeviceAttributes) -> None:
+    def __init__(self, log: LogFile, clock: Clock, attributes: DeviceAttributes, strata: Strata) -> None:
         self._ledger = Ledger(log, _CAPS, clock)
         self._attributes = attributes
+        self._strata = strata
 
     def is_in(self, audience: "Audience") -> bool:
         """Tell whether the device acts as one of the audience; a new answer is paid for."""
         is_in = audience.matches(self._attributes)
-        return self._may_answer(_audience_question(audience), is_answer=is_in) and is_in
+        return self._may_answer(_audience_question(audience), _YES if is_in else _NO) and is_in
 
     def shows_arm(self, part_id: str) -> bool:
         """Tell whether the device may fetch its own arm of an experiment or a rollout alone; it is paid for once."""
-        return self._may_answer(f"arm {part_id}", is_answer=True)
+        return self._may_answer(f"arm {part_id}", _YES)
+
+    def settle_value(self, experiment_id: str, dimension: "Dimension") -> int:
+        """Return the number of the value as which the device takes part (Q6); a new answer is paid for.
+
+        Raises:
+            DeviceStorageError: the disk failed; the device takes part as none.
+        """
+
+        def answer() -> int:
+            value = dimension.value_of(self._attributes)
+            return value if self._may_answer(_dimension_question(dimension), str(value)) else len(dimension.audiences)
+
+        return self._strata.settle(experiment_id, answer, count=len(dimension.names))
+
+    def settled_value(self, experiment_id: str) -> int | None:
+        """Return the number of the value as which the device takes part; None: it was not asked.  Pays nothing.
+
+        Raises:
+            DeviceStorageError: the disk failed.
+        """
+        return self._strata.find(experiment_id)
+
+    def keep_values(self, experiment_ids: Collection[str]) -> None:
+        """Forget the values of all other experiments.
+
+        Raises:
+            DeviceStorageError: the disk failed.
+        """
+        self._strata.keep_only(experiment_ids)
 
     def was_in(self, audience: "Audience") -> bool:
         """Tell whether the device acts as one of the audience since it was last asked; pays nothing.
@@ -68,7 +110,7 @@ class Questions:
         """
         if not audience.matches(self._attributes):
             return False
-        return self._last_answer(_audience_question(audience)) is True
+        return self._last_answer(_audience_question(audience)) == _YES
 
     def count_answers(self) -> int:
         """Return how many answers were given in the last 30 days.
@@ -78,22 +120,24 @@ class Questions:
         """
         return -(-self._ledger.spending().thirty_days // _COST)
 
-    def _may_answer(self, question: str, *, is_answer: bool) -> bool:
+    def _may_answer(self, question: str, answer: str) -> bool:
         """Tell whether the answer is known already or is paid for now."""
         try:
             self._ledger.note_time()
-            if self._last_answer(question) is is_answer:
+            if self._last_answer(question) == answer:
                 return True
-            window = sum(debit.task_id in _keys(question) for debit in self._ledger.debits())
-            self._ledger.debit(_keys(question)[is_answer], window, _COST, may_use_reserve=True)
+            keys = _keys(question)
+            window = sum(debit.task_id in keys for debit in self._ledger.debits())
+            (key,) = (key for key, one in keys.items() if one == answer)
+            self._ledger.debit(key, window, _COST, may_use_reserve=True)
         except AlcovePrivacyError:
             return False
         return True
 
-    def _last_answer(self, question: str) -> bool | None:
+    def _last_answer(self, question: str) -> str | None:
         """Return the answer that was given last; None: none ever was."""
-        no, yes = _keys(question)
-        given = [debit.task_id == yes for debit in self._ledger.debits() if debit.task_id in (no, yes)]
+        keys = _keys(question)
+        given = [keys[debit.task_id] for debit in self._ledger.debits() if debit.task_id in keys]
         return given[-1] if given else None
 
 
@@ -102,7 +146,11 @@ def _audience_question(audience: "Audience") -> str:
     return "audience " + json.dumps(audience.to_json(), sort_keys=True)
 
 
-def _keys(question: str) -> tuple[bytes, bytes]:
-    """Return what stands in the ledger for no and for yes."""
-    no, yes = (hashlib.sha256(f"alcove question\0{answer}\0{question}".encode()).digest() for answer in ("no", "yes"))
-    return no, yes
+def _dimension_question(dimension: "Dimension") -> str:
+    """Return the one text of a dimension, for the same reason."""
+    return "dimension " + json.dumps(dimension.to_json(), sort_keys=True)
+
+
+def _keys(question: str) -> dict[bytes, str]:
+    """Return what stands in the ledger for each answer that a question can have."""
+    return {hashlib.sha256(f"alcove question\0{one}\0{question}".encode()).digest(): one for one in _ANSWERS}

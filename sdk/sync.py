@@ -304,6 +304,7 @@ class Updater:
                 raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
         tasks = (task for rules in policy.features.values() for one in rules.experiments for task in one.tasks)
         self._history.keep_only({task.task_id for task in tasks})
+        self._questions.keep_values({one.id for rules in policy.features.values() for one in rules.experiments})
         self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
         self._remove_unneeded(progress, halt)
 

@@ -151,13 +151,14 @@ class Synchronizer:
             raise DeviceStorageError(step="read", path="metadata", reason=str(error)) from error
         if policy is None:
             return None
-        secret = self._secret()
+        secret, questions = self._secret(), self.open_questions()
         try:
             return assignments_of(
                 policy,
                 halt,
                 secret,
-                self.open_questions().was_in,
+                questions.was_in,
+                questions.settled_value,
                 now_s=self._clock.now_s(),
                 is_current=self._is_current,
                 is_in_experiments=self._outcomes.consent.is_given,
@@ -169,9 +170,11 @@ class Synchronizer:
         """Return what the device has revealed of its attributes."""
         from alcove.sdk.ledger_file import LedgerFile  # noqa: PLC0415 - loaded by the sync
         from alcove.sdk.questions import Questions  # noqa: PLC0415
+        from alcove.sdk.strata import Strata  # noqa: PLC0415
 
-        log = LedgerFile(self._slots.folder / "reports" / "questions.jsonl", self._files)
-        return Questions(log, self._clock, self._device)
+        folder = self._slots.folder / "reports"
+        log = LedgerFile(folder / "questions.jsonl", self._files)
+        return Questions(log, self._clock, self._device, Strata(folder, self._files))
 
     def begin_in_child(self) -> None:
         """Hold no lock of the parent in a forked child, and nothing that uses its connection."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
         parse_attributes,
         parse_audience,
     )
+    from alcove.registry.policy.dimension import (
+        Dimension,
+        parse_dimension,
+    )
     from alcove.registry.policy.document import (
         Arm,
         ArmBuckets,
@@ -68,6 +72,7 @@ if TYPE_CHECKING:
     )
     from alcove.registry.policy.task import (
         TaskPolicy,
+        in_stratum,
         make_task,
     )
 
@@ -81,6 +86,7 @@ _HOME: Final = {
     "CellAxes": "layout",
     "Check": "resolution",
     "DeviceAttributes": "attributes",
+    "Dimension": "dimension",
     "ExperimentPolicy": "document",
     "Explanation": "explanation",
     "FeaturePolicy": "document",
@@ -106,11 +112,13 @@ _HOME: Final = {
     "explain": "explanation",
     "halt_from_bytes": "document",
     "halt_to_bytes": "document",
+    "in_stratum": "task",
     "make_task": "task",
     "overlap_witness": "audience",
     "overlaps": "audience",
     "parse_attributes": "audience_text",
     "parse_audience": "audience_text",
+    "parse_dimension": "dimension",
     "policy_from_bytes": "document",
     "policy_to_bytes": "document",
     "resolve": "assignment",
@@ -126,6 +134,7 @@ __all__ = [
     "CellAxes",
     "Check",
     "DeviceAttributes",
+    "Dimension",
     "ExperimentPolicy",
     "Explanation",
     "FeaturePolicy",
@@ -151,11 +160,13 @@ __all__ = [
     "explain",
     "halt_from_bytes",
     "halt_to_bytes",
+    "in_stratum",
     "make_task",
     "overlap_witness",
     "overlaps",
     "parse_attributes",
     "parse_audience",
+    "parse_dimension",
     "policy_from_bytes",
     "policy_to_bytes",
     "resolve",

@@ -48,6 +48,7 @@ __all__ = [
     "bucket",
     "candidates",
     "draw_task",
+    "draw_tasks",
     "resolve",
     "rollout_ranges",
 ]
@@ -74,24 +75,36 @@ def bucket(secret: bytes, salt: str) -> int:
     return int.from_bytes(digest[:8], "big") * POLICY_BUCKETS >> 64
 
 
-def draw_task(part: ExperimentPolicy | RolloutPolicy, secret: bytes) -> TaskPolicy | None:
-    """Return the one task of an experiment or a rollout that the device reports; None where there is none.
+def draw_tasks(part: ExperimentPolicy | RolloutPolicy, secret: bytes) -> tuple[TaskPolicy, ...]:
+    """Return the tasks of the one question that the device answers: one, or one for each value of a dimension.
 
-    Its bucket of the part's salt with `TASK_SUFFIX` draws it: tasks take buckets from 0 up, in their order and shares.
-    The draw has nothing to do with that of the arm, so that each task compares the same arms.
+    Its bucket of the part's salt with `TASK_SUFFIX` draws it: questions take buckets from 0 up, in their order and
+    shares.  The draw has nothing to do with that of the arm, so that each task compares the same arms.
 
     Raises:
         ValueError: `secret` has another length than 32.
     """
     tasks = part.tasks
-    if len(tasks) < 2:
-        return tasks[0] if tasks else None
-    number = bucket(secret, part.salt + TASK_SUFFIX)
-    for task in tasks:
-        if number < task.share_basis_points:
-            return task
-        number -= task.share_basis_points
-    return tasks[-1]
+    questions = [index for index, task in enumerate(tasks) if not task.stratum]  # the others are of the first one
+    if not tasks:
+        return ()
+    place = 0
+    if len(questions) > 1:
+        number = bucket(secret, part.salt + TASK_SUFFIX)
+        while place < len(questions) - 1 and number >= tasks[questions[place]].share_basis_points:
+            number -= tasks[questions[place]].share_basis_points
+            place += 1
+    ends = (*questions[1:], len(tasks))
+    return tasks[questions[place] : ends[place]]
+
+
+def draw_task(part: ExperimentPolicy | RolloutPolicy, secret: bytes) -> TaskPolicy | None:
+    """Return the one task that a device reports of a part without a dimension; None where there is none.
+
+    Raises:
+        ValueError: `secret` has another length than 32.
+    """
+    return next(iter(draw_tasks(part, secret)), None)
 
 
 def arm_ranges(experiment: ExperimentPolicy) -> tuple[range, ...]:
@@ -353,13 +366,8 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
                 detail = f"over: arm {', '.join(stopped)} is halted; its devices get the default"
                 note(Step(subject, Check.HALT, False, detail))
             return _Freed()
-        return Resolution(
-            arm.version,
-            Reason.EXPERIMENT,
-            arm=own.arm,
-            experiment_id=experiment.id,
-            task=draw_task(experiment, device.secret),
-        )
+        found = Resolution(arm.version, Reason.EXPERIMENT, arm=own.arm, experiment_id=experiment.id)
+        return _ask(experiment, found, device)
     if note is not None:
         named = ", ".join(_range_text(each.buckets) for each in experiment.ranges)
         note(Step(subject, Check.BUCKET, False, f"bucket {number} is in no arm: {named}"))
@@ -371,6 +379,22 @@ def _range_of(experiment: ExperimentPolicy, number: int) -> ArmBuckets | None:
     ranges = experiment.ranges
     index = bisect.bisect_right(ranges, number, key=lambda each: each.first) - 1
     return ranges[index] if index >= 0 and number in ranges[index].buckets else None
+
+
+def _ask(experiment: ExperimentPolicy, found: Resolution, device: _Device) -> Resolution:
+    """Return a resolution with the task of its question; with those of all values where attributes are left aside."""
+    tasks, dimension = draw_tasks(experiment, device.secret), experiment.dimension
+    if len(tasks) == 1 or dimension is None:
+        return replace(found, task=tasks[0])
+    open_one = replace(found, strata=tasks)
+    if device.attributes is None:
+        return open_one
+    value = dimension.value_of(device.attributes)
+    if device.note is not None:
+        seen = getattr(device.attributes, dimension.attribute) or "not stated"
+        detail = f"{dimension}: {dimension.attribute} is {seen}, reported as {dimension.names[value]!r}"
+        device.note(Step(f"experiment {experiment.id}", Check.DIMENSION, True, detail))
+    return open_one.place(value)
 
 
 def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:

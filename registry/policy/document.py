@@ -10,9 +10,10 @@ Invariants (checked at construction, so also on every read):
       The tasks of rollouts may use the reserve of the device's budget (`is_guardrail`), those of experiments may not.
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
-      `aggregation` and `metric` and an experiment's `buckets` are written only where they are not None
-      (docs/decisions/0038, 0053, 0055).
+      `aggregation`, `metric` and `stratum` and an experiment's `buckets` and `dimension` are written only where they
+      are not None (docs/decisions/0038, 0053, 0055, 0056).
 - I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
+      An experiment with a dimension has its first task once for each value, in order; these have their share together.
 - I9  A read-out of the holdout has one task of two arms under its own id, for all devices of both groups, which share
       no bucket; it measures a feature whose version it keeps.  It keeps versions of features of the policy, as I1 says.
 - I10  Where an experiment lists the buckets of its arms, they rise and are apart; each arm has as many as its share.
@@ -37,7 +38,8 @@ from alcove.registry.canonical import (
 )
 from alcove.registry.errors import AudienceError
 from alcove.registry.policy.audience import Audience, overlaps
-from alcove.registry.policy.task import TaskPolicy  # noqa: TC002 - pydantic reads it
+from alcove.registry.policy.dimension import Dimension, make_dimension
+from alcove.registry.policy.task import TaskPolicy, in_stratum
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 BasisPoints = Annotated[int, Field(strict=True, ge=0, le=limits.POLICY_BUCKETS)]
@@ -60,12 +62,32 @@ def _read_audience(value: object) -> Audience:
 AudienceField = Annotated[Audience, PlainValidator(_read_audience), PlainSerializer(Audience.to_json)]
 
 
-def _validate_tasks(subject: str, tasks: tuple[TaskPolicy, ...]) -> None:
+def _read_dimension(value: object) -> Dimension:
+    try:
+        if isinstance(value, Dimension):
+            return make_dimension(value.attribute, value.audiences)
+        return Dimension.from_json(value)
+    except AudienceError as error:
+        raise ValueError(str(error)) from None
+
+
+DimensionField = Annotated[Dimension, PlainValidator(_read_dimension), PlainSerializer(Dimension.to_json)]
+
+
+def _validate_tasks(subject: str, tasks: tuple[TaskPolicy, ...], dimension: Dimension | None = None) -> None:
     """Refuse tasks of one comparison that are the same, or that do not have each device in one of them (I8)."""
+    strata = [task.stratum for task in tasks]
+    values = [] if dimension is None else [*range(len(dimension.names))]
+    if strata != [*values, *(None for _ in tasks[len(values) :])]:
+        msg = f"the tasks of {subject} begin with one for each value of its dimension, {values}, got {strata}"
+        raise ValueError(msg)
+    if any(task != in_stratum(tasks[0], value) for value, task in enumerate(tasks[: len(values)])):
+        msg = f"the tasks of {subject} for the values of its dimension differ in nothing else"
+        raise ValueError(msg)
     if len({task.task_id for task in tasks}) != len(tasks):
         msg = f"the tasks of {subject} are distinct, got {[task.task_id for task in tasks]}"
         raise ValueError(msg)
-    total = sum(task.share_basis_points for task in tasks)
+    total = sum(task.share_basis_points for task in tasks if not task.stratum)
     if total != limits.POLICY_BUCKETS:
         msg = f"the shares of the tasks of {subject} add up to {limits.POLICY_BUCKETS}, got {total}"
         raise ValueError(msg)
@@ -178,6 +200,7 @@ class ExperimentPolicy(Part):
         own_arm: all arms together are too large to have every device fetch them; downloads tell its arm.
         buckets: of arms whose shares moved since the start (I10), so that only the devices that have to change their
             arm; None: the control at the top, the others one after another from 0.
+        dimension: by which the reports of the first question are told apart; None: by nothing.
     """
 
     id: Identifier
@@ -191,6 +214,7 @@ class ExperimentPolicy(Part):
     buckets: Annotated[
         tuple[ArmBuckets, ...] | None, Field(max_length=limits.ARM_RANGES_MAX, exclude_if=lambda value: value is None)
     ] = None
+    dimension: Annotated[DimensionField | None, Field(exclude_if=lambda value: value is None)] = None
 
     @model_validator(mode="after")
     def _validate(self) -> Self:
@@ -212,7 +236,7 @@ class ExperimentPolicy(Part):
             if task.is_guardrail:
                 msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
                 raise ValueError(msg)
-        _validate_tasks(f"experiment {self.id}", self.tasks)
+        _validate_tasks(f"experiment {self.id}", self.tasks, self.dimension)
         if self.buckets is not None:
             _validate_buckets(self.id, self.arms, self.buckets)
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class Check(StrEnum):
     LAYER = "layer"
     AUDIENCE = "audience"
     BUCKET = "bucket"
+    DIMENSION = "dimension"
     DEFAULT = "default"
 
 
@@ -63,6 +64,7 @@ class Resolution:
         task: what the device may report, in an experiment, a rollout with tasks or a read-out: the one that is drawn
             for it.
         group: of the read-out whose task it is (`readout.py`); None: the task is of an experiment or a rollout.
+        strata: of an experiment with a dimension, as long as the device's value is open: the task of each value.
     """
 
     version: VersionRef
@@ -71,6 +73,11 @@ class Resolution:
     experiment_id: str | None = None
     task: TaskPolicy | None = None
     group: int | None = None
+    strata: tuple[TaskPolicy, ...] = ()
+
+    def place(self, value: int) -> Resolution:
+        """Return it for a device with this value of the dimension, counted from 0."""
+        return replace(self, task=self.strata[value], strata=()) if self.strata else self
 
     @property
     def reported_arm(self) -> int | None:

@@ -53,6 +53,10 @@ class TaskTerms(Part):
     aggregation: Annotated[Aggregation | None, Field(exclude_if=lambda value: value is None)] = None
     # Not written where it is None, so that a task of outcomes says nothing of metrics (decision 0053).
     metric: Annotated[MetricTerms | None, Field(exclude_if=lambda value: value is None)] = None
+    # Not written where it is None, so that a task without a dimension says nothing of one (decision 0056).
+    stratum: Annotated[
+        int | None, Field(strict=True, ge=0, le=limits.DIMENSION_VALUES_MAX, exclude_if=lambda value: value is None)
+    ] = None
 
     @field_validator("latency_edges_ms", "pre_edges", mode="before")
     @classmethod
@@ -201,6 +205,7 @@ class TaskPolicy(TaskTerms):
             selection; 1 with aggregators.
         aggregation: the two aggregators that add reports up by Prio3; windows then begin at multiples of `window_s`,
             as DAP counts time. None: each report is a cell, or a set of them, that the device randomized.
+        stratum: number of the value of the experiment's dimension whose devices report it; None: those of all values.
     """
 
     task_id: Digest
@@ -296,6 +301,17 @@ def make_task(
         aggregation=aggregation,
         metric=metric,
     )
+    return TaskPolicy(task_id=terms.digest(), **dict(terms))
+
+
+def in_stratum(task: TaskPolicy, stratum: int | None) -> TaskPolicy:
+    """Return the task of another value of a dimension; None: of all values together.
+
+    Raises:
+        pydantic.ValidationError: the number is none of a value.
+    """
+    named = {name: getattr(task, name) for name in TaskTerms.model_fields}
+    terms = TaskTerms(**(named | {"stratum": stratum}))
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
 
 

@@ -205,7 +205,7 @@ def link_documents(device: Device, elsewhere: Path, _: World) -> None:
 def link_reports(device: Device, elsewhere: Path, world: World) -> None:
     """So do the files that the app's outcomes go to, one of them to a place where there is nothing."""
     world.set_policy("3.0.0", rollout=("3.0.0", 10_000), control=0)
-    for name in ("history.json", "met.json", "outbox.json", "pending.json", "questions.jsonl"):
+    for name in ("history.json", "met.json", "outbox.json", "pending.json", "questions.jsonl", "strata.json"):
         (device.folder / "reports" / name).symlink_to(elsewhere / "film.mp4")
     (device.folder / "reports" / "ledger.jsonl").symlink_to(elsewhere / "new")
 

@@ -28,8 +28,10 @@ from alcove.registry.policy import (
     Readout,
     RolloutPolicy,
     VersionRef,
+    in_stratum,
     make_task,
     parse_audience,
+    parse_dimension,
     policy_to_bytes,
 )
 from alcove.registry.policy.aggregation import Aggregation
@@ -125,12 +127,14 @@ class World:
         kept: str = "",
         until_s: int = NOW + YEAR,
         buckets: tuple[ArmBuckets, ...] | None = None,
+        dimension: str = "",
     ) -> None:
         """Publish a policy: a default, perhaps a rollout (version, share), perhaps an experiment of equal arms.
 
         A rollout with a `control`, which may be 0, has a task; `audience` and `own_arm` are the rollout's, `pre_edges`,
         `experiment_id`, `outcomes`, `metric` (in their place), `subset_size` and `buckets` the experiment's;
         `aggregation` is of both tasks. With a heartbeat the rollout's task counts answers of which nothing is noted.
+        With a `dimension` the experiment has a task for each of its values.
 
         With a `kept` version half of the devices are held out in a read-out until `until_s`, of this `epsilon` and
         `window_s`, and the others are its mirror group.
@@ -155,8 +159,15 @@ class World:
                 Arm(name=f"arm{index}", version=self.ref(version), share_basis_points=share)
                 for index, version in enumerate(arms)
             )
+            apart = parse_dimension(dimension) if dimension else None
+            values: list[int | None] = [None] if apart is None else [*range(len(apart.names))]
             experiment = ExperimentPolicy(
-                id=experiment_id, salt="exp-salt", arms=members, tasks=(task,), buckets=buckets
+                id=experiment_id,
+                salt="exp-salt",
+                arms=members,
+                tasks=tuple(in_stratum(task, value) for value in values),
+                buckets=buckets,
+                dimension=apart,
             )
         rules = FeaturePolicy(
             min_version="0.0.1",
