@@ -42,6 +42,7 @@ from benchmarks.statistics.rates import (
     halted_by,
     naively_halted_by,
 )
+from benchmarks.statistics.since import comparison_lines
 from benchmarks.svg import shares
 
 SECTION = Section("figures", "python -m benchmarks.statistics --write docs/statistics.md")
@@ -273,6 +274,7 @@ def main() -> None:
     arguments = argument.parse_args()
     if arguments.needs:
         need_text, needs = need_table(4 * arguments.runs, SEED + 8)
+        need_text += comparison_lines()
         print("\n".join(need_text))
         write_json(arguments.json, [vars(need) for need in needs])
         if arguments.write:

@@ -35,6 +35,7 @@ from benchmarks.statistics.planned import half_widths, measure_planned, simulate
 from benchmarks.statistics.plans import SECTION as PLANS
 from benchmarks.statistics.plans import need_lines, plan_lines
 from benchmarks.statistics.rates import ANALYSES, COHORTS, DEVIATIONS, calls, coverage, false_calls
+from benchmarks.statistics.since import compare_designs, devices_before
 from tests.platform.stats.comparing import compare
 
 REFUSED = Guardrail(GuardMetric.REFUSED, 0.0)
@@ -223,3 +224,15 @@ def test_needs_are_found_as_often_as_promised_and_near_their_floor() -> None:
         assert row.floor < row.devices < 1.6 * row.floor, row
     by_response = [row for row in rows if row.way.startswith("randomized response, ε = 2")]
     assert [round(row.devices / 1e5) for row in by_response] == [34, 66]
+
+
+def test_needs_of_the_first_design_are_those_that_its_documents_print() -> None:
+    """Four and thirty-two cells, one report: the table of plans of that commit; today's needs are the planner's."""
+    found = [
+        devices_before(Fraction(epsilon), outcomes=2, bins=bins, reports=1) for epsilon in (2, 1) for bins in (1, 8)
+    ]
+    assert found == [91_127, 1_682_352, 475_914, 19_146_830]
+    bare, *_, last = compare_designs()
+    assert (bare.cells_before, bare.cells_now, last.cells_before, last.cells_now) == (4, 4, 64, 52)
+    assert last.now < last.before / 4
+    assert all(row.once < row.before for row in (bare, last))
