@@ -111,7 +111,7 @@ def comparison_lines() -> list[str]:
     return [
         f"Devices of both arms that find {100 * EFFECT:g} points of accepted share within 30 days ({POWER:.0%}) by",
         "randomized response, by what guardrails watch besides. *Before*: the first design (commit 6a924bb), by its",
-        "formulas (`benchmarks/statistics/since.py`): a cell for each of four outcomes and each bin, nothing sent where",
+        "formulas (`benchmarks/statistics/since.py`): a cell for each of four outcomes and bins, nothing sent where",
         "nobody rated an answer, no budget left to rollouts (four reports of ε 2, now three). In parentheses: relative",
         "to before.",
         "",

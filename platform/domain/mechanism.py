@@ -11,7 +11,7 @@ from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.privacy.limits import EPSILON_PER_DAY, MIN_EPSILON
 from alcove.privacy.schedule import WIDEST
 from alcove.privacy.subset_selection import best_subset_size
-from alcove.registry.policy import Aggregation, TaskPolicy, make_task
+from alcove.registry.policy import Aggregation, TaskPolicy, in_stratum, make_task
 
 __all__ = [
     "choose_aggregation",
@@ -81,9 +81,9 @@ def choose_subset(task: TaskPolicy) -> TaskPolicy:
     size = best_subset_size(task.cell_count, task.epsilon_fraction)
     if size == task.subset_size:
         return task
-    terms: dict[str, Any] = {name: value for name, value in task if name != "task_id"}
+    terms: dict[str, Any] = {name: value for name, value in task if name not in ("task_id", "stratum")}
     terms["subset_size"] = size
-    return make_task(**terms)
+    return in_stratum(make_task(**terms), task.stratum)
 
 
 def promise_of(epsilon: str, aggregation: Aggregation | None) -> str:

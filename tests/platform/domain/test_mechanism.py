@@ -1,18 +1,26 @@
 """What a task's mechanism is, what it promises, and what a plan by it needs."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from alcove.platform.domain.errors import AggregatorsMissingError, InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import task_of
-from alcove.platform.domain.mechanism import choose_aggregation, largest_epsilon, mechanism_of, promise_of
+from alcove.platform.domain.mechanism import (
+    choose_aggregation,
+    choose_subset,
+    largest_epsilon,
+    mechanism_of,
+    promise_of,
+)
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.task import task_of as rollout_task_of
 from alcove.platform.stats import Mechanism
-from alcove.registry.policy import Aggregation
+from alcove.privacy.subset_selection import best_subset_size
+from alcove.registry.policy import Aggregation, in_stratum, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,3 +136,15 @@ def test_windows_of_prio3_begin_at_multiples_and_hold_the_start(started_at_s: in
         assert task.window_at(late_s) == 0
     without = task_of(replace(experiment, plan=ExperimentPlan()))
     assert without.first_window_start_s == late_s
+
+
+def test_tasks_of_many_cells_name_sets_of_them_whatever_their_stratum() -> None:
+    """Thirty-two cells at epsilon 1: nine a report; of all devices, and of one value of a dimension."""
+    for stratum in (None, 2):
+        task = make_task(
+            experiment_id="ex-1", epsilon="1", arm_count=2, latency_edges_ms=(1.0,), window_s=86_400,
+            first_window_start_s=0, pre_edges=(0.2, 0.4, 0.6, 0.8),
+        )  # fmt: skip
+        found = choose_subset(in_stratum(task, stratum))
+        assert (found.stratum, found.subset_size) == (stratum, best_subset_size(task.cell_count, Fraction(1)))
+        assert found.subset_size > 1
