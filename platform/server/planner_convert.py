@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.planner.v1 import planner_pb2 as pb
+from alcove.platform.domain import limits
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.mechanism import promise_of
@@ -44,6 +45,11 @@ def rollout_question(request: pb.PlanRolloutRequest, aggregators: Aggregation | 
     plan = validate_plan(asked)
     if not (plan.stages and plan.guardrails):
         raise InvalidFieldError("plan.guardrails", "at least one, and a stage, for a forecast", len(plan.guardrails))
+    if len(plan.stages) * len(plan.guardrails) > limits.FORECAST_GUARDRAILS:
+        bound = (
+            f"at most {limits.FORECAST_GUARDRAILS} guardrails times stages in one forecast: ask for some of the stages"
+        )
+        raise InvalidFieldError("plan.stages", bound, len(plan.stages) * len(plan.guardrails))
     if request.harm_days > PERIOD_DAYS:
         raise InvalidFieldError("harm_days", f"0 to {PERIOD_DAYS}", request.harm_days)
     if len(request.differences) > len(plan.guardrails):

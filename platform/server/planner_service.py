@@ -3,12 +3,11 @@
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
-import asyncio
 from typing import Any
 
 from alcove.api.planner.v1 import planner_pb2 as pb
 from alcove.api.planner.v1 import planner_pb2_grpc as rpc
-from alcove.platform.core.turns import Turns
+from alcove.platform.core.turns import Computations
 from alcove.platform.domain import limits
 from alcove.platform.domain.planning.choices import compare_choices
 from alcove.platform.domain.planning.experiment import forecast_experiment
@@ -26,29 +25,27 @@ __all__ = ["PlannerService"]
 
 
 class PlannerService(rpc.PlannerServiceServicer):
-    """Plans before anything is created; a caller's forecasts are computed a few at a time, on other threads."""
+    """Plans before anything is created; forecasts are computed one at a time for each caller, and a few at once."""
 
     def __init__(self, aggregators: Aggregation | None) -> None:
         self._aggregators = aggregators
-        self._forecasts = Turns(limits.CALLER_SEARCHES)
+        self._forecasts = Computations(limits.FORECASTS_AT_ONCE, "forecast")
 
     async def PlanRollout(self, request: pb.PlanRolloutRequest, context: Any) -> pb.PlanRolloutResponse:
         """Forecast a rollout."""
-        question = rollout_question(request, self._aggregators)
 
         def compute() -> pb.PlanRolloutResponse:
+            question = rollout_question(request, self._aggregators)
             forecast = forecast_rollout(question)
             return rollout_forecast_message(question, forecast, compare_choices(question, forecast))
 
-        async with self._forecasts.turn(current_principal().name):
-            return await asyncio.to_thread(compute)
+        return await self._forecasts.run(current_principal().name, compute)
 
     async def PlanExperiment(self, request: pb.PlanExperimentRequest, context: Any) -> pb.PlanExperimentResponse:
         """Forecast an experiment."""
-        record = experiment_draft(request, self._aggregators)
 
         def compute() -> pb.PlanExperimentResponse:
+            record = experiment_draft(request, self._aggregators)
             return experiment_forecast_message(record, forecast_experiment(record))
 
-        async with self._forecasts.turn(current_principal().name):
-            return await asyncio.to_thread(compute)
+        return await self._forecasts.run(current_principal().name, compute)

@@ -51,8 +51,8 @@ class HarmTest:
 
     def bounds(self, windows: int) -> tuple[float, ...]:
         """Return how many standard errors each of the first `windows` analyses asks for."""
-        planned = max(1, round(self.planned_windows * _SCALE))
-        at_will = _harm_bounds(self.alpha, planned, round(self.later_windows * _SCALE), windows)
+        planned, later = max(1, round(self.planned_windows * _SCALE)), round(self.later_windows * _SCALE)
+        at_will = tuple(_harm_bound(self.alpha, planned, later, window) for window in range(1, windows + 1))
         if self.early is None:
             return at_will
         return tuple(map(min, at_will, self.early.bounds(windows)))
@@ -231,11 +231,9 @@ def _validate_reports(devices: float, windows: int) -> None:
         raise ArgumentError("devices * windows", f"in [1, {MAX_REPORTS}]", devices * windows)
 
 
-@lru_cache(maxsize=1024)
-def _harm_bounds(alpha: float, planned: int, later: int, windows: int) -> tuple[float, ...]:
-    return tuple(
-        AlwaysValidBound(alpha, window * _SCALE, planned, later).critical_value() for window in range(1, windows + 1)
-    )
+@lru_cache(maxsize=16_384)
+def _harm_bound(alpha: float, planned: int, later: int, window: int) -> float:
+    return AlwaysValidBound(alpha, window * _SCALE, planned, later).critical_value()
 
 
 @lru_cache(maxsize=1024)

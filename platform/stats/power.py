@@ -26,6 +26,7 @@ sizes by normal approximation, Fleiss, Levin and Paik, Statistical Methods for R
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -56,6 +57,9 @@ __all__ = [
 
 MAX_DEVICES = 10**11
 """More devices than there are: a need beyond it is no plan."""
+
+MAX_ANALYSES = 30
+"""Of an experiment that is read at any time, as its plan has them; each costs as much as the last."""
 
 _NODES = 61  # of the quadrature: good to 1e-9 for what is integrated here
 _SMALLEST = 1e-12  # probabilities nearer to 0 or 1 have no use
@@ -181,10 +185,10 @@ class PowerModel:
         if not mde > 0.0:
             raise ArgumentError("mde", "positive", mde)
         covariance = self._covariance(mde)
-        found = (
-            windows for windows in range(1, most + 1) if self._power(covariance, mde, devices, windows) >= self._target
-        )
-        return next(found, None)
+        windows = range(1, most + 1)
+        # The power rises with the windows, of which there may be hundreds.
+        place = bisect_left(windows, True, key=lambda n: self._power(covariance, mde, devices, n) >= self._target)
+        return windows[place] if place < most else None
 
     def _covariance(self, effect: float) -> ArmCovariance:
         """Return the covariance of the arms' ratios where one arm is better by `effect`."""
@@ -221,13 +225,19 @@ class PowerModel:
 
 @lru_cache(maxsize=1024)
 def analyses_of(analyses: int, windows: int, alpha: float) -> Analyses:
-    """Return the analyses of two arms' difference, two-sided at `alpha`: planned ones, or one at each window's end."""
+    """Return the analyses of two arms' difference, two-sided at `alpha`: planned ones, or one at each window's end.
+
+    Of more than `MAX_ANALYSES` windows as many are read, evenly spaced: that finds less, so that a plan of hundreds of
+    windows asks for a few devices too many, never too few.
+    """
     if analyses:
         parts = tuple((analysis + 1) / analyses for analysis in range(analyses))
         return Analyses(parts, boundaries(parts, alpha))
+    count = min(windows, MAX_ANALYSES)
+    ends = [round((analysis + 1) * windows / count) for analysis in range(count)]
     return Analyses(
-        tuple((window + 1) / windows for window in range(windows)),
-        tuple(critical_value(reports=window + 1, alpha=alpha, planned_reports=windows) for window in range(windows)),
+        tuple(end / windows for end in ends),
+        tuple(critical_value(reports=end, alpha=alpha, planned_reports=windows) for end in ends),
     )
 
 

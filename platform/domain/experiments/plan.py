@@ -109,8 +109,9 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     if not (math.isfinite(plan.mde) and 0.0 <= plan.mde < bound):
         raise InvalidFieldError("mde", f"in [0, {bound:g})", plan.mde)
     _validate_latency(record, primary)
-    if not 0.0 <= plan.base_rate < 1.0:
-        raise InvalidFieldError("base_rate", "in [0, 1)", plan.base_rate)
+    rarest = limits.BASE_RATE_MIN
+    if plan.base_rate and not rarest <= plan.base_rate <= 1.0 - rarest:
+        raise InvalidFieldError("base_rate", f"0 (not known), or {rarest:g} to {1.0 - rarest:g}", plan.base_rate)
     if primary.is_in_ms and plan.base_rate:
         raise InvalidFieldError("base_rate", f"absent for {primary.kind}", plan.base_rate)
     validate_base(plan, primary)
@@ -195,6 +196,7 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPl
     expected = plan.expected_devices * task.share_basis_points // POLICY_BUCKETS  # those whose reports decide
     times_s = _times_of_a_period_s(record, task)
     most = len(times_s)
+    expected = min(expected, MAX_REPORTS // most)  # of more an aggregate would not hold the reports
     if expected:
         bare = replace(
             bare,

@@ -171,11 +171,12 @@ def _at_least(devices: int | None, least: int) -> int:
 
 def _detectable_by_day(record: ExperimentRecord, devices: int, needs: _Needs) -> tuple[DetectableByDay, ...]:
     planned = plan_primary(record, task_of(record))
-    by_day: dict[int, float] = {}
-    for windows, day in enumerate(needs.report_days, 1):
-        if devices * windows <= MAX_REPORTS:
-            by_day[day] = planned.difference_of(planned.model.detectable(devices, windows))
-    return tuple(DetectableByDay(day, difference) for day, difference in by_day.items())
+    last = {day: windows for windows, day in enumerate(needs.report_days, 1)}  # of a day, which may have many
+    return tuple(
+        DetectableByDay(day, planned.difference_of(planned.model.detectable(devices, windows)))
+        for day, windows in last.items()
+        if devices * windows <= MAX_REPORTS
+    )
 
 
 def _curve(record: ExperimentRecord, devices: int, needs: _Needs) -> tuple[PowerPoint, ...]:

@@ -5,6 +5,7 @@ every device of which reports in each window as far as its ledger pays. Harm is 
 safety at the end of each up to the horizon; both by the tests that will run (`stats/guardrail_power.py`).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ from alcove.platform.domain.rollouts.analysis import ALPHA
 from alcove.platform.domain.rollouts.task import questions_of, task_of, tasks_of
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import HarmTest, SafeTest, devices_for
+from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S
 from alcove.privacy.schedule import debit_times_s
 from alcove.registry.limits import POLICY_BUCKETS
@@ -266,24 +268,25 @@ class _Groups:
 
     def harm_chance(self, guardrail: PlannedGuardrail, difference: float, windows: int, devices: int) -> float:
         """Return the chance that the app's devices find a difference harmful."""
-        return guardrail.model.harm_power(difference, self._reporting(guardrail, devices), windows, self.harm)
+        return guardrail.model.harm_power(difference, self._reporting(guardrail, devices, windows), windows, self.harm)
 
     def safe_chance(self, guardrails: Sequence[PlannedGuardrail], windows: int, devices: int) -> float:
         """Return the chance that each guardrail finds a sound version safe; they are taken to be independent."""
         chance = 1.0 if devices >= self.least else 0.0
         for guardrail in guardrails:
-            chance *= (
-                guardrail.model.safe_power(self._reporting(guardrail, devices), windows, self.safe) if chance else 0.0
-            )
+            if chance:
+                reporting = self._reporting(guardrail, devices, windows)
+                chance *= guardrail.model.safe_power(reporting, windows, self.safe)
         return chance
 
     def detectable(self, guardrail: PlannedGuardrail, devices: int) -> float:
         """Return the smallest difference that the app's devices find by the horizon; 0: none."""
-        reporting = self._reporting(guardrail, devices)
+        reporting = self._reporting(guardrail, devices, self.windows)
         return guardrail.model.detectable(reporting, self.windows, self.harm, power=HARM_POWER) or 0.0
 
-    def _reporting(self, guardrail: PlannedGuardrail, devices: int) -> float:
-        return devices * (self.share + self.control) * guardrail.reporting
+    def _reporting(self, guardrail: PlannedGuardrail, devices: int, windows: int) -> float:
+        """Return the devices that report: no more than an aggregate holds the reports of, which find anything."""
+        return min(devices * (self.share + self.control) * guardrail.reporting, MAX_REPORTS // windows)
 
 
 def _forecast_stage(
@@ -330,9 +333,11 @@ def _safety(devices: int, known: list[PlannedGuardrail], groups: _Groups, horizo
     needs = devices_for(partial(groups.safe_chance, known, horizon.windows), SAFE_POWER) or 0
     if not devices:
         return needs, 0
-    windows = range(1, horizon.windows + 1)
-    is_safe = (groups.safe_chance(known, window, devices) >= SAFE_POWER for window in windows)
-    return needs, next((day for day, enough in zip(horizon.schedule.days, is_safe, strict=True) if enough), 0)
+    # The chance rises with the windows, of which there may be hundreds.
+    first = bisect_left(
+        range(horizon.windows), True, key=lambda place: groups.safe_chance(known, place + 1, devices) >= SAFE_POWER
+    )
+    return needs, horizon.schedule.days[first] if first < horizon.windows else 0
 
 
 def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Horizon) -> _Groups:
