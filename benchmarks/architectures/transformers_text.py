@@ -21,14 +21,21 @@ SMALL: dict[str, Any] = {
 LLAMA: dict[str, Any] = {**SMALL, "num_key_value_heads": 2}
 
 
-def encoder(model: Callable[..., Any], config: Callable[..., Any], **more: Any) -> Callable[[], nn.Module]:
+def model_of(model: str, config: str, **settings: Any) -> nn.Module:
+    """Return a model of `transformers`, whose modules for it are loaded now: those of all take seconds."""
+    built: nn.Module = getattr(t, model)(getattr(t, config)(**settings))
+    return built
+
+
+def encoder(model: str, config: str, **more: Any) -> Callable[[], nn.Module]:
     """Return a builder of an encoder that takes ids and a mask."""
-    return lambda: Picked(model(config(**{**SMALL, **more})), "last_hidden_state", ("input_ids", "attention_mask"))
+    names = ("input_ids", "attention_mask")
+    return lambda: Picked(model_of(model, config, **{**SMALL, **more}), "last_hidden_state", names)
 
 
-def causal(model: Callable[..., Any], config: Callable[..., Any], **settings: Any) -> Callable[[], nn.Module]:
+def causal(model: str, config: str, **settings: Any) -> Callable[[], nn.Module]:
     """Return a builder of a decoder that takes ids and gives scores, without a cache."""
-    return lambda: Picked(model(config(**settings)), "logits", ("input_ids",), use_cache=False)
+    return lambda: Picked(model_of(model, config, **settings), "logits", ("input_ids",), use_cache=False)
 
 
 def masked_calls() -> list[Call]:
@@ -71,42 +78,42 @@ GPT2: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n
 SENTENCE = tokens(VOCABULARY, 1, 8)
 
 ARCHITECTURES = (
-    Architecture("bert", "text", encoder(t.BertModel, t.BertConfig), masked_calls),
+    Architecture("bert", "text", encoder("BertModel", "BertConfig"), masked_calls),
     Architecture("bert-answers", "question answering", bert_tokens_types, with_types),
-    Architecture("mobilebert", "text", encoder(t.MobileBertModel, t.MobileBertConfig, **MOBILEBERT), masked_calls),
-    Architecture("albert", "text", encoder(t.AlbertModel, t.AlbertConfig, embedding_size=16), masked_calls),
-    Architecture("roberta", "text", encoder(t.RobertaModel, t.RobertaConfig), masked_calls),
+    Architecture("mobilebert", "text", encoder("MobileBertModel", "MobileBertConfig", **MOBILEBERT), masked_calls),
+    Architecture("albert", "text", encoder("AlbertModel", "AlbertConfig", embedding_size=16), masked_calls),
+    Architecture("roberta", "text", encoder("RobertaModel", "RobertaConfig"), masked_calls),
     Architecture("squeezebert", "text", encoder(
-        t.SqueezeBertModel, t.SqueezeBertConfig, embedding_size=32
+        "SqueezeBertModel", "SqueezeBertConfig", embedding_size=32
     ), masked_calls, is_small=False),
-    Architecture("mpnet", "text", encoder(t.MPNetModel, t.MPNetConfig), masked_calls, is_small=False),
+    Architecture("mpnet", "text", encoder("MPNetModel", "MPNetConfig"), masked_calls, is_small=False),
     Architecture("deberta-v2", "text", encoder(
-        t.DebertaV2Model, t.DebertaV2Config, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
+        "DebertaV2Model", "DebertaV2Config", relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8
     ), masked_calls, is_small=False),
     Architecture("modernbert", "text", encoder(
-        t.ModernBertModel, t.ModernBertConfig, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
+        "ModernBertModel", "ModernBertConfig", pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1,
         eos_token_id=2, local_attention=4,
     ), masked_calls, is_small=False),
     Architecture("t5", "translation", t5, source_and_target, is_small=False),
-    Architecture("gpt2", "language model", causal(t.GPT2LMHeadModel, t.GPT2Config, **GPT2), SENTENCE),
-    Architecture("llama", "language model", causal(t.LlamaForCausalLM, t.LlamaConfig, **LLAMA), SENTENCE),
+    Architecture("gpt2", "language model", causal("GPT2LMHeadModel", "GPT2Config", **GPT2), SENTENCE),
+    Architecture("llama", "language model", causal("LlamaForCausalLM", "LlamaConfig", **LLAMA), SENTENCE),
     Architecture("qwen2", "language model", causal(
-        t.Qwen2ForCausalLM, t.Qwen2Config, **LLAMA
+        "Qwen2ForCausalLM", "Qwen2Config", **LLAMA
     ), SENTENCE, is_small=False),
     Architecture("gemma", "language model", causal(
-        t.GemmaForCausalLM, t.GemmaConfig, **LLAMA, head_dim=8
+        "GemmaForCausalLM", "GemmaConfig", **LLAMA, head_dim=8
     ), SENTENCE, is_small=False),
     Architecture("opt", "language model", causal(
-        t.OPTForCausalLM, t.OPTConfig, vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
+        "OPTForCausalLM", "OPTConfig", vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2,
         num_attention_heads=4, ffn_dim=64, word_embed_proj_dim=32, max_position_embeddings=64,
     ), SENTENCE),
     Architecture("gpt-neox", "language model", causal(
-        t.GPTNeoXForCausalLM, t.GPTNeoXConfig, **SMALL
+        "GPTNeoXForCausalLM", "GPTNeoXConfig", **SMALL
     ), SENTENCE, is_small=False),
     Architecture("mixtral", "language model", causal(
-        t.MixtralForCausalLM, t.MixtralConfig, **LLAMA, num_local_experts=4
+        "MixtralForCausalLM", "MixtralConfig", **LLAMA, num_local_experts=4
     ), SENTENCE, is_small=False),
     Architecture("gemma3", "language model", causal(
-        t.Gemma3ForCausalLM, t.Gemma3TextConfig, **LLAMA, head_dim=8, sliding_window=4
+        "Gemma3ForCausalLM", "Gemma3TextConfig", **LLAMA, head_dim=8, sliding_window=4
     ), SENTENCE, is_small=False),
 )  # fmt: skip

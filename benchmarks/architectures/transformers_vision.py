@@ -70,8 +70,12 @@ def mobilenet_v2() -> nn.Module:
 
 def classifier(name: str, **settings: Any) -> Callable[[], nn.Module]:
     """Return a builder of `transformers`' classifier of a name, from a configuration."""
-    model, config = getattr(t, f"{name}ForImageClassification"), getattr(t, f"{name}Config")
-    return lambda: Picked(model(config(num_labels=10, **settings)), "logits", ("pixel_values",))
+
+    def build() -> nn.Module:
+        model, config = getattr(t, f"{name}ForImageClassification"), getattr(t, f"{name}Config")
+        return Picked(model(config(num_labels=10, **settings)), "logits", ("pixel_values",))
+
+    return build
 
 
 STAGES: dict[str, Any] = {"embedding_size": 16, "hidden_sizes": [16, 32, 64, 128]}

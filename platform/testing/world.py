@@ -9,9 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alcove.platform.client import PlatformClient, Version
 from alcove.platform.services.auth.local import create_local_token
 from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import create_keys
@@ -21,6 +20,9 @@ from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier
 from alcove.runtime.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient, Version
 
 __all__ = ["Served", "ServerWorld"]
 
@@ -151,8 +153,10 @@ class ServerWorld:
         ready = json.loads(line)
         return Served(process, ready["grpc"], ready.get("http", ""), log, ready.get("mtls"), ready.get("metrics"))
 
-    def client(self, served: Served, role: str) -> PlatformClient:
+    def client(self, served: Served, role: str) -> "PlatformClient":
         """Return a client with a token of a role; close it."""
+        from alcove.platform.client import PlatformClient  # noqa: PLC0415 - the server that imports this has no client
+
         return PlatformClient(served.grpc_address, self.token(role))
 
     def package(self, feature: str, version: str = "1.0.0", *, program: bytes | None = None) -> Package:
@@ -173,7 +177,7 @@ class ServerWorld:
         expires_s = SYSTEM_CLOCK.now_s() + TEAM_LIFETIME_S
         return sign_version(metadata, package.manifest, self.keys.teams[team], expires_s)
 
-    def publish(self, client: PlatformClient, feature: str, version: str = "1.0.0") -> Version:
+    def publish(self, client: "PlatformClient", feature: str, version: str = "1.0.0") -> "Version":
         """Upload, sign and publish a pretended version."""
         package = self.package(feature, version)
         for data in package.blobs().values():

@@ -61,16 +61,16 @@ def attacked(server_world: ServerWorld) -> Iterator[Served]:
 
 @asynccontextmanager
 async def serving_here(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
-    """A server in this process, whose limits a test may lower."""
+    """A server in this process that answers no devices, whose limits a test may lower."""
     keys = world.online_keys
-    argument = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
+    argument = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "only": "grpc", **more}
     async with run(Settings.model_validate(argument)) as running:
         yield running
 
 
 @pytest.fixture
 def run_server() -> RunServer:
-    """Gives servers in this process."""
+    """Gives servers in this process that answer no devices."""
     return serving_here
 
 

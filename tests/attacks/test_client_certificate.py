@@ -37,7 +37,7 @@ def test_what_is_nearly_listed_is_nobody(tmp_path: Path, own_world: ServerWorld)
     (tmp_path / "list.json").write_text(json.dumps(LISTED))
     tls = ("--tls-certificate", f"{tmp_path}/server.pem", "--tls-key", f"{tmp_path}/key.pem", "--mtls-port", "0")
     mtls = ("--client-ca", f"{tmp_path}/ca.pem", "--client-certificates", f"{tmp_path}/list.json")
-    server = own_world.start(*tls, *mtls)
+    server = own_world.start("--only", "grpc", *tls, *mtls)
 
     def ask(shown: Pair) -> None:
         address, argument = server.mtls_address or "", (shown.key, shown.certificate)

@@ -22,7 +22,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 @pytest.fixture(scope="module")
 def served(world: ServerWorld) -> Iterator[Served]:
     """Its server."""
-    running = world.start()
+    running = world.start("--only", "grpc")
     yield running
     running.stop()
 

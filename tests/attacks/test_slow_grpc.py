@@ -327,7 +327,7 @@ def test_a_server_has_all_the_files_that_the_system_allows(tmp_path: Path) -> No
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
     try:
-        server = ServerWorld(tmp_path / "files", teams={"text": ("text_00",)}).start()
+        server = ServerWorld(tmp_path / "files", teams={"text": ("text_00",)}).start("--only", "grpc")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     (line,) = (line for line in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in line)
@@ -343,7 +343,7 @@ def test_every_line_of_the_log_is_json(tmp_path: Path) -> None:
         (tmp_path / f"{name}.pem").write_bytes(content)
         (tmp_path / f"{name}.pem").chmod(0o600)
     tls = ("--tls-key", str(tmp_path / "key.pem"), "--tls-certificate", str(tmp_path / "certificate.pem"))
-    server = world.start(*tls)
+    server = world.start("--only", "grpc", *tls)
     host, _, port = server.grpc_address.rpartition(":")
     for beginning in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300), PREFACE, b"GET / HTTP/1.1\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=20) as connection, contextlib.suppress(OSError):

@@ -4,7 +4,21 @@
 there, `confinement.py` takes away what it does not need.
 """
 
-from alcove.platform.services.validation.children import ChildChecks
+from typing import TYPE_CHECKING, Any
+
 from alcove.platform.services.validation.jobs import InThisProcess, ProgramChecks, Supplies
 
+if TYPE_CHECKING:
+    from alcove.platform.services.validation.children import ChildChecks
+
 __all__ = ["ChildChecks", "InThisProcess", "ProgramChecks", "Supplies"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what starts processes on first use: the process that it starts, once for each program, has no use for it."""
+    if name != "ChildChecks":
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from alcove.platform.services.validation.children import ChildChecks  # noqa: PLC0415
+
+    return ChildChecks

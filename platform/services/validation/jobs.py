@@ -3,7 +3,6 @@
 A job is one variant: its program, the deltas that make it, and the programs that those start from.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -150,12 +149,18 @@ def raise_refusal(variant: str, answer: Mapping[str, Any]) -> None:
 class InThisProcess:
     """Checks programs here, unbounded: for programs of our own and for tests that pretend them."""
 
+    # asyncio is loaded here: a program's own process answers without it.
+
     async def verify(self, manifest: Manifest, variant: Variant, supplies: Supplies) -> None:
         """Check a program."""
+        import asyncio  # noqa: PLC0415
+
         job = {"manifest": manifest.to_bytes().hex(), "variant": variant.name}
         raise_refusal(variant.name, await asyncio.to_thread(answer, VERIFY, job, supplies.blobs.get))
 
     async def validate(self, team: str, variant: str, supplies: Supplies) -> ProgramReport:  # noqa: ARG002 - as the protocol has it
         """Return the figures of a program."""
+        import asyncio  # noqa: PLC0415
+
         job = {"program": supplies.program, "variant": variant}
         return ProgramReport.from_json(await asyncio.to_thread(answer, VALIDATE, job, supplies.blobs.get))

@@ -68,7 +68,7 @@ async def test_server_collects_what_devices_sent(world: ServerWorld, processes: 
         data_dir=world.data_dir,
         online_keys=world.online_keys,
         grpc_port=0,
-        http_port=0,
+        only="grpc",
         aggregators=processes.folder / "collector" / "collector.json",
         analysis_interval_s=0.1,
         metrics_port=0,

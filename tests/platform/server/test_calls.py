@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> ServerWorld:
 async def running_server(world: ServerWorld, **more: Any) -> AsyncIterator[Running]:
     """A server in this process."""
     keys = world.online_keys
-    given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, **more}
+    given = {"data_dir": world.data_dir, "online_keys": keys, "grpc_port": 0, "http_port": 0, "only": "grpc", **more}
     async with run(Settings.model_validate(given)) as running:
         yield running
 
@@ -119,7 +119,7 @@ def test_buckets_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_caller_that_calls_too_often_learns_when_to_try_again(own: ServerWorld) -> None:
     """RESOURCE_EXHAUSTED with gRPC's push-back; another caller of the same role passes."""
-    server = own.start("--calls-per-second", "2")
+    server = own.start("--only", "grpc", "--calls-per-second", "2")
     try:
         with own.client(server, "reader") as client:
             with pytest.raises(TooManyCallsError, match="at most 2 a second") as refusal:
@@ -236,7 +236,7 @@ def page(url: str) -> str:
 async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: ServerWorld) -> None:
     """On a port of their own; nothing in them names a caller."""
     token = await asyncio.to_thread(world.token, "reader")
-    async with running_server(world, metrics_port=0) as running:
+    async with running_server(world, only=None, metrics_port=0) as running:
         assert running.metrics_url is not None
         assert json.loads(running.ready_line())["metrics"] == running.metrics_url
         async with grpc.aio.insecure_channel(running.grpc_address) as channel:
@@ -278,7 +278,7 @@ async def test_there_are_no_metrics_unless_a_port_is_set(world: ServerWorld) -> 
     """And the ready line tells of none."""
     async with running_server(world) as running:
         assert running.metrics_url is None
-        assert set(json.loads(running.ready_line())) == {"ready", "grpc", "http", "pid"}
+        assert set(json.loads(running.ready_line())) == {"ready", "grpc", "pid"}
 
 
 # Traces
@@ -331,7 +331,7 @@ def test_traces_go_to_the_console_where_asked(capsys: pytest.CaptureFixture[str]
 
 def test_at_the_end_a_stream_is_notified_and_a_call_under_way_is_answered(own: ServerWorld) -> None:
     """SIGTERM: who watches is sent elsewhere at once, who is publishing gets an answer, and the server ends with 0."""
-    server = own.start()
+    server = own.start("--only", "grpc")
     with own.client(server, "team:text") as team, own.client(server, "operator") as operator:
         own.publish(team, "text_00")
         rollout = operator.create_rollout("app", "text_00", "1.0.0")
@@ -363,7 +363,7 @@ def test_at_the_end_a_stream_is_notified_and_a_call_under_way_is_answered(own: S
         assert not worker.is_alive()
     assert server.stop() == 0
     answered = {item for item in seen if isinstance(item, str)}
-    again = own.start()
+    again = own.start("--only", "grpc")
     with own.client(again, "reader") as reader:
         kept = {item.rollout_id for item in reader.rollouts()}
     assert again.stop() == 0

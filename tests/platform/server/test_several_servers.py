@@ -41,9 +41,9 @@ def shared(tmp_path: Path, postgres: PostgresServer, migrated: str) -> ServerWor
 @pytest.fixture
 def pair(shared: ServerWorld) -> Iterator[tuple[Served, Served]]:
     """Two server processes of it."""
-    servers = [shared.start()]
+    servers = [shared.start("--only", "grpc")]
     try:
-        servers.append(shared.start())
+        servers.append(shared.start("--only", "grpc"))
         yield servers[0], servers[1]
     finally:
         codes = [server.stop() for server in servers]
@@ -108,7 +108,7 @@ def test_two_servers_that_publish_at_once_lose_nothing_and_list_nothing_twice(
 
 def test_a_killed_server_leaves_the_other_one_free_to_publish(shared: ServerWorld) -> None:
     """Kill -9 while it publishes: its lock goes with its connection, and the other server carries on at once."""
-    first, second = shared.start(), shared.start()
+    first, second = shared.start("--only", "grpc"), shared.start("--only", "grpc")
     package = shared.package("text_00")
     with shared.client(first, "team:text") as team, ThreadPoolExecutor(1) as pool:
         pending = pool.submit(push_package, team, package, shared.keys.teams["text"])

@@ -35,7 +35,7 @@ class Writer:
 def kill_again_and_again(folder: Path, kills: int) -> None:
     """Start, write, kill, look; each time a little later within a write."""
     world = ServerWorld(folder / "world", teams={"text": (FEATURE,)})
-    server = world.start()
+    server = world.start("--only", "grpc")
     with world.client(server, "team:text") as team:
         world.publish(team, FEATURE)
     acknowledged: dict[str, str] = {}
@@ -54,7 +54,7 @@ def kill_again_and_again(folder: Path, kills: int) -> None:
             assert not writer.thread.is_alive()
             client.close()
             acknowledged |= writer.acknowledged
-        server = world.start()
+        server = world.start("--only", "grpc")
         with world.client(server, "operator") as operator:
             kept = {rollout.rollout_id for rollout in operator.rollouts()}
             lost = set(acknowledged.values()) - kept

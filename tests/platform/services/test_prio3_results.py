@@ -100,12 +100,17 @@ class Shared:
 
 
 @pytest.fixture
-async def shared(fresh: ServerWorld) -> AsyncIterator[Shared]:
-    """Two published versions, and a server that has aggregators."""
+async def shared(fresh: ServerWorld, request: pytest.FixtureRequest) -> AsyncIterator[Shared]:
+    """Two published versions, and a server that has aggregators; it answers devices where a test asks for it."""
     file = create_pair(fresh.folder / "pair", AGGREGATION.leader_url, AGGREGATION.helper_url)["collector"]
     file.write_text(json.dumps(json.loads(file.read_text()) | AGGREGATION.model_dump(mode="json")))
     settings = Settings(
-        data_dir=fresh.data_dir, online_keys=fresh.online_keys, grpc_port=0, http_port=0, aggregators=file
+        data_dir=fresh.data_dir,
+        online_keys=fresh.online_keys,
+        grpc_port=0,
+        http_port=0,
+        only=getattr(request, "param", "grpc"),
+        aggregators=file,
     )
     async with run(settings) as running:
         store = await Store.open(settings.database)
@@ -159,6 +164,7 @@ async def test_noise_is_part_of_what_collected_windows_say(shared: Shared) -> No
     assert difference.low is None or difference.low < 0
 
 
+@pytest.mark.parametrize("shared", [pytest.param(None, id="devices too")], indirect=True)
 async def test_randomized_report_for_a_task_by_prio3_is_refused(shared: Shared) -> None:
     """The ingress knows no such task: no randomized cell is counted beside shares.  One of the other task is taken."""
     statuses = {}

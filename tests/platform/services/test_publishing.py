@@ -308,7 +308,7 @@ def test_lists_come_in_pages(world: ServerWorld, team: PlatformClient, feature: 
 def test_a_kill_at_any_moment_of_a_publication_is_repaired_by_repeating(tmp_path: Path) -> None:
     """Kill -9 after more and more of the work: after the restart the same request succeeds and is listed once."""
     world = ServerWorld(tmp_path / "killed", teams={"text": tuple(f"text_{n:02d}" for n in range(8))})
-    served = world.start()
+    served = world.start("--only", "grpc")
     for number, delay_s in enumerate((0.0, 0.01, 0.03)):
         package = world.package(f"text_{number:02d}")
         with world.client(served, "team:text") as team:
@@ -326,7 +326,7 @@ def test_a_kill_at_any_moment_of_a_publication_is_repaired_by_repeating(tmp_path
                 with contextlib.suppress(grpc.FutureTimeoutError):
                     pending.exception(timeout=delay_s)
                 served.kill()
-        served = world.start()
+        served = world.start("--only", "grpc")
         with world.client(served, "team:text") as team:
             version = team.publish_version(signed, package.manifest.to_bytes(), request_id=request_id)
             assert version.manifest_sha256 == package.manifest.sha256

@@ -40,9 +40,9 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorld:
 
 @pytest.fixture
 def settings(fresh: ServerWorld) -> Settings:
-    """Its server's settings, on free ports."""
+    """Its server's settings, on a free port, for no devices."""
     keys = fresh.online_keys
-    return Settings(data_dir=fresh.data_dir, online_keys=keys, grpc_port=0, http_port=0, refresh_s=0.05)
+    return Settings(data_dir=fresh.data_dir, online_keys=keys, grpc_port=0, only="grpc", refresh_s=0.05)
 
 
 def publish_to_tree(fresh: ServerWorld, feature: str = "text_00") -> Manifest:

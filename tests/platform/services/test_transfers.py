@@ -223,7 +223,7 @@ def test_a_cut_upload_continues_over_the_wire(
 def test_an_upload_outlives_a_killed_server(tmp_path: Path) -> None:
     """What a server had received when it was killed is there for the next one."""
     world = ServerWorld(tmp_path / "killed", teams={"text": ("text_00",)})
-    served = world.start()
+    served = world.start("--only", "grpc")
     sender = hashlib.sha256(b"team:text").hexdigest()[:16]
     with grpc.insecure_channel(served.grpc_address) as channel:
         metadata = (("authorization", f"Bearer {world.token('team:text')}"),)
@@ -239,7 +239,7 @@ def test_an_upload_outlives_a_killed_server(tmp_path: Path) -> None:
 
         with pytest.raises(grpc.RpcError):
             RegistryServiceStub(channel).UploadBlob(parts(), timeout=30, metadata=metadata)
-    served = world.start()
+    served = world.start("--only", "grpc")
     try:
         with world.client(served, "team:text") as team:
             there = team._call(team._registry.GetUpload, pb.GetUploadRequest(sha256=SHA256))
