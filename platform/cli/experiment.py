@@ -17,6 +17,7 @@ from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, 
 from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_questions_of, primary_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import parts_of, segment_of, share_basis_points
+from alcove.platform.cli.simulate_experiment import simulate_experiment_command
 from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan
 
 __all__ = ["app"]
@@ -360,6 +361,9 @@ def update(
         say(plan_sentence(experiment))
     if not call.as_json and experiment.pre_edges:
         say(cuped_sentence(experiment))
+
+
+app.command("simulate")(simulate_experiment_command)
 
 
 @app.command("watch")

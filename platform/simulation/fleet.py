@@ -6,7 +6,6 @@ has reported during the last thirty days: the ledger's caps hold here too.  Ever
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 from alcove.platform.domain.rollouts.task import CONTROL, TREATMENT
@@ -17,8 +16,6 @@ from alcove.registry.policy.assignment import SECRET_BYTES
 from numpy.typing import NDArray
 
 __all__ = ["Fleet", "buckets_of"]
-
-_CAPS: Final = WIDEST.caps(may_use_reserve=True)  # a rollout's; its app allows what a report costs
 
 
 def buckets_of(devices: int, salt: str, rng: np.random.Generator) -> NDArray[np.uint16]:
@@ -37,6 +34,7 @@ class Fleet:
         window_s: seconds of a window.
         rng: of everything random.
         spent: what each device has spent on other tasks when the first window begins; it comes back after 30 days.
+        may_use_reserve: the reports are a guardrail's, as a rollout's are. The app allows what a report costs.
     """
 
     def __init__(
@@ -47,16 +45,19 @@ class Fleet:
         rng: np.random.Generator,
         *,
         spent: Fraction = Fraction(0),
+        may_use_reserve: bool = True,
     ) -> None:
+        caps = WIDEST.caps(may_use_reserve=may_use_reserve)
         self._buckets = buckets
         self._rng = rng
-        longest = max(_CAPS, key=lambda cap: cap.length_s)
-        self._until = max(1, longest.length_s // window_s)  # windows in which that is missing
-        self._most_before = int(max(longest.most - spent, Fraction(0)) / epsilon)
+        longest_s = max(cap.length_s for cap in caps)
+        self._until = max(1, longest_s // window_s)  # windows in which that is missing
+        most = min(cap.most for cap in caps if cap.length_s == longest_s)
+        self._most_before = int(max(most - spent, Fraction(0)) / epsilon)
         self._window = 0
         self._caps = [
             (max(1, cap.length_s // window_s), max(int(cap.most / epsilon), int(epsilon <= cap.most_of_one)))
-            for cap in _CAPS
+            for cap in caps
         ]
         self._reported: list[NDArray[np.bool_]] = []  # by window, the newest last
         self._spent = [np.zeros(len(buckets), np.uint16) for _ in self._caps]  # reports within each cap's span
@@ -88,6 +89,19 @@ class Fleet:
                 counts[arm] = np.bincount(cells, minlength=counts[arm].size)
         self._debit(reported)
         return [counts.ravel() for counts in found]
+
+    def choose(self, members: NDArray[np.bool_], active: float) -> NDArray[np.bool_]:
+        """Return which of some devices report in this window, as far as their budgets let them; they pay for it.
+
+        Args:
+            members: which devices would.
+            active: share of the devices that report, if their budget lets them.
+        """
+        chosen = self._may_report() & members
+        if active < 1:
+            chosen &= self._rng.random(len(chosen), dtype=np.float32) < active
+        self._debit(chosen)
+        return chosen
 
     def _members(self, tasks: Sequence[TaskPolicy]) -> list[NDArray[np.bool_]]:
         """Return of each task which devices report it; a device stays with the question that was drawn for it."""

@@ -30,6 +30,28 @@ ANSWERS = 20
 """Earlier answers of a device: between what it needs to be known (5) and what it remembers (64)."""
 
 
+def acceptance_model(rate: float, *, correlation: float = CORRELATION, answers: int = ANSWERS) -> tuple[float, float]:
+    """Return a and b of the Beta distribution of the devices' own probabilities to accept; see the module's docstring.
+
+    Args:
+        rate: accepted share of all devices, in (0, 1).
+        correlation: of a device's earlier share and a later outcome, in (0, 1).
+        answers: earlier answers of each device, >= 1.
+
+    Raises:
+        ArgumentError: an argument is out of its bounds.
+    """
+    for name, value in (("base_rate", rate), ("correlation", correlation)):
+        if not 0.0 < value < 1.0:
+            raise ArgumentError(name, "in (0, 1)", value)
+    if answers < 1:
+        raise ArgumentError("answers", "at least 1", answers)
+    squared, others = correlation**2, answers - 1
+    alike = (squared * others + math.sqrt((squared * others) ** 2 + 4.0 * answers * squared)) / (2.0 * answers)
+    total = 1.0 / alike - 1.0
+    return rate * total, (1.0 - rate) * total
+
+
 def joint_model(
     edges: Sequence[float], rate: float, *, correlation: float = CORRELATION, answers: int = ANSWERS
 ) -> FloatArray:
@@ -44,17 +66,10 @@ def joint_model(
     Raises:
         ArgumentError: an argument is out of its bounds.
     """
-    for name, value in (("base_rate", rate), ("correlation", correlation)):
-        if not 0.0 < value < 1.0:
-            raise ArgumentError(name, "in (0, 1)", value)
-    if answers < 1:
-        raise ArgumentError("answers", "at least 1", answers)
     from scipy.special import betaln  # noqa: PLC0415 - a quarter of a second, and only analyses need it
 
-    squared, others = correlation**2, answers - 1
-    alike = (squared * others + math.sqrt((squared * others) ** 2 + 4.0 * answers * squared)) / (2.0 * answers)
-    total = 1.0 / alike - 1.0
-    first, second = rate * total, (1.0 - rate) * total
+    first, second = acceptance_model(rate, correlation=correlation, answers=answers)
+    total = first + second
     found = np.zeros((len(edges) + 2, 2))
     for accepted in range(answers + 1):
         weight = math.comb(answers, accepted) * math.exp(
