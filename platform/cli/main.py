@@ -29,7 +29,7 @@ VERBS: Final = MappingProxyType(
         "experiment": ("experiment", "app"),
         "metric": ("metric", "app"),
         "layer": ("policy", "layers"),
-        "holdout": ("policy", "holdouts"),
+        "holdout": ("readouts", "holdouts"),
         "registry": ("registry", "app"),
         "aggregator": ("aggregator", "app"),
     }

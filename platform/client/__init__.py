@@ -61,15 +61,17 @@ from alcove.platform.client.models import (
 )
 from alcove.platform.client.planner_models import (
     DetectableByDay,
+    DetectableByMonths,
     ExperimentChoice,
     ExperimentForecast,
     GuardrailForecast,
     PowerPoint,
+    ReadoutForecast,
     RolloutChoice,
     RolloutForecast,
     StageForecast,
 )
-from alcove.platform.client.policies import Claim, Holdout, Layer
+from alcove.platform.client.policies import Claim, Holdout, KeptVersion, Layer, Readout, ReadoutResult
 from alcove.platform.client.push import draft_push, publish_signed, push_package, recent_programs
 from alcove.platform.client.rollout_models import (
     Collection,
@@ -107,6 +109,7 @@ __all__ = [
     "DeadlineError",
     "Decision",
     "DetectableByDay",
+    "DetectableByMonths",
     "DifferencePosterior",
     "Estimate",
     "Experiment",
@@ -123,6 +126,7 @@ __all__ = [
     "Holdout",
     "InterimAnalysis",
     "InvalidRequestError",
+    "KeptVersion",
     "Layer",
     "Lineage",
     "Mechanism",
@@ -143,6 +147,9 @@ __all__ = [
     "Primary",
     "PrimaryDifference",
     "Proposal",
+    "Readout",
+    "ReadoutForecast",
+    "ReadoutResult",
     "RemoteInternalError",
     "Results",
     "Rollout",

@@ -5,10 +5,12 @@ from alcove.platform.client.rollout_models import Metric
 
 __all__ = [
     "DetectableByDay",
+    "DetectableByMonths",
     "ExperimentChoice",
     "ExperimentForecast",
     "GuardrailForecast",
     "PowerPoint",
+    "ReadoutForecast",
     "RolloutChoice",
     "RolloutForecast",
     "StageForecast",
@@ -92,6 +94,26 @@ class ExperimentChoice(Value):
     is_offered: bool = False
     halves_the_devices: bool = False
     halves_the_days: bool = False
+
+
+class DetectableByMonths(Value):
+    """The smallest difference that so many measured months find; 0: none."""
+
+    months: int
+    difference: float = 0.0
+
+
+class ReadoutForecast(Value):
+    """What a read-out of a holdout would find; 0 where nothing is found."""
+
+    group_devices: int = 0
+    detectable: float = 0.0
+    detectable_by_months: tuple[DetectableByMonths, ...] = ()
+    devices_needed: int = 0
+    cell_count: int = 0
+    days: int = 0
+    warnings: tuple[str, ...] = ()
+    promise: str = ""
 
 
 class ExperimentForecast(Value):

@@ -1,12 +1,21 @@
 """Makes the calls about layers, holdouts and the policy of an app.  Mixed into `PlatformClient`."""
 
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from alcove.api.experiment.v1 import experiment_pb2
+from alcove.api.planner.v1 import planner_pb2
+from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub
 from alcove.platform.client.calls import Caller, new_id
-from alcove.platform.client.models import Value, value_of
+from alcove.platform.client.experiment_models import Estimate
+from alcove.platform.client.models import Value, value_of, without_prefix
+from alcove.platform.client.planner_models import ReadoutForecast
+from alcove.platform.client.rollout_models import Mechanism
 from alcove.registry.policy import Halt, Policy, halt_from_bytes, policy_from_bytes
 
-__all__ = ["Claim", "Holdout", "Layer", "PolicyCalls"]
+__all__ = ["Claim", "Holdout", "KeptVersion", "Layer", "PolicyCalls", "Readout", "ReadoutResult"]
 
 
 class Claim(Value):
@@ -36,10 +45,63 @@ class Holdout(Value):
     policy_serial: int
 
 
+class KeptVersion(Value):
+    """A version that held-out devices keep."""
+
+    feature: str
+    version: str
+
+
+class ReadoutResult(Value):
+    """What a read-out found; numbers are None where nothing can be said."""
+
+    code: str
+    summary: str
+    held_out: float | None = None
+    difference: Estimate = Estimate()
+    p_value: float | None = None
+    lift: Estimate = Estimate()
+    noise_percent: float | None = None
+    report_count: int = 0
+    months: int = 0
+    analyzed_at_s: int
+
+
+class Readout(Value):
+    """A comparison of the holdout with a mirror group; `result` is None before the last day."""
+
+    readout_id: str
+    app: str
+    kept: tuple[KeptVersion, ...]
+    metric: str
+    edge_ms: float
+    metric_version: int
+    latency_edges_ms: tuple[float, ...] = ()
+    epsilon: str
+    mechanism: Mechanism
+    window_s: int
+    months: int
+    share_basis_points: int
+    state: Annotated[Literal["running", "finished", "stopped"], without_prefix("READOUT_STATE_")]
+    started_at_s: int
+    measured_from_s: int
+    measured_until_s: int
+    until_s: int
+    ended_at_s: int
+    end_reason: str
+    result: ReadoutResult | None = None
+    policy_serial: int
+    etag: str
+    promise: str
+    task_id: str
+    summary: str
+
+
 class PolicyCalls:
-    """Calls about an app's layers, holdout and documents."""
+    """Calls about an app's layers, holdout, its read-outs, and documents."""
 
     _policy: PolicyServiceStub
+    _planner: PlannerServiceStub
     _call: Caller
 
     def create_layer(self, app: str, name: str, *, validate_only: bool = False, request_id: str | None = None) -> Layer:
@@ -76,6 +138,111 @@ class PolicyCalls:
     def holdout(self, app: str) -> Holdout:
         """Return who takes part in no experiment."""
         return value_of(Holdout, self._call(self._policy.GetHoldout, pb.GetHoldoutRequest(app=app)).holdout)
+
+    def start_readout(
+        self,
+        app: str,
+        features: Sequence[str],
+        *,
+        until_s: int,
+        metric: str = "",
+        edge_ms: float = 0.0,
+        metric_version: int = 0,
+        latency_edges_ms: Sequence[float] = (),
+        epsilon: str = "",
+        mechanism: Mechanism = "unspecified",
+        window_s: int = 0,
+        months: int = 0,
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Readout:
+        """Let held-out devices keep the present versions of features until a last day; the first is measured."""
+        request = pb.StartReadoutRequest(
+            request_id=request_id or new_id(),
+            app=app,
+            features=features,
+            metric=metric,
+            edge_ms=edge_ms,
+            metric_version=metric_version,
+            latency_edges_ms=latency_edges_ms,
+            epsilon=epsilon,
+            mechanism=experiment_pb2.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+            window_s=window_s,
+            months=months,
+            until_s=until_s,
+            validate_only=validate_only,
+        )
+        return value_of(Readout, self._call(self._policy.StartReadout, request).readout)
+
+    def stop_readout(
+        self,
+        readout_id: str,
+        *,
+        reason: str,
+        etag: str = "",
+        validate_only: bool = False,
+        request_id: str | None = None,
+    ) -> Readout:
+        """Stop a read-out without a result; `etag` binds it to what the caller read."""
+        request = pb.StopReadoutRequest(
+            request_id=request_id or new_id(),
+            readout_id=readout_id,
+            reason=reason,
+            etag=etag,
+            validate_only=validate_only,
+        )
+        return value_of(Readout, self._call(self._policy.StopReadout, request).readout)
+
+    def readout(self, readout_id: str) -> Readout:
+        """Return a read-out."""
+        return value_of(
+            Readout, self._call(self._policy.GetReadout, pb.GetReadoutRequest(readout_id=readout_id)).readout
+        )
+
+    def readouts(self, app: str) -> list[Readout]:
+        """Return all read-outs of an app, oldest first."""
+        found: list[Readout] = []
+        token = ""
+        while True:
+            answer = self._call(self._policy.ListReadouts, pb.ListReadoutsRequest(app=app, page_token=token))
+            found.extend(value_of(Readout, each) for each in answer.readouts)
+            token = answer.next_page_token
+            if not token:
+                return found
+
+    def plan_readout(
+        self,
+        *,
+        devices: int,
+        share_basis_points: int,
+        metric: str = "",
+        edge_ms: float = 0.0,
+        latency_edges_ms: Sequence[float] = (),
+        epsilon: str = "",
+        mechanism: Mechanism = "unspecified",
+        window_s: int = 0,
+        months: int = 0,
+        base_rate: float = 0.0,
+        mde: float = 0.0,
+    ) -> ReadoutForecast:
+        """Return what a read-out would find; nothing is started.
+
+        `devices`: of the app, that have something to report in a window; everything else as in `start_readout`.
+        """
+        request = planner_pb2.PlanReadoutRequest(
+            metric=metric,
+            edge_ms=edge_ms,
+            latency_edges_ms=latency_edges_ms,
+            epsilon=epsilon,
+            mechanism=experiment_pb2.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+            window_s=window_s,
+            months=months,
+            devices=devices,
+            share_basis_points=share_basis_points,
+            base_rate=base_rate,
+            mde=mde,
+        )
+        return value_of(ReadoutForecast, self._call(self._planner.PlanReadout, request))
 
     def policy(self, app: str) -> tuple[Policy, Halt]:
         """Return the documents that the app's devices read: the newest policy and halt.

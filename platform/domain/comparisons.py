@@ -1,4 +1,4 @@
-"""Describes rollouts and experiments as an app's policy carries them.  Pure."""
+"""Describes rollouts, experiments and read-outs as an app's policy carries them.  Pure."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -6,11 +6,14 @@ from typing import Final
 
 from alcove.platform.domain.audience import parse_optional_audience
 from alcove.platform.domain.experiments.task import tasks_of
+from alcove.platform.domain.readout_records import ReadoutRecord
+from alcove.platform.domain.readouts.task import task_of as readout_task
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_tasks
-from alcove.registry.policy import Arm, ExperimentPolicy, RolloutPolicy, Segment, VersionRef
+from alcove.registry.min_versions import is_below
+from alcove.registry.policy import Arm, ExperimentPolicy, FeaturePolicy, Readout, RolloutPolicy, Segment, VersionRef
 
-__all__ = ["experiment_policy", "rollout_policy"]
+__all__ = ["experiment_policy", "kept_versions", "readout_policy", "rollout_policy"]
 
 ALL_ARMS_BYTES: Final = 8_000_000  # bytes of all arms together that every device fetches, so that none shows its own
 NO_SIZES: Final[Mapping[str, int]] = MappingProxyType({})
@@ -59,4 +62,34 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),
+    )
+
+
+def kept_versions(
+    record: ReadoutRecord, min_versions: Mapping[str, str], halted: frozenset[str]
+) -> dict[str, VersionRef]:
+    """Return what held-out devices may still keep, by feature: neither halted nor below its team's minimum version."""
+    return {
+        kept.feature: VersionRef(version=kept.version, manifest_sha256=kept.manifest_sha256)
+        for kept in record.kept
+        if kept.manifest_sha256 not in halted and not is_below(kept.version, min_versions.get(kept.feature))
+    }
+
+
+def readout_policy(
+    record: ReadoutRecord,
+    features: Mapping[str, FeaturePolicy],
+    min_versions: Mapping[str, str],
+    halted: frozenset[str],
+) -> Readout | None:
+    """Return what the policy says of a read-out that runs; None where the measured version may not be kept any more.
+
+    Raises:
+        pydantic.ValidationError: a field is out of its bounds.
+    """
+    kept = {name: ref for name, ref in kept_versions(record, min_versions, halted).items() if name in features}
+    if record.feature not in kept:
+        return None
+    return Readout(
+        id=record.readout_id, feature=record.feature, kept=kept, task=readout_task(record), until_s=record.until_s
     )

@@ -32,6 +32,7 @@
     │   ├── LayerExistsError       layers have different names
     │   ├── MetricDeprecatedError  the metric is to be used no more
     │   ├── HoldoutRaisedError     an experiment runs: a larger holdout would take devices out of it
+    │   ├── ReadoutRunningError    a read-out of the holdout runs: its groups stay as they are
     │   ├── BelowMinVersionError        the team forbids versions as old as this one
     │   ├── NoDefaultVersionError  nothing the other devices could run
     │   ├── ShareNotRaisedError    a rollout's share only rises
@@ -103,6 +104,7 @@ __all__ = [
     "PlaintextRefusedError",
     "PlatformError",
     "QuotaError",
+    "ReadoutRunningError",
     "ReportRefusedError",
     "RepositoryMissingError",
     "RequestIdReusedError",
@@ -413,6 +415,14 @@ class HoldoutRaisedError(StateError):
             f"the holdout of app {app!r} is {current_basis_points} of 10000 and cannot rise to {share_basis_points}"
             f" while {holder} runs: devices would leave it"
         )
+
+
+class ReadoutRunningError(StateError):
+    """A read-out of the holdout runs: there is one at a time, and its groups stay as they are."""
+
+    def __init__(self, app: str, readout_id: str) -> None:
+        self.app, self.readout_id = app, readout_id
+        super().__init__(f"read-out {readout_id} of the holdout of app {app!r} runs: stop it, or wait for its end")
 
 
 class BelowMinVersionError(StateError):

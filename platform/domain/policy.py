@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from alcove.platform.domain.comparisons import NO_SIZES, experiment_policy, rollout_policy
+from alcove.platform.domain.comparisons import NO_SIZES, experiment_policy, readout_policy, rollout_policy
 from alcove.platform.domain.field_validation import fields_named
+from alcove.platform.domain.readout_records import ReadoutRecord
 from alcove.platform.domain.records import Default, ExperimentRecord, HoldoutRecord, LayerRecord, RolloutRecord
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import FeaturePolicy, Holdout, Policy, VersionRef
@@ -23,6 +24,8 @@ def compile_policy(
     min_versions: Mapping[str, str],
     layers: Iterable[LayerRecord] = (),
     holdout: HoldoutRecord | None = None,
+    readout: ReadoutRecord | None = None,
+    halted: frozenset[str] = frozenset(),
     sizes: Mapping[str, int] = NO_SIZES,
 ) -> Policy:
     """Return the policy of an app, without anything that is below the minimum version of its team.
@@ -36,6 +39,8 @@ def compile_policy(
         min_versions: lowest version of each feature that its team still lets run; absent: any.
         layers: the app's layers; those that no experiment uses are left out.
         holdout: who takes part in no experiment.
+        readout: the one that runs; None: none does.
+        halted: manifest digests that the app's halt names; held-out devices keep none of them.
         sizes: bytes of the largest program of each version, by manifest digest; absent: small.
 
     Raises:
@@ -58,14 +63,16 @@ def compile_policy(
             for default in sorted(kept, key=lambda row: row.feature)
         }
         used = {one.segment.layer for rules in features.values() for one in rules.experiments if one.segment}
+        held = None
+        if holdout is not None and holdout.share_basis_points > 0:
+            measured = None if readout is None else readout_policy(readout, features, min_versions, halted)
+            held = Holdout(salt=holdout.salt, share_basis_points=holdout.share_basis_points, readout=measured)
         return Policy(
             app=app,
             serial=serial,
             features=features,
             layers={layer.name: layer.salt for layer in layers if layer.name in used},
-            holdout=None
-            if holdout is None or holdout.share_basis_points == 0
-            else Holdout(salt=holdout.salt, share_basis_points=holdout.share_basis_points),
+            holdout=held,
         )
 
 

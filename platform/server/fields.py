@@ -61,6 +61,7 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "rollout_id": _rule_of_kind(Identifier),
         "experiment_id": _rule_of_kind(Identifier),
         "proposal_id": _rule_of_kind(Identifier),
+        "readout_id": _rule_of_kind(Identifier),
         "layer": _rule_of_kind(Identifier),
         "first": _bucket,
         "epsilon": _epsilon,
@@ -68,7 +69,7 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "page_size": _page_size,
     }
 )
-_ALWAYS: Final = frozenset({"rollout_id", "experiment_id", "proposal_id"})  # needed wherever they stand
+_ALWAYS: Final = frozenset({"rollout_id", "experiment_id", "proposal_id", "readout_id"})  # needed wherever they stand
 _NEEDED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "CreateExperimentRequest": frozenset({"app", "feature"}),

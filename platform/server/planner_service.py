@@ -1,4 +1,4 @@
-"""Implements PlannerService: forecasts rollouts and experiments before anything is created."""
+"""Implements PlannerService: forecasts rollouts, experiments and read-outs before anything is created."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
@@ -11,6 +11,7 @@ from alcove.platform.core.turns import Computations
 from alcove.platform.domain import limits
 from alcove.platform.domain.planning.choices import compare_choices
 from alcove.platform.domain.planning.experiment import forecast_experiment
+from alcove.platform.domain.planning.readout import forecast_readout
 from alcove.platform.domain.planning.rollout import forecast_rollout
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.server.planner_convert import (
@@ -19,6 +20,7 @@ from alcove.platform.server.planner_convert import (
     rollout_forecast_message,
     rollout_question,
 )
+from alcove.platform.server.readout_forecasts import readout_forecast_message, readout_question
 from alcove.registry.policy import Aggregation
 
 __all__ = ["PlannerService"]
@@ -47,5 +49,14 @@ class PlannerService(rpc.PlannerServiceServicer):
         def compute() -> pb.PlanExperimentResponse:
             record = experiment_draft(request, self._aggregators)
             return experiment_forecast_message(record, forecast_experiment(record))
+
+        return await self._forecasts.run(current_principal().name, compute)
+
+    async def PlanReadout(self, request: pb.PlanReadoutRequest, context: Any) -> pb.PlanReadoutResponse:
+        """Forecast a read-out of a holdout."""
+
+        def compute() -> pb.PlanReadoutResponse:
+            question = readout_question(request, self._aggregators)
+            return readout_forecast_message(question, forecast_readout(question))
 
         return await self._forecasts.run(current_principal().name, compute)

@@ -1,4 +1,4 @@
-"""Implements PolicyService: layers, holdouts and the signed policy of an app."""
+"""Implements PolicyService: layers, holdouts with their read-outs, and the signed policy of an app."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
@@ -9,24 +9,29 @@ from typing import Any
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1 import policy_pb2_grpc as rpc
 from alcove.platform.domain.errors import ResourceNotFoundError
-from alcove.platform.domain.field_validation import validate_field
+from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
+from alcove.platform.server.readout_convert import readout_message, readout_spec
 from alcove.platform.services.experiments import layers
 from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.readouts import engine as readouts
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
 from alcove.platform.store.publications import last_publication
+from alcove.platform.store.readouts import get_readout, list_readouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName
+from alcove.registry.policy import Aggregation
 
 __all__ = ["PolicyService"]
 
 
 class PolicyService(rpc.PolicyServiceServicer):
-    """Layers, holdouts and the signed policy of an app."""
+    """Layers, holdouts with their read-outs, and the signed policy of an app."""
 
-    def __init__(self, mutations: Mutations) -> None:
+    def __init__(self, mutations: Mutations, aggregators: Aggregation | None) -> None:
         self._mutations = mutations
+        self._aggregators = aggregators
 
     async def CreateLayer(self, request: pb.CreateLayerRequest, context: Any) -> pb.CreateLayerResponse:
         """Create a layer."""
@@ -62,6 +67,39 @@ class PolicyService(rpc.PolicyServiceServicer):
         async with self._mutations.store.read() as session:
             holdout = await find_holdout(session, app) or layers.no_holdout(app)
         return pb.GetHoldoutResponse(holdout=_holdout(holdout))
+
+    async def StartReadout(self, request: pb.StartReadoutRequest, context: Any) -> pb.StartReadoutResponse:
+        """Start a read-out of a holdout."""
+
+        async def work(uow: UnitOfWork) -> pb.StartReadoutResponse:
+            record = await readouts.start(uow, readout_spec(request, self._aggregators))
+            return pb.StartReadoutResponse(readout=readout_message(record))
+
+        return await self._mutations.run(request, pb.StartReadoutResponse, work)
+
+    async def StopReadout(self, request: pb.StopReadoutRequest, context: Any) -> pb.StopReadoutResponse:
+        """Stop a read-out."""
+
+        async def work(uow: UnitOfWork) -> pb.StopReadoutResponse:
+            record = await readouts.stop(uow, request.readout_id, reason=request.reason, etag=request.etag)
+            return pb.StopReadoutResponse(readout=readout_message(record))
+
+        return await self._mutations.run(request, pb.StopReadoutResponse, work)
+
+    async def GetReadout(self, request: pb.GetReadoutRequest, context: Any) -> pb.GetReadoutResponse:
+        """Return a read-out."""
+        async with self._mutations.store.read() as session:
+            record = await get_readout(session, request.readout_id)
+        return pb.GetReadoutResponse(readout=readout_message(record))
+
+    async def ListReadouts(self, request: pb.ListReadoutsRequest, context: Any) -> pb.ListReadoutsResponse:
+        """List an app's read-outs, oldest first."""
+        app = validate_field("app", AppName, request.app)
+        page = validate_page(request.page_size, request.page_token)
+        async with self._mutations.store.read() as session:
+            records = await list_readouts(session, page, app=app)
+        token = str(records[-1].sequence) if len(records) == page.size else ""
+        return pb.ListReadoutsResponse(readouts=map(readout_message, records), next_page_token=token)
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
         """Return the documents that an app's devices read."""

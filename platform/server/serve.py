@@ -58,10 +58,12 @@ from alcove.platform.services.experiments.monitor import due_experiments
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.policy import PolicyPublisher
 from alcove.platform.services.publishing import LockedDisk, RepositoryLock, VersionPublisher, collect_garbage
+from alcove.platform.services.readouts.monitor import end_all as end_readouts
 from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rollouts
 from alcove.platform.services.rollouts.reports import StoredReports
 from alcove.platform.services.validation import ChildChecks
 from alcove.platform.store import Store
+from alcove.platform.store.readouts import running_readouts
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.garbage_collection import GRACE_S
 from alcove.registry.keys import OnlineKeys
@@ -253,7 +255,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_RegistryServiceServicer_to_server(RegistryService(mutations, service.versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations, aggregators), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
-    add_PolicyServiceServicer_to_server(PolicyService(mutations), server)
+    add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
     add_PlannerServiceServicer_to_server(PlannerService(aggregators), server)
     if settings.reflection:
@@ -331,14 +333,16 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
 
 
 def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
-    """Analyze the rollouts that are watched, and the experiments whose interim analysis is due."""
+    """Analyze the rollouts that are watched, and the experiments whose interim analysis is due; end read-outs."""
     source = StoredReports()
 
     async def work() -> None:
         async with mutations.store.read() as session:
             watched, due = await watched_rollouts(session), await due_experiments(session)
+            readouts = [one.readout_id for one in await running_readouts(session)]
         await analyze_rollouts(watched, mutations.act, source)
         await analyze_experiments(due, mutations.act)
+        await end_readouts(readouts, mutations.act)
 
     return work
 

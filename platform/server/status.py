@@ -58,6 +58,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.LayerExistsError: _S.ALREADY_EXISTS,
         _p.MetricDeprecatedError: _S.FAILED_PRECONDITION,
         _p.HoldoutRaisedError: _S.FAILED_PRECONDITION,
+        _p.ReadoutRunningError: _S.FAILED_PRECONDITION,
         _p.BelowMinVersionError: _S.FAILED_PRECONDITION,
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
         _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from alcove.platform.domain.collection import Announcement, CollectedTask, CollectionStatus, WindowRequest
 from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.limits import COLLECT_FOR_S
+from alcove.platform.domain.readouts.task import schedule_of
+from alcove.platform.domain.readouts.task import task_of as readout_task
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.store.collected_windows import collected_windows
 from alcove.platform.store.experiments import experiments_stopped_since, running_experiments
+from alcove.platform.store.readouts import running_readouts
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.window_requests import find_announcement, window_requests
 from alcove.registry.limits import WINDOW_MAX_S
@@ -49,7 +52,13 @@ async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTa
         *await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S),
         *await live_rollouts(session),
     ]
-    return [task for record in records for task in _collected_tasks(record)]
+    # The windows after the last one that is measured are nobody's.
+    readouts = [
+        CollectedTask(readout_task(one), schedule_of(one.plan, one.until_s).end_s - 1)
+        for one in await running_readouts(session)
+        if one.plan.aggregation is not None
+    ]
+    return [task for record in records for task in _collected_tasks(record)] + readouts
 
 
 async def read_status(

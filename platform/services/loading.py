@@ -11,6 +11,7 @@ from alcove.platform.store.experiments import get_experiment, last_stopped, runn
 from alcove.platform.store.layers import find_holdout, layers_of_app
 from alcove.platform.store.manifests import program_sizes
 from alcove.platform.store.publications import last_publication, policies_newest_first
+from alcove.platform.store.readouts import find_running_readout
 from alcove.platform.store.rollouts import get_rollout, live_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import apps_using
@@ -121,5 +122,6 @@ async def _load(
         snapshot,
         layers=tuple(await layers_of_app(session, app)),
         holdout=await find_holdout(session, app),
+        readout=await find_running_readout(session, app),
         sizes=await program_sizes(session, digests),
     )

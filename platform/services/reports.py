@@ -13,13 +13,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 __all__ = ["read_experiment_reports", "read_reports"]
 
 
-async def read_reports(session: AsyncSession, task: TaskPolicy) -> Reports:
-    """Return the reports of a task: cells counted here, or windows collected from its aggregators."""
+async def read_reports(session: AsyncSession, task: TaskPolicy, windows: range | None = None) -> Reports:
+    """Return the reports of a task: cells counted here, or windows collected from its aggregators.
+
+    Args:
+        session: of a transaction.
+        task: whose.
+        windows: that are read; None: all.
+    """
     if task.aggregation is not None:
-        found = await collected_sums(session, task)
+        found = await collected_sums(session, task, windows)
         return Reports(task, found.counts, found.reports, found.windows, found.idle, found.released, found.span)
-    counts = await cell_counts(session, task.task_id, task.cell_count)
-    return Reports.of_cells(task, counts, *await reported_windows(session, task.task_id))
+    counts = await cell_counts(session, task.task_id, task.cell_count, windows)
+    return Reports.of_cells(task, counts, *await reported_windows(session, task.task_id, windows))
 
 
 async def read_experiment_reports(session: AsyncSession, record: ExperimentRecord) -> Reports:

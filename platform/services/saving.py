@@ -6,6 +6,7 @@ from alcove.platform.domain.snapshots.app import AppSnapshot
 from alcove.platform.store.defaults import remove_default, set_default
 from alcove.platform.store.experiments import save_experiment
 from alcove.platform.store.publications import Publication, add_publication
+from alcove.platform.store.readouts import save_readout
 from alcove.platform.store.rollouts import save_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
 
@@ -27,12 +28,15 @@ async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> 
     for experiment_id, experiment in experiments.items():
         if experiment != before.experiments[experiment_id]:
             experiments[experiment_id] = await save_experiment(session, experiment)
+    readout = after.readout
+    if readout is not None and readout != before.readout:
+        readout = await save_readout(session, readout)
     for document in _documents(after):
         await add_publication(session, document)
         uow.decided.add((document.kind, app))
     for entry in after.entries:
         await uow.audit(entry.action, entry.subject, **entry.details)
-    return replace(after, experiments=experiments)
+    return replace(after, experiments=experiments, readout=readout)
 
 
 def _documents(app: AppSnapshot) -> list[Publication]:

@@ -87,10 +87,13 @@ async def collected_windows(session: AsyncSession, task_id: str) -> frozenset[in
     return frozenset(await session.scalars(query))
 
 
-async def collected_sums(session: AsyncSession, task: TaskPolicy) -> CollectedSums:
-    """Return the sums of all windows that were collected of a task."""
+async def collected_sums(session: AsyncSession, task: TaskPolicy, among: range | None = None) -> CollectedSums:
+    """Return the sums of the windows that were collected of a task: of all, or of some that follow each other."""
     query = select(CollectedWindowRow.window, CollectedWindowRow.reports, CollectedWindowRow.counts)
-    rows = (await session.execute(query.where(CollectedWindowRow.task_id == task.task_id))).all()
+    query = query.where(CollectedWindowRow.task_id == task.task_id)
+    if among is not None:
+        query = query.where(CollectedWindowRow.window.between(among.start, among.stop - 1))
+    rows = (await session.execute(query)).all()
     sums = np.zeros(task.cell_count + 1, np.int64)
     reports = 0
     for _, released, packed in rows:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import ReportCountRow
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["add_counts", "cell_counts", "reported_windows"]
@@ -26,17 +26,31 @@ async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int]
     await session.execute(statement, rows)
 
 
-async def cell_counts(session: AsyncSession, task_id: str, cell_count: int) -> list[int]:
-    """Return the reports of a task per cell, over all windows."""
-    query = select(ReportCountRow.cell, func.sum(ReportCountRow.count)).where(ReportCountRow.task_id == task_id)
+async def cell_counts(session: AsyncSession, task_id: str, cell_count: int, windows: range | None = None) -> list[int]:
+    """Return the reports of a task per cell, over all windows or some that follow each other."""
+    query = select(ReportCountRow.cell, func.sum(ReportCountRow.count)).where(_is_in(task_id, windows))
     found = (await session.execute(query.group_by(ReportCountRow.cell))).all()
     sums = {cell: int(total) for cell, total in found}
     return [sums.get(cell, 0) for cell in range(cell_count)]
 
 
-async def reported_windows(session: AsyncSession, task_id: str) -> tuple[int, int]:
-    """Return how many windows of a task have a report, and how many lie from the first of them to the last."""
+async def reported_windows(session: AsyncSession, task_id: str, windows: range | None = None) -> tuple[int, int]:
+    """Return how many windows of a task have a report, and how many lie from the first of them to the last.
+
+    Args:
+        session: of a transaction.
+        task_id: whose.
+        windows: among which they are counted, one after the other; None: all.
+    """
     window = ReportCountRow.window
     query = select(func.count(func.distinct(window)), func.max(window) - func.min(window) + 1)
-    windows, span = (await session.execute(query.where(ReportCountRow.task_id == task_id))).one()
-    return int(windows), int(span or 0)
+    count, span = (await session.execute(query.where(_is_in(task_id, windows)))).one()
+    return int(count), int(span or 0)
+
+
+def _is_in(task_id: str, windows: range | None) -> ColumnElement[bool]:
+    """Return what is true of the rows of a task's windows."""
+    is_of_task = ReportCountRow.task_id == task_id
+    if windows is None:
+        return is_of_task
+    return is_of_task & ReportCountRow.window.between(windows.start, windows.stop - 1)

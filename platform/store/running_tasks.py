@@ -1,4 +1,4 @@
-"""Reads the tasks that devices report for now: of running experiments, and of the stages of live rollouts."""
+"""Reads the tasks that devices report for now: of running experiments and read-outs, and of stages of live rollouts."""
 
 import asyncio
 import math
@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from alcove.platform.domain.experiments.task import tasks_of
+from alcove.platform.domain.readouts.task import task_of as readout_task
 from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.platform.store.database import Store
 from alcove.platform.store.experiments import running_experiments
+from alcove.platform.store.readouts import running_readouts
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -61,4 +63,5 @@ async def running_tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
     """Return the tasks by id, as the session sees them."""
     tasks = [task for record in await running_experiments(session) for task in tasks_of(record)]
     tasks += [task for record in await live_rollouts(session) for task in stage_tasks(record)]
+    tasks += [readout_task(record) for record in await running_readouts(session)]
     return {task.task_id: task for task in tasks}

@@ -32,6 +32,7 @@ __all__ = [
     "IssuerSecretRow",
     "LayerRow",
     "PublicationRow",
+    "ReadoutRow",
     "ReportCountRow",
     "RequestRow",
     "RolloutRow",
@@ -174,6 +175,27 @@ class HoldoutRow(Base):
     share_basis_points: Mapped[int]
     revision: Mapped[int]
     policy_serial: Mapped[int]
+
+
+class ReadoutRow(Base):
+    """A read-out of the holdout of an app; `kept`, `plan` and `result` are JSON; one at most runs in each app."""
+
+    __tablename__ = "readouts"
+    __table_args__ = (_partial_index("ix_readouts_live", "app", where="state = 'running'"),)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    readout_id: Mapped[str] = mapped_column(Text, unique=True)
+    app: Mapped[str] = mapped_column(Text)
+    kept: Mapped[str] = mapped_column(Text)
+    plan: Mapped[str] = mapped_column(Text)
+    share_basis_points: Mapped[int]
+    state: Mapped[str] = mapped_column(Text)
+    started_at_s: Mapped[int]
+    until_s: Mapped[int]
+    ended_at_s: Mapped[int | None]
+    end_reason: Mapped[str] = mapped_column(Text)
+    result: Mapped[str | None] = mapped_column(Text)
+    policy_serial: Mapped[int]
+    revision: Mapped[int]
 
 
 class RequestRow(Base):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.domain.errors import BelowMinVersionError, InvalidFieldError, NotReleasedError, VersionRevokedError
 from alcove.platform.domain.policy import compile_policy
+from alcove.platform.domain.readout_records import ReadoutRecord, ReadoutState
 from alcove.platform.domain.records import (
     Default,
     ExperimentRecord,
@@ -62,6 +63,7 @@ class AppSnapshot:
         former: the newest former default of the feature that is acted on which may run besides the version in question.
         layers: its layers.
         holdout: which devices take part in no experiment.
+        readout: the read-out of it that runs or is acted on.
         sizes: bytes of the largest program of each version that is compared, by manifest digest.
         states: of versions of the feature that is acted on, by feature and version.
         rules: of the feature that is acted on.
@@ -82,6 +84,7 @@ class AppSnapshot:
     former: Default | None = None
     layers: tuple[LayerRecord, ...] = ()
     holdout: HoldoutRecord | None = None
+    readout: ReadoutRecord | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
@@ -205,13 +208,27 @@ class AppSnapshot:
             f"{action} experiment", record.experiment_id, policy_serial=record.policy_serial, **details
         )
 
+    def carry_readout(self, record: ReadoutRecord, action: str, **details: object) -> "AppSnapshot":
+        """Return it with a read-out after an action, the policy that this makes, and the entry that says so."""
+        app = replace(self, readout=record).decide_policy()
+        record = replace(record, policy_serial=app.policy_serial)
+        app = replace(app, readout=record)
+        return app.with_entry(f"{action} read-out", record.readout_id, policy_serial=record.policy_serial, **details)
+
+    @property
+    def halted_digests(self) -> frozenset[str]:
+        """Manifest digests that no device of the app may run."""
+        halt = self.halt or self.standing_halt
+        return frozenset() if halt is None else halt.digests
+
     def decide_policy(self) -> "AppSnapshot":
         """Return it with the policy that its rows make; with none where the last one says the same already.
 
         Raises:
             InvalidFieldError: the rows make no acceptable policy.
         """
-        last = self.last_policy
+        last, readout = self.last_policy, self.readout
+        is_read_out = readout is not None and readout.state is ReadoutState.RUNNING
         policy = compile_policy(
             self.app,
             1 if last is None else last.serial + 1,
@@ -221,6 +238,8 @@ class AppSnapshot:
             min_versions=self.min_versions,
             layers=self.layers,
             holdout=self.holdout,
+            readout=readout if is_read_out else None,
+            halted=self.halted_digests,
             sizes=self.sizes,
         )
         if last is not None and last.content == policy.model_copy(update={"serial": last.serial}).to_bytes():

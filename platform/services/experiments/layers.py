@@ -3,12 +3,13 @@
 import secrets
 from dataclasses import replace
 
-from alcove.platform.domain.errors import HoldoutRaisedError, InvalidFieldError
+from alcove.platform.domain.errors import HoldoutRaisedError, InvalidFieldError, ReadoutRunningError
 from alcove.platform.domain.field_validation import validate_etag, validate_field
 from alcove.platform.domain.records import HoldoutRecord, LayerRecord
 from alcove.platform.services.policy.decide import decide_policy
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import add_layer, find_holdout, layers_of_app, save_holdout
+from alcove.platform.store.readouts import find_running_readout
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, Identifier
 from alcove.registry.limits import LAYERS_MAX, POLICY_BUCKETS
@@ -49,6 +50,7 @@ async def set_holdout(uow: UnitOfWork, *, app: str, share_basis_points: int, eta
         InvalidFieldError: the app's name or the share is out of its bounds.
         StaleEtagError: it was changed since it was read.
         HoldoutRaisedError: it would rise while an experiment runs, which devices would leave.
+        ReadoutRunningError: a read-out of it runs, whose groups would change.
     """
     app = validate_field("app", AppName, app)
     if not 0 <= share_basis_points <= POLICY_BUCKETS:
@@ -56,6 +58,9 @@ async def set_holdout(uow: UnitOfWork, *, app: str, share_basis_points: int, eta
     session = uow.session
     before = await find_holdout(session, app) or no_holdout(app)
     validate_etag(etag, before.revision, kind="holdout", name=app)
+    readout = await find_running_readout(session, app)
+    if readout is not None and share_basis_points != before.share_basis_points:
+        raise ReadoutRunningError(app, readout.readout_id)
     running = await running_experiments(session, app)
     if running and share_basis_points > before.share_basis_points:
         raise HoldoutRaisedError(

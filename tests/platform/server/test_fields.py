@@ -8,6 +8,7 @@ import base64
 import copy
 import itertools
 import math
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -86,6 +87,15 @@ NAMED = {"request_id": REQUEST_ID, "feature": FEATURE, "version": VERSION}
 PAGED = {"page_size": PAGE_SIZE, "page_token": PAGE_TOKEN}
 FILTERED = {"app": optional(APP), "feature": optional(FEATURE), **PAGED}
 EXPERIMENT = {"request_id": REQUEST_ID, "experiment_id": ID, "etag": ETAG}
+MEASURED = {
+    "metric": ("x", "own", "metric:", "metric:Upper", "a\n", LONG),
+    "edge_ms": (-1.0, 10.0, *NOT_NUMBERS),  # the accepted share has none
+    "latency_edges_ms": (-1.0, 10.0, *NOT_NUMBERS),
+    "epsilon": ("0", "-1", "0.001", "2.01", "6.01", "two", "nan", "inf", "1e3"),
+    "mechanism": (3, 99),
+    "window_s": (1, 86_399, 7 * 86_400, 2**32 - 1),
+    "months": (13, 2**32 - 1),
+}
 COMPARISON = {
     "arms": (NO_BOUND,),
     "arms.name": ("", "a\n", "x" * 600),
@@ -281,6 +291,13 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         },
         "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
     },
+    "PlanReadout": {
+        **MEASURED,
+        "devices": (0, 10**10 + 1, 2**64 - 1),
+        "share_basis_points": (0, 5001, 2**32 - 1),
+        "base_rate": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
+        "mde": (-0.1, 1.0, 5.0, *NOT_NUMBERS),
+    },
     "CreateMetric": {
         "request_id": REQUEST_ID,
         "feature": FEATURE,
@@ -317,6 +334,24 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "validate_only": (NO_BOUND,),
     },
     "GetHoldout": {"app": APP},
+    "StartReadout": {
+        "request_id": REQUEST_ID,
+        "app": APP,
+        "features": ("", *NAMES),
+        **MEASURED,
+        "metric_version": (1, 2**32 - 1),  # the accepted share has none
+        "until_s": (-1, 0, 1, 2**62),
+        "validate_only": (NO_BOUND,),
+    },
+    "StopReadout": {
+        "request_id": REQUEST_ID,
+        "readout_id": ID,
+        "reason": (NO_BOUND,),  # of one that is there: test_readouts.py
+        "etag": (NO_BOUND,),  # likewise
+        "validate_only": (NO_BOUND,),
+    },
+    "GetReadout": {"readout_id": ID},
+    "ListReadouts": {"app": APP, **PAGED},
     "GetPolicy": {"app": APP},
 }
 # What the message calls a field, where it is another name than the field's own.
@@ -401,6 +436,9 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     ]
     with world.client(served, "operator") as operator:
         experiment_id = operator.create_experiment("app-fields", own, arms).experiment_id
+        operator.set_holdout("app-read", 500)
+        first = operator.create_rollout("app-read", own, "1.0.0").rollout_id
+        operator.advance_rollout(first, 10_000, override_reason="first")
     guardrails = [{"metric": "GUARD_METRIC_ERROR", "margin": 0.01}]
     comparison = {
         "arms": [
@@ -456,6 +494,10 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
             **{name: value for name, value in comparison.items() if name not in ("arms", "segment", "secondary")},
             "armSharesBasisPoints": [5000, 5000],
         },
+        "StartReadout": {"app": "app-read", "features": [own], "untilS": str(int(time.time()) + 90 * 86_400)},
+        "StopReadout": {"readout_id": "hr-0"},
+        "GetReadout": {"readout_id": "hr-0"},
+        "PlanReadout": {"devices": 100_000, "shareBasisPoints": 1000},
         "CreateExperiment": comparison,
         "UpdateExperiment": {**comparison, "updateMask": everything},
     }

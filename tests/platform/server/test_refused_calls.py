@@ -5,6 +5,7 @@ wire to one real server.
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,13 +23,14 @@ from google.protobuf.message import Message
 OK = grpc.StatusCode.OK
 FEATURE, APPROVED = "text_157", "text_156"
 STALE = "777777"
-NAMING = frozenset({"version", "rollout_id", "experiment_id", "layer", "proposal_id"})
+NAMING = frozenset({"version", "rollout_id", "experiment_id", "layer", "proposal_id", "readout_id"})
 UNKNOWN = {
     "version": "9.9.9",
     "rollout_id": "ro-000000000000",
     "experiment_id": "ex-000000000000",
     "layer": "nowhere",
     "proposal_id": "ap-000000000000",
+    "readout_id": "hr-000000000000",
 }
 
 
@@ -49,7 +51,7 @@ class Row:
     word: str = ""
 
 
-ROLLOUT, EXPERIMENT, VERSION = ("rollout_id",), ("experiment_id",), ("version",)
+ROLLOUT, EXPERIMENT, VERSION, READOUT = ("rollout_id",), ("experiment_id",), ("version",), ("readout_id",)
 ROWS: Final = {
     "CreateRollout": Row(VERSION),
     "UpdateRollout": Row(ROLLOUT, True, ("draft", "running", "paused")),
@@ -72,6 +74,7 @@ ROWS: Final = {
     "ListExperiments": Row(),
     "PlanRollout": Row(),
     "PlanExperiment": Row(),
+    "PlanReadout": Row(),
     "CreateMetric": Row(),
     "DeprecateMetric": Row(),  # what it names is not there in test_metric_definitions.py
     "GetMetric": Row(),
@@ -80,6 +83,10 @@ ROWS: Final = {
     "ListLayers": Row(),
     "SetHoldout": Row((), True),
     "GetHoldout": Row(),
+    "StartReadout": Row(),
+    "StopReadout": Row(READOUT, True),
+    "GetReadout": Row(READOUT),
+    "ListReadouts": Row(),
     "GetPolicy": Row(),
     "UploadBlob": Row(),
     "GetUpload": Row(),
@@ -258,6 +265,15 @@ def test_a_stale_etag_is_aborted(stage: Stage, name: str) -> None:
         app = stage.app()
         named, reader = {"app": app}, "GetHoldout"
         stage.operator.set_holdout(app, 500)
+    elif name == "StopReadout":
+        app = stage.app()
+        stage.operator.advance_rollout(
+            stage.operator.create_rollout(app, FEATURE, "1.0.0").rollout_id, 10_000, override_reason="first"
+        )
+        stage.operator.set_holdout(app, 500)
+        until_s = int(time.time()) + 90 * 86_400
+        made = stage.operator.start_readout(app, [FEATURE], until_s=until_s).readout_id
+        named, reader = {"readout_id": made}, "GetReadout"
     elif name == "ApproveRollout":
         rollout_id = stage.rollout("draft", feature=APPROVED)
         stage.operator.advance_rollout(rollout_id, 10_000, override_reason="because")

@@ -147,6 +147,26 @@ def _create_control() -> None:
         sa.Column("policy_serial", BIG, nullable=False),
         sa.PrimaryKeyConstraint("app", name="pk_holdouts"),
     )
+    op.create_table(
+        "readouts",
+        sa.Column("sequence", BIG, nullable=False),
+        sa.Column("readout_id", sa.Text, nullable=False),
+        sa.Column("app", sa.Text, nullable=False),
+        sa.Column("kept", sa.Text, nullable=False),
+        sa.Column("plan", sa.Text, nullable=False),
+        sa.Column("share_basis_points", BIG, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("started_at_s", BIG, nullable=False),
+        sa.Column("until_s", BIG, nullable=False),
+        sa.Column("ended_at_s", BIG),
+        sa.Column("end_reason", sa.Text, nullable=False),
+        sa.Column("result", sa.Text),
+        sa.Column("policy_serial", BIG, nullable=False),
+        sa.Column("revision", BIG, nullable=False),
+        sa.PrimaryKeyConstraint("sequence", name="pk_readouts"),
+        sa.UniqueConstraint("readout_id", name="uq_readouts_readout_id"),
+    )
+    partial_index("ix_readouts_live", "readouts", ["app"], where="state = 'running'")
 
 
 def _create_records() -> None:
@@ -405,6 +425,7 @@ def downgrade() -> None:
         "state_moves",
         "version_tags",
         "version_facts",
+        "readouts",
         "holdouts",
         "layers",
         "issued_tokens",

@@ -1,0 +1,1 @@
+"""Starts read-outs of apps' holdouts, ends them and keeps what they found."""
