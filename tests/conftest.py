@@ -15,7 +15,7 @@ from tools.test_packages import TOOLS, find_tool
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY = Path("/dev/shm")
-ROOM_BYTES = 4 * 1024**3  # of the files of a whole run, and of what tests map and run beside them
+ROOM_BYTES = 4 * 1024**3  # of the files of tests that fail or run, and of what tests map and run beside them
 
 
 def find_memory() -> Path | None:
@@ -34,7 +34,10 @@ def find_memory() -> Path | None:
 if (_memory := find_memory()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
-os.environ["PYTHONPATH"] = str(Path(__file__).parent / "hidden")  # see boto3.py there
+# Torch's models here are small: threads for their operators mostly wait for each other, and take the processors of the
+# other test processes while they do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["PYTHONPATH"] = str(Path(__file__).parent / "hidden")  # see boto3.py and sitecustomize.py there
 
 # A machine at load 20 takes seconds for an example: neither a slow example nor slow data is a finding.
 hypothesis.settings.register_profile(

@@ -21,6 +21,7 @@ __all__ = ["PostgresMissingError", "PostgresServer"]
 _DEBIAN: Final = Path("/usr/lib/postgresql")
 _START_TIMEOUT_S: Final = 180.0
 _USER: Final = "alcove"
+_PREFIX: Final = "alcove-pg-"  # of a folder; then the process that made it
 
 
 class PostgresMissingError(Exception):
@@ -51,7 +52,8 @@ class PostgresServer:
         """
         binaries, user = _binaries(), _user()
         # Not pytest's folder: only its owner may enter that, and a socket's path has at most 107 bytes.
-        folder = Path(tempfile.mkdtemp(prefix="alcove-pg-"))
+        _remove_orphans(Path(tempfile.gettempdir()))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         password = secrets.token_hex(16)
         try:
             (folder / "password").write_text(password)
@@ -128,6 +130,19 @@ class PostgresServer:
                     self._process.wait(0.05)
             else:
                 return
+
+
+def _remove_orphans(place: Path) -> None:
+    """End the servers whose makers were killed before they could, and remove their folders, half a gigabyte each."""
+    for folder in place.glob(f"{_PREFIX}*-*"):
+        maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if not maker.isdecimal() or Path("/proc", maker).exists() or not Path("/proc/self").exists():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it had not started, or ended
+            number = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+            if os.fsencode(folder) in Path("/proc", str(number), "cmdline").read_bytes():
+                os.kill(number, signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _binaries() -> Path:

@@ -22,13 +22,15 @@ from alcove.sdk.testing import SeededEntropy
 from alcove.sdk.transport import OCTETS, Download, OutboundRequest, Reply, RequestObserver, TrafficStats, Transport
 
 from tests.privacy.dap.party import Parties
-from tests.sdk.conftest import FEATURE, Device, World
+from tests.sdk.conftest import FEATURE, NOW, Device, World
 
 PAIR = AggregatorPair("https://leader.example/dap", "https://helper.example")
 WINDOW_S = 3600
 UPLOAD_TYPE = f"{MEDIA_TYPE};message=upload-req"
 ERRORS_TYPE = f"{MEDIA_TYPE};message=upload-errors"
 CONFIG_TYPE = f"{MEDIA_TYPE};message=hpke-config-list"
+CHEAP: dict[str, Any] = {"epsilon": "0.1"}
+"""Terms of which a device can pay a window after the other."""
 
 
 def make_aggregation(**changes: Any) -> Aggregation:
@@ -191,3 +193,14 @@ def use(client: Client, *, accepted: bool = True) -> None:
     """Predict and record an outcome."""
     handle = client.feature(FEATURE)
     handle.record_outcome(accepted, handle.predict("hi"))
+
+
+def end_window(device: Device, windows: int = 1) -> None:
+    """Let time pass until the last second of a later window, when all reports of the one before are due."""
+    end_s = (device.clock.time_s // WINDOW_S + windows + 1) * WINDOW_S - 1
+    device.clock.pass_s(end_s - device.clock.time_s)
+
+
+def windows_of(fake: FakeAggregators) -> list[int]:
+    """Return the windows that the leader has reports of, in the order of their arrival, counted from the first used."""
+    return [report.metadata.time - NOW // WINDOW_S for report in fake.sealings()]

@@ -11,11 +11,10 @@ from alcove.registry.policy import DeviceAttributes, TaskPolicy
 from alcove.sdk import Client
 from alcove.sdk.testing import SeededEntropy
 
-from tests.sdk.aggregators import PAIR, WINDOW_S, FakeAggregators, make_aggregation
+from tests.sdk.aggregators import PAIR, WINDOW_S, FakeAggregators, end_window, make_aggregation
 from tests.sdk.aggregators import use as use_once
 from tests.sdk.conftest import FEATURE, Device, World
 from tests.sdk.test_reports import WINDOW, use
-from tests.sdk.test_shared_reports import end_window
 
 MakeDevice = Callable[..., Device]
 BY_OS = "os=android,ios"

@@ -67,12 +67,15 @@ def test_the_sdk_works_without_torch_and_grpc(bare: Path) -> None:
     code = (
         "import sys, tempfile, pathlib\n"
         "from alcove.sdk import Client\n"
-        "root = pathlib.Path(tempfile.mkdtemp())\n"
-        "client = Client(app='a', data_dir=root / 'data', server='https://example.invalid', trusted_root=b'{}')\n"
+        "root = tempfile.TemporaryDirectory()\n"
+        "folder = pathlib.Path(root.name) / 'data'\n"
+        "client = Client(app='a', data_dir=folder, server='https://example.invalid', trusted_root=b'{}')\n"
         "answer = client.feature('language_id').predict('Wo ist der Bahnhof?')\n"
         "assert answer.value.language == 'de', answer\n"
         f"loaded = [name for name in {SERVER_SIDE!r} if name in sys.modules]\n"
         "assert not loaded, loaded\n"
+        "client.close()\n"
+        "root.cleanup()\n"
     )
     done = run(bare, "python", "-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
