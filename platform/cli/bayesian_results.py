@@ -32,7 +32,8 @@ def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
         ]
         for each in view.differences
     ]
-    say(f"Bayesian view, which decides nothing; prior: {view.prior}:")
+    what = "which decides nothing" if experiment.bandit is None else "by which shares move"
+    say(f"Bayesian view, {what}; prior: {view.prior}:")
     print_table(["arm", "posterior, 95 %", "chance to be best", "expected loss"], rows)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from alcove.platform.cli.allocation import AllocationKind, MaxStep, MinShare, bandit_of
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
 from alcove.platform.cli.forecasts import show_experiment_forecast
@@ -116,6 +117,9 @@ class DesignOptions:
     mechanism: AskedMechanism = None
     secondary: Annotated[list[str] | None, typer.Option("--secondary", help=SECONDARY_HELP)] = None
     question: Annotated[list[str] | None, typer.Option("--question", help=QUESTION_HELP)] = None
+    allocation: AllocationKind = None
+    min_share: MinShare = None
+    max_step: MaxStep = None
 
     def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
@@ -134,6 +138,7 @@ class DesignOptions:
             "mechanism": self.mechanism,
             "secondary": self.secondary,
             "own_questions": self.question,
+            "bandit": self.allocation,
         }
 
     def parse(self) -> dict[str, Any]:
@@ -161,6 +166,7 @@ class DesignOptions:
             "mechanism": mechanism_of(self.mechanism),
             "secondary": [secondary_metric(text) for text in self.secondary or () if text],
             "own_questions": own_questions_of(self.question or ()),
+            "bandit": bandit_of(self.allocation, self.min_share, self.max_step),
         }
 
 
@@ -270,6 +276,8 @@ def plan_command(
     designed.pop("own_questions")
     if designed.pop("own_guardrails", None) or designed["primary"].metric:
         raise typer.BadParameter("how a metric of your own is spread is not known, so that it is not planned")
+    if designed.pop("bandit", None):
+        raise typer.BadParameter("a bandit promises no power, and is not planned; `alcove experiment create` takes it")
     with call.connect() as client:
         forecast = client.plan_experiment(
             [share_basis_points(each) for each in share or ("50%", "50%")],

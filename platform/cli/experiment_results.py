@@ -1,5 +1,6 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
+from alcove.platform.cli.allocation import show_allocation
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.metric_units import is_in_ms, unit_of
@@ -31,7 +32,9 @@ def show_results(report: ExperimentReport) -> None:
     ]
     columns = ["arm", "version", "devices", "share", *([own] if own else ["accepted", "latency"])]
     print_table(columns, rows, title=title)
-    for difference in () if own else found.differences:
+    if found.allocation is not None:
+        show_allocation(experiment, found.allocation)
+    for difference in () if own or found.allocation is not None else found.differences:
         names = f"{found.arms[difference.arm].name} - {found.arms[0].name}"
         say(f"{names}: {_percentage(difference.accuracy)}, relative {_lift(difference.lift)}")
     for pair in found.primary:
@@ -40,7 +43,8 @@ def show_results(report: ExperimentReport) -> None:
                 f"{found.arms[pair.arm].name} - {found.arms[0].name}, CUPED: {_percentage(pair.difference)}, "
                 f"theta {pair.adjustment.theta:.3g}, variance {-pair.adjustment.variance_reduction_percent:+.1f} %"
             )
-    _show_pairs(experiment, found)
+    if found.allocation is None:
+        _show_pairs(experiment, found)
     show_secondary(experiment, found.secondary)
     show_bayesian(experiment, found.bayesian)
     _show_interim_analyses(experiment, found)

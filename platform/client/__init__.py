@@ -17,10 +17,12 @@ from alcove.platform.client.errors import (
 )
 from alcove.platform.client.experiment_models import (
     Adjustment,
+    AllocationView,
     Arm,
     ArmDifference,
     ArmPosterior,
     ArmResult,
+    Bandit,
     BayesianView,
     CellRow,
     CellTable,
@@ -42,6 +44,7 @@ from alcove.platform.client.experiment_models import (
     SecondaryDifference,
     SecondaryView,
     Segment,
+    ShareChange,
 )
 from alcove.platform.client.metrics import Metric, MetricKindName
 from alcove.platform.client.models import (
@@ -93,11 +96,13 @@ __all__ = [
     "AliasMove",
     "AliasProposal",
     "Aliases",
+    "AllocationView",
     "AlreadyExistsError",
     "Arm",
     "ArmDifference",
     "ArmPosterior",
     "ArmResult",
+    "Bandit",
     "BayesianView",
     "CellRow",
     "CellTable",
@@ -158,6 +163,7 @@ __all__ = [
     "SecondaryDifference",
     "SecondaryView",
     "Segment",
+    "ShareChange",
     "StageAnalysis",
     "StageForecast",
     "StagePlan",

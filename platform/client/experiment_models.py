@@ -7,10 +7,12 @@ from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mec
 
 __all__ = [
     "Adjustment",
+    "AllocationView",
     "Arm",
     "ArmDifference",
     "ArmPosterior",
     "ArmResult",
+    "Bandit",
     "BayesianView",
     "CellRow",
     "CellTable",
@@ -32,6 +34,7 @@ __all__ = [
     "SecondaryDifference",
     "SecondaryView",
     "Segment",
+    "ShareChange",
 ]
 
 
@@ -143,6 +146,38 @@ class SecondaryView(Value):
     is_at_horizon: bool = False
 
 
+class Bandit(Value):
+    """How far a bandit moves shares, in 1/10 000 of the experiment's devices; 0: the server's default of a tenth."""
+
+    min_share_basis_points: int = 0
+    max_step_basis_points: int = 0
+
+
+class ShareChange(Value):
+    """Shares of the arms in 1/10 000 of all devices, and the chances to be best that moved them, if any did."""
+
+    first_window: int = 0
+    changed_at_s: int = 0
+    shares_basis_points: tuple[int, ...] = ()
+    report_count: int = 0
+    chances: tuple[float, ...] = ()
+    expected_losses: tuple[float, ...] = ()
+
+
+class AllocationView(Value):
+    """How a bandit moved the shares; `held`: why they stayed last, "" where they moved.
+
+    Regrets are expected ones by the posterior of now, in the metric's unit: of one report with the shares as they are,
+    of all reports so far, and of all reports had the first shares stayed; None where there is no posterior.
+    """
+
+    changes: tuple[ShareChange, ...] = ()
+    held: str = ""
+    expected_regret: float | None = None
+    regret_so_far: float | None = None
+    fixed_regret_so_far: float | None = None
+
+
 class InterimAnalysis(Value):
     """An interim analysis as it was made, before guardrails.
 
@@ -188,6 +223,7 @@ class Experiment(Value):
     secondary: tuple[Primary, ...] = ()
     own_guardrails: tuple[OwnGuardrail, ...] = ()
     own_questions: tuple[OwnQuestion, ...] = ()
+    bandit: Bandit | None = None
 
 
 class ArmResult(Value):
@@ -324,6 +360,7 @@ class Results(Value):
     bayesian: BayesianView = BayesianView()
     secondary: SecondaryView = SecondaryView()
     cells: CellTable | None = None
+    allocation: AllocationView | None = None
 
 
 class ExperimentReport(Value):

@@ -9,6 +9,7 @@ from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.experiment_models import (
     Arm,
+    Bandit,
     Experiment,
     ExperimentPlan,
     ExperimentReport,
@@ -57,6 +58,7 @@ class ExperimentCalls:
         secondary: Sequence[Primary] = (),
         own_guardrails: Sequence[OwnGuardrail] = (),
         own_questions: Sequence[OwnQuestion] = (),
+        bandit: Bandit | None = None,
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
@@ -66,6 +68,7 @@ class ExperimentCalls:
         `own_questions`: metrics of the team's own that a stated part of the devices is asked about.
         `secondary`: metrics that decide nothing; of a ratio without a denominator, a part of all that is counted.
         `mechanism`: "unspecified" is Prio3 where the server has aggregators, else randomized response.
+        `bandit`: how far the server moves the arms' shares by what reports say; None: they are fixed.
         With `validate_only` check and plan everything and keep nothing.
         """
         request = pb.CreateExperimentRequest(
@@ -87,6 +90,7 @@ class ExperimentCalls:
             secondary=map(_primary, secondary),
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
+            bandit=None if bandit is None else pb.Bandit(**bandit.model_dump()),
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -111,6 +115,7 @@ class ExperimentCalls:
         secondary: Sequence[Primary] = (),
         own_guardrails: Sequence[OwnGuardrail] = (),
         own_questions: Sequence[OwnQuestion] = (),
+        bandit: Bandit | None = None,
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -135,6 +140,7 @@ class ExperimentCalls:
             secondary=map(_primary, secondary),
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
+            bandit=None if bandit is None else pb.Bandit(**bandit.model_dump()),
             validate_only=validate_only,
             etag=etag,
         )

@@ -11,7 +11,16 @@ from alcove.platform.domain.readouts.task import task_of as readout_task
 from alcove.platform.domain.records import ExperimentRecord, RolloutRecord
 from alcove.platform.domain.rollouts.task import stage_tasks
 from alcove.registry.min_versions import is_below
-from alcove.registry.policy import Arm, ExperimentPolicy, FeaturePolicy, Readout, RolloutPolicy, Segment, VersionRef
+from alcove.registry.policy import (
+    Arm,
+    ArmBuckets,
+    ExperimentPolicy,
+    FeaturePolicy,
+    Readout,
+    RolloutPolicy,
+    Segment,
+    VersionRef,
+)
 
 __all__ = ["experiment_policy", "kept_versions", "readout_policy", "rollout_policy"]
 
@@ -54,6 +63,8 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         )
         for arm in record.arms
     )
+    allocation = record.allocation
+    buckets = tuple(ArmBuckets(arm=each.arm, first=each.first, count=each.count) for each in allocation.ranges)
     return ExperimentPolicy(
         id=record.experiment_id,
         salt=record.salt,
@@ -62,6 +73,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),
+        buckets=buckets if len(allocation.changes) > 1 else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Defines the records of an experiment's plan, its decision and its interim analyses."""
+"""Defines the records of an experiment's plan, its decision, its interim analyses and its moved shares."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,18 @@ from alcove.platform.domain.own_metrics import OwnGuardrail, OwnMetric, OwnQuest
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.registry.policy import Aggregation
 
-__all__ = ["ExperimentPlan", "InterimAnalysis", "MetricRecord", "PairRecord", "SecondaryRecord", "StoredDecision"]
+__all__ = [
+    "Allocation",
+    "BanditRecord",
+    "BucketRange",
+    "ExperimentPlan",
+    "InterimAnalysis",
+    "MetricRecord",
+    "PairRecord",
+    "SecondaryRecord",
+    "ShareChange",
+    "StoredDecision",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,19 @@ class MetricRecord:
     less_is_better: bool = False
     edge_ms: float | None = None
     own: OwnMetric | None = None
+
+
+@dataclass(frozen=True)
+class BanditRecord:
+    """Bounds within which the server moves the arms' shares, in 1/10 000 of the experiment's devices.
+
+    Attributes:
+        min_share_basis_points: least share of each arm.
+        max_step_basis_points: most that a share changes in a day, or in a window where that is longer.
+    """
+
+    min_share_basis_points: int
+    max_step_basis_points: int
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,7 @@ class ExperimentPlan:
         own_questions: metrics of the team's own that a stated part of the devices is asked about.
         base_distribution: expected part of the control's devices in each bin of the own metric that decides, of sum 1;
             empty: half in its lowest bin with a result and half in its highest, the worst case.
+        bandit: how far the server moves the arms' shares by what reports say; None: they are fixed.
     """
 
     primary: str = "accepted"
@@ -89,6 +114,7 @@ class ExperimentPlan:
     aggregation: Aggregation | None = None
     secondary: tuple[MetricRecord, ...] = ()
     own_guardrails: tuple[OwnGuardrail, ...] = ()
+    bandit: BanditRecord | None = None
     edge_ms: float | None = None
     own_primary: OwnMetric | None = None
     own_questions: tuple[OwnQuestion, ...] = ()
@@ -155,3 +181,57 @@ class InterimAnalysis:
     decision: StoredDecision
     pairs: tuple[PairRecord, ...]
     secondary: tuple[SecondaryRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class BucketRange:
+    """Buckets [first, first + count) of an experiment's salt; `arm` is an index."""
+
+    arm: int
+    first: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """First bucket behind it."""
+        return self.first + self.count
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """Shares of the arms, and what they were moved by.
+
+    Attributes:
+        first_window: first window in which devices have these shares.
+        changed_at_s: seconds since 1970-01-01 UTC.
+        shares: of the arms, in 1/10 000 of all devices.
+        reports: that were read; 0 at the start.
+        chances: of each arm to be the best one, by those reports; empty at the start.
+        expected_losses: of each arm against the best one, in the metric's unit; empty at the start.
+    """
+
+    first_window: int
+    changed_at_s: int
+    shares: tuple[int, ...]
+    reports: int = 0
+    chances: tuple[float, ...] = ()
+    expected_losses: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The shares of an experiment that the server moves.
+
+    Attributes:
+        changes: all of them, the shares of the start first; empty where shares are fixed.
+        ranges: buckets that the arms have now, rising.
+        looked_window: window in which the reports were last looked at; -1: they never were.
+        read_window: newest window whose reports were read then; -1: none was.
+        held: one sentence: why shares stayed then; "": they moved.
+    """
+
+    changes: tuple[ShareChange, ...] = ()
+    ranges: tuple[BucketRange, ...] = ()
+    looked_window: int = -1
+    read_window: int = -1
+    held: str = ""

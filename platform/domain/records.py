@@ -6,7 +6,7 @@ Frozen, no database and no wire type inside.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, StoredDecision
+from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis, StoredDecision
 from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
 
 __all__ = [
@@ -176,7 +176,8 @@ class ExperimentRecord:
     """An experiment; `epsilon` is a decimal string, the task's fields are set from the start on.
 
     `revision` counts the changes.  `audience` is canonical text, "" for every device; `segment` is its part of a layer,
-    None for all of them.  `interim_analyses` are the planned ones that were made, in order.
+    None for all of them.  `interim_analyses` are the planned ones that were made, in order.  `allocation` says how the
+    arms' shares moved, where a bandit moves them.
     """
 
     sequence: int
@@ -201,6 +202,7 @@ class ExperimentRecord:
     audience: str = ""
     segment: SegmentRecord | None = None
     interim_analyses: tuple[InterimAnalysis, ...] = ()
+    allocation: Allocation = Allocation()  # noqa: RUF009 - immutable
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,25 @@ from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.schedule import debit_times_s
 from alcove.registry.policy import TaskPolicy
 
-__all__ = ["Reports", "aggregate_of", "estimate_reports", "reports_per_device"]
+__all__ = [
+    "Reports",
+    "WindowReports",
+    "aggregate_of",
+    "estimate_reports",
+    "pool_windows",
+    "reports_per_device",
+]
+
+
+@dataclass(frozen=True)
+class WindowReports:
+    """The reports of one window of a task; fields as in `Reports`."""
+
+    window: int
+    counts: tuple[int, ...]
+    reports: int
+    idle: int = 0
+    released: int = 0
 
 
 @dataclass(frozen=True)
@@ -32,6 +50,7 @@ class Reports:
         span: how many windows lie between the first and the last that have any, both included; 0: they follow each
             other, so that it is `windows`.
         others: of the experiment's other tasks, in their order; empty where it has one, or nobody reads them.
+        by_window: the same window by window, rising, where arms' shares change from window to window; else empty.
     """
 
     task: TaskPolicy
@@ -42,6 +61,7 @@ class Reports:
     released: int = 0
     span: int = 0
     others: "tuple[Reports, ...]" = ()
+    by_window: tuple[WindowReports, ...] = ()
 
     @classmethod
     def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int, span: int = 0) -> "Reports":
@@ -52,6 +72,26 @@ class Reports:
     def per_device(self) -> int:
         """How many of the reports one device can have sent, >= 1."""
         return reports_per_device(self.task, self.windows, self.span)
+
+
+def pool_windows(task: TaskPolicy, windows: Sequence[WindowReports]) -> Reports:
+    """Return the sum of some windows' reports, with the windows themselves.
+
+    Args:
+        task: that they belong to.
+        windows: rising.
+    """
+    counts = tuple(sum(column) for column in zip(*(each.counts for each in windows), strict=True))
+    return Reports(
+        task,
+        counts or (0,) * task.cell_count,
+        sum(each.reports for each in windows),
+        len(windows),
+        sum(each.idle for each in windows),
+        sum(each.released for each in windows),
+        windows[-1].window - windows[0].window + 1 if windows else 0,
+        by_window=tuple(windows),
+    )
 
 
 def reports_per_device(task: TaskPolicy, windows: int, span: int = 0) -> int:

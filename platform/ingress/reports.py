@@ -22,6 +22,7 @@ from typing import Final
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import ReportRefusedError, ServerError, StoreBusyError
+from alcove.platform.domain.windows import first_open_window
 from alcove.platform.store import Store
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.running_tasks import RunningTasks, running_tasks
@@ -172,9 +173,7 @@ def _judge(report: AnyReport, tasks: Mapping[str, TaskPolicy], now_s: int) -> No
     if last is None or report.window > last:
         reason, bound = "unknown_window", "a window that has begun"
         raise ReportRefusedError(reason, bound)
-    first = task.window_at(
-        max(task.first_window_start_s, now_s - limits.WINDOW_OPEN_S - limits.WINDOWS_OPEN * task.window_s)
-    )
+    first = first_open_window(task, now_s)
     if first is not None and report.window < first:
         reason, bound = "closed_window", f"window {first} or a later one"
         raise ReportRefusedError(reason, bound)

@@ -9,7 +9,7 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain import limits
 from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatus
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis, MetricRecord
+from alcove.platform.domain.experiment_records import BanditRecord, ExperimentPlan, InterimAnalysis, MetricRecord
 from alcove.platform.domain.experiments.analysis import ExperimentResults
 from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
@@ -107,7 +107,7 @@ def update_spec(
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
     known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "own_guardrails", "own_questions"]
-    known += ["plan"]
+    known += ["bandit", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -169,6 +169,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         secondary=[_metric_message(metric) for metric in plan.secondary],
         own_guardrails=[own_guardrail_message(pb.OwnGuardrail, each) for each in plan.own_guardrails],
         own_questions=map(own_question_message, plan.own_questions),
+        bandit=None if plan.bandit is None else to_message(pb.Bandit, plan.bandit),
     )
 
 
@@ -270,6 +271,17 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         secondary=tuple(_metric_from("secondary", metric) for metric in request.secondary),
         own_guardrails=tuple(map(own_guardrail_from, request.own_guardrails)),
         own_questions=tuple(map(own_question_from, request.own_questions)),
+        bandit=_bandit_from(request),
+    )
+
+
+def _bandit_from(request: pb.CreateExperimentRequest) -> BanditRecord | None:
+    if not request.HasField("bandit"):
+        return None
+    asked = request.bandit
+    return BanditRecord(
+        asked.min_share_basis_points or limits.BANDIT_MIN_SHARE_DEFAULT,
+        asked.max_step_basis_points or limits.BANDIT_MAX_STEP_DEFAULT,
     )
 
 

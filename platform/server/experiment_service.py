@@ -21,7 +21,12 @@ from alcove.platform.server.experiment_convert import (
     results_message,
     update_spec,
 )
-from alcove.platform.server.experiment_views import bayesian_message, cells_message, secondary_view_message
+from alcove.platform.server.experiment_views import (
+    allocation_message,
+    bayesian_message,
+    cells_message,
+    secondary_view_message,
+)
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
@@ -112,6 +117,8 @@ class ExperimentService(rpc.ExperimentServiceServicer):
             found = results_message(record, results)
             found.bayesian.CopyFrom(bayesian_message(views.bayesian))
             found.secondary.CopyFrom(secondary_view_message(views))
+            if views.allocation is not None:
+                found.allocation.CopyFrom(allocation_message(views.allocation))
             if views.cells is not None:
                 found.cells.CopyFrom(cells_message(views.cells))
             return pb.GetResultsResponse(experiment=experiment_message(record), results=found)

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain.experiment_records import SecondaryRecord
+from alcove.platform.domain.experiments.bandit import AllocationView
 from alcove.platform.domain.experiments.cell_table import CellTable
 from alcove.platform.domain.experiments.views import ExperimentViews
 from alcove.platform.server.wire import to_message
 from alcove.platform.stats import ArmPosterior, BayesianView, DifferencePosterior
 from alcove.registry.policy import Outcome
 
-__all__ = ["bayesian_message", "cells_message", "secondary_messages", "secondary_view_message"]
+__all__ = ["allocation_message", "bayesian_message", "cells_message", "secondary_messages", "secondary_view_message"]
 
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
 
@@ -37,6 +38,27 @@ def bayesian_message(view: BayesianView) -> pb.BayesianView:
         ],
         prior=view.prior,
         obstacle=view.obstacle,
+    )
+
+
+def allocation_message(view: AllocationView) -> pb.AllocationView:
+    """Return the message of how a bandit moved the shares."""
+    return pb.AllocationView(
+        changes=[
+            pb.ShareChange(
+                first_window=each.first_window,
+                changed_at_s=each.changed_at_s,
+                shares_basis_points=each.shares,
+                report_count=each.reports,
+                chances=each.chances,
+                expected_losses=each.expected_losses,
+            )
+            for each in view.changes
+        ],
+        held=view.held,
+        expected_regret=view.expected_regret,
+        regret_so_far=view.regret_so_far,
+        fixed_regret_so_far=view.fixed_regret_so_far,
     )
 
 

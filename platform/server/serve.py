@@ -53,6 +53,7 @@ from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
 from alcove.platform.server.traces import tracing
+from alcove.platform.services.experiments.allocator import due_bandits, move_all
 from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
 from alcove.platform.services.experiments.monitor import due_experiments
 from alcove.platform.services.mutations import Mutations
@@ -333,15 +334,17 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
 
 
 def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
-    """Analyze the rollouts that are watched, and the experiments whose interim analysis is due; end read-outs."""
+    """Analyze the rollouts that are watched, and the experiments whose analysis is due; move shares, end read-outs."""
     source = StoredReports()
 
     async def work() -> None:
         async with mutations.store.read() as session:
             watched, due = await watched_rollouts(session), await due_experiments(session)
             readouts = [one.readout_id for one in await running_readouts(session)]
+            moving = await due_bandits(session, mutations.clock.now_s())
         await analyze_rollouts(watched, mutations.act, source)
         await analyze_experiments(due, mutations.act)
+        await move_all(moving, mutations.act)
         await end_readouts(readouts, mutations.act)
 
     return work

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.records import ExperimentRecord
-from alcove.platform.domain.reports import Reports
-from alcove.platform.store.collected_windows import collected_sums
-from alcove.platform.store.reports import cell_counts, reported_windows
+from alcove.platform.domain.reports import Reports, WindowReports, pool_windows
+from alcove.platform.store.collected_windows import collected_reports, collected_sums
+from alcove.platform.store.reports import cell_counts, reported_windows, window_cell_counts
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["read_experiment_reports", "read_reports"]
+__all__ = ["read_experiment_reports", "read_reports", "read_windows"]
 
 
 async def read_reports(session: AsyncSession, task: TaskPolicy, windows: range | None = None) -> Reports:
@@ -28,7 +28,23 @@ async def read_reports(session: AsyncSession, task: TaskPolicy, windows: range |
     return Reports.of_cells(task, counts, *await reported_windows(session, task.task_id, windows))
 
 
+async def read_windows(session: AsyncSession, task: TaskPolicy) -> Reports:
+    """Return the reports of a task with those of each window."""
+    if task.aggregation is not None:
+        return pool_windows(task, await collected_reports(session, task))
+    found = await window_cell_counts(session, task.task_id, task.cell_count)
+    windows = (
+        WindowReports(window, tuple(counts), sum(counts) // task.subset_size) for window, counts in found.items()
+    )
+    return pool_windows(task, tuple(windows))
+
+
 async def read_experiment_reports(session: AsyncSession, record: ExperimentRecord) -> Reports:
-    """Return the reports of the task that decides an experiment, with those of its other tasks."""
+    """Return the reports of the task that decides an experiment, with those of its other tasks.
+
+    Where a bandit moves the arms' shares it has them window by window.
+    """
+    if record.plan.bandit is not None:
+        return await read_windows(session, tasks_of(record)[0])
     first, *others = [await read_reports(session, task) for task in tasks_of(record)]
     return replace(first, others=tuple(others))

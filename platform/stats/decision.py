@@ -15,6 +15,9 @@ The rules, in order; the first that applies decides. All but the last mean *hold
 6. `GUARDRAIL`: one is, but a guardrail says that it harms; `apply_guardrails` applies this rule to a decision.
 7. `BETTER`: one is. It wins; the control may be it.
 
+Where the server moves the arms' shares (a bandit), rules 5 and 7 give way to `ADAPTIVE_ALLOCATION`: no test of a fixed
+split holds then, and none is claimed.
+
 Where analyses are planned, `decide` is asked at an analysis; before the first one nothing is (`BEFORE_FIRST_ANALYSIS`).
 
 That the noise makes up most of a standard error is no reason to hold: its variance is inside the interval, so a win
@@ -47,6 +50,7 @@ class ReasonCode(StrEnum):
     PRIVACY_NOISE = "privacy_noise"
     INTERVAL_INCLUDES_ZERO = "interval_includes_zero"
     METRIC_SAYS_NOTHING = "metric_says_nothing"
+    ADAPTIVE_ALLOCATION = "adaptive_allocation"
     GUARDRAIL = "guardrail"
     BETTER = "better"
 

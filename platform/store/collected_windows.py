@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from alcove.platform.domain.errors import WindowCollectedError
-from alcove.platform.domain.reports import estimate_reports
+from alcove.platform.domain.reports import WindowReports, estimate_reports, pool_windows
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.platform.store.dialects import insert
 from alcove.platform.store.tables import CollectedWindowRow
@@ -18,7 +18,7 @@ from alcove.registry.policy import TaskPolicy
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["CollectedSums", "add_collected_window", "collected_sums", "collected_windows"]
+__all__ = ["CollectedSums", "add_collected_window", "collected_reports", "collected_sums", "collected_windows"]
 
 _COUNT = np.dtype("<i8")
 
@@ -89,20 +89,20 @@ async def collected_windows(session: AsyncSession, task_id: str) -> frozenset[in
 
 async def collected_sums(session: AsyncSession, task: TaskPolicy, among: range | None = None) -> CollectedSums:
     """Return the sums of the windows that were collected of a task: of all, or of some that follow each other."""
-    query = select(CollectedWindowRow.window, CollectedWindowRow.reports, CollectedWindowRow.counts)
-    query = query.where(CollectedWindowRow.task_id == task.task_id)
-    if among is not None:
-        query = query.where(CollectedWindowRow.window.between(among.start, among.stop - 1))
-    rows = (await session.execute(query)).all()
-    sums = np.zeros(task.cell_count + 1, np.int64)
-    reports = 0
-    for _, released, packed in rows:
-        counts = np.frombuffer(packed, _COUNT)
-        sums += counts
-        reports += estimate_reports(task, released, int(counts[-1]))
-    *of_layout, idle = sums.tolist()
-    windows = [window for window, _, _ in rows]
-    span = max(windows) - min(windows) + 1 if windows else 0
+    windows = await collected_reports(session, task)
+    found = pool_windows(task, [each for each in windows if among is None or each.window in among])
     return CollectedSums(
-        tuple(of_layout), idle, reports, sum(released for _, released, _ in rows), windows=len(rows), span=span
+        found.counts, found.idle, found.reports, found.released, windows=found.windows, span=found.span
     )
+
+
+async def collected_reports(session: AsyncSession, task: TaskPolicy) -> tuple[WindowReports, ...]:
+    """Return the sums of each window that was collected of a task, by rising window."""
+    query = select(CollectedWindowRow.window, CollectedWindowRow.reports, CollectedWindowRow.counts)
+    query = query.where(CollectedWindowRow.task_id == task.task_id).order_by(CollectedWindowRow.window)
+    found = []
+    for window, released, packed in await session.execute(query):
+        *of_layout, idle = np.frombuffer(packed, _COUNT).tolist()
+        reports = estimate_reports(task, released, idle)
+        found.append(WindowReports(window, tuple(of_layout), reports, idle, released))
+    return tuple(found)

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 from alcove.platform.domain.errors import ResourceNotFoundError
-from alcove.platform.domain.experiment_records import ExperimentPlan, InterimAnalysis
+from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis
 from alcove.platform.domain.records import (
     ArmRecord,
     ExperimentRecord,
@@ -31,6 +31,7 @@ __all__ = [
 
 _PLAN = TypeAdapter(ExperimentPlan)
 _INTERIM_ANALYSES = TypeAdapter(tuple[InterimAnalysis, ...])
+_ALLOCATION = TypeAdapter(Allocation)
 
 
 async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
@@ -55,6 +56,7 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
         segment_first=0 if record.segment is None else record.segment.first,
         segment_count=0 if record.segment is None else record.segment.count,
         interim_analyses=_INTERIM_ANALYSES.dump_json(record.interim_analyses).decode(),
+        allocation=_ALLOCATION.dump_json(record.allocation).decode(),
     )
     session.add(row)
     await session.flush()
@@ -82,6 +84,7 @@ async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> Ex
     row.decision = None if record.decision is None else json.dumps(asdict(record.decision))
     row.policy_serial = record.policy_serial
     row.interim_analyses = _INTERIM_ANALYSES.dump_json(record.interim_analyses).decode()
+    row.allocation = _ALLOCATION.dump_json(record.allocation).decode()
     await session.flush()
     return replace(record, revision=row.revision)
 
@@ -167,4 +170,5 @@ def _record(row: ExperimentRow) -> ExperimentRecord:
         audience=row.audience,
         segment=SegmentRecord(row.layer, row.segment_first, row.segment_count) if row.layer else None,
         interim_analyses=_INTERIM_ANALYSES.validate_json(row.interim_analyses),
+        allocation=_ALLOCATION.validate_json(row.allocation),
     )

@@ -7,7 +7,7 @@ from alcove.platform.store.tables import ReportCountRow
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["add_counts", "cell_counts", "reported_windows"]
+__all__ = ["add_counts", "cell_counts", "reported_windows", "window_cell_counts"]
 
 
 async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int], int]) -> None:
@@ -54,3 +54,15 @@ def _is_in(task_id: str, windows: range | None) -> ColumnElement[bool]:
     if windows is None:
         return is_of_task
     return is_of_task & ReportCountRow.window.between(windows.start, windows.stop - 1)
+
+
+async def window_cell_counts(session: AsyncSession, task_id: str, cell_count: int) -> dict[int, list[int]]:
+    """Return the reports of a task per cell, for each window that has any, by rising window."""
+    query = select(ReportCountRow.window, ReportCountRow.cell, ReportCountRow.count)
+    rows = await session.execute(query.where(ReportCountRow.task_id == task_id).order_by(ReportCountRow.window))
+    found: dict[int, list[int]] = {}
+    for window, cell, count in rows:
+        counts = found.setdefault(window, [0] * cell_count)
+        if cell < cell_count:
+            counts[cell] = count
+    return found

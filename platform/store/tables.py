@@ -123,7 +123,7 @@ class RolloutRow(Base):
 
 
 class ExperimentRow(Base):
-    """An experiment; `arms`, `latency_edges_ms`, `decision`, `plan` and `interim_analyses` are JSON; S4."""
+    """An experiment; `arms`, `latency_edges_ms`, `decision`, `plan`, `interim_analyses`, `allocation` are JSON; S4."""
 
     __tablename__ = "experiments"
     __table_args__ = (
@@ -154,6 +154,7 @@ class ExperimentRow(Base):
     segment_first: Mapped[int]
     segment_count: Mapped[int]
     interim_analyses: Mapped[str] = mapped_column(Text)
+    allocation: Mapped[str] = mapped_column(Text)
 
 
 class LayerRow(Base):

@@ -3,6 +3,12 @@
 from dataclasses import dataclass, replace
 
 from alcove.platform.domain.cells import FEEDBACK
+from alcove.platform.domain.experiments.bandit import (
+    describe_bandit,
+    expected_shares_of,
+    planned_part,
+    split_epochs,
+)
 from alcove.platform.domain.experiments.own_guardrails import evaluate_own_guardrails
 from alcove.platform.domain.experiments.plan import guardrails_of, primary_of
 from alcove.platform.domain.experiments.questions import OUTCOMES, reports_by_question, shares_by_question
@@ -29,7 +35,9 @@ from alcove.platform.stats import (
     StatsError,
     Stratum,
     apply_guardrails,
+    bayesian_view_of_epochs,
     decide,
+    effective_reports,
     estimate,
     evaluate_guardrail,
     find_impossible,
@@ -45,10 +53,12 @@ __all__ = [
     "UNREADABLE_ERRORS",
     "ExperimentResults",
     "compare",
+    "compare_bandit",
     "evaluate",
     "find_alarm",
     "planned_reports_of",
     "planned_reports_of_question",
+    "read_epochs",
     "read_estimates",
 ]
 
@@ -89,7 +99,9 @@ def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
         StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
     """
     aggregate = aggregate_of(reports)
-    comparison = compare(record, aggregate, reports.per_device)
+    comparison = (
+        compare_bandit(record, reports) if record.plan.bandit else compare(record, aggregate, reports.per_device)
+    )
     verdicts = _evaluate_guardrails(record, aggregate, reports)
     harms = {
         arm: verdict.reason
@@ -101,6 +113,38 @@ def evaluate(record: ExperimentRecord, reports: Reports) -> ExperimentResults:
     if alarm := find_alarm(record, aggregate):
         decision = Decision(DecisionKind.INCONCLUSIVE, None, ReasonCode.IMPOSSIBLE_REPORTS, alarm)
     return ExperimentResults(reports, comparison, verdicts, decision, next_analysis_reports(record))
+
+
+def compare_bandit(record: ExperimentRecord, reports: Reports) -> Comparison:
+    """Return what the counts say where the arms' shares moved from window to window, before the guardrails are asked.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
+    aggregate = aggregate_of(reports)
+    estimates = read_estimates(record, aggregate, reports.per_device)
+    observed = [estimates.moments.size(arm) / max(reports.reports, 1) for arm in range(estimates.arms)]
+    rules = Rules(
+        alpha=ALPHA,
+        minimum_cohort=record.minimum_cohort,
+        expected_shares=expected_shares_of(record, reports, observed),
+    )
+    epochs = read_epochs(record, reports)
+    pooled = decide(estimates, AlwaysValid(planned_reports_of(record)), rules)
+    return describe_bandit(pooled, epochs, bayesian_view_of_epochs(epochs or (estimates,)))
+
+
+def read_epochs(record: ExperimentRecord, reports: Reports) -> tuple[Estimates, ...]:
+    """Return what the counts of each run of windows with the same shares say.
+
+    Reports of one device count as those of all windows together: the worst case, as in a fixed split.
+
+    Raises:
+        StatsError: statistics refuse the experiment's numbers, or the counts are more than they accept.
+    """
+    return tuple(
+        read_estimates(record, aggregate_of(each), reports.per_device) for each in split_epochs(record, reports)
+    )
 
 
 def compare(
@@ -206,6 +250,15 @@ def planned_reports_of_question(record: ExperimentRecord, name: str) -> int:
     return max(1, min(MAX_REPORTS, planned_reports_of(record) * shares[name] // max(1, deciding)))
 
 
+def _strata(record: ExperimentRecord, common: Stratum, reports: Reports, arm: int) -> list[Stratum]:
+    """Return the counts of equal shares, each apart, in which guardrails compare an arm and the control of a bandit."""
+    found = []
+    for each in split_epochs(record, reports):
+        share = planned_part(record, each.by_window[0].window, arm)
+        found.append(Stratum(aggregate_of(each), treatment_share=share, reports_per_device=each.per_device))
+    return found or [common]
+
+
 def _evaluate_guardrails(
     record: ExperimentRecord, aggregate: Aggregate, reports: Reports
 ) -> tuple[tuple[GuardVerdict, ...], ...]:
@@ -219,11 +272,12 @@ def _evaluate_guardrails(
     for arm in range(1, aggregate.arms):
         found = []
         if common is not None and guardrails:
-            read, own = common.aggregate, planned[OUTCOMES]
-            tests = GuardTests.at_will(ALPHA, reports=read.reports, planned_reports=own).share(count)
+            strata = [common] if record.plan.bandit is None else _strata(record, common, reports, arm)
+            clock = common.aggregate.reports if record.plan.bandit is None else effective_reports(strata)
+            tests = GuardTests.at_will(ALPHA, reports=clock, planned_reports=planned[OUTCOMES]).share(count)
             edges_ms = record.latency_edges_ms
             found = [
-                evaluate_guardrail([common], each, control=0, treatment=arm, tests=tests, edges_ms=edges_ms)
+                evaluate_guardrail(strata, each, control=0, treatment=arm, tests=tests, edges_ms=edges_ms)
                 for each in guardrails
             ]
         verdicts.append((*found, *evaluate_own_guardrails(record, answers, arm, alpha=ALPHA, planned=planned)))

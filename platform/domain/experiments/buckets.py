@@ -8,26 +8,21 @@ B4  The same ranges and shares give the same ranges.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from alcove.platform.domain.experiment_records import Allocation, BucketRange, ShareChange
+from alcove.platform.domain.records import ExperimentRecord
 from alcove.registry.limits import POLICY_BUCKETS
 
-__all__ = ["BucketRange", "count_moves", "first_ranges", "move_buckets"]
+__all__ = ["count_moves", "first_allocation", "first_ranges", "move_buckets"]
 
 
-@dataclass(frozen=True)
-class BucketRange:
-    """Buckets [first, first + count) of an experiment's salt; `arm` is an index."""
-
-    arm: int
-    first: int
-    count: int
-
-    @property
-    def end(self) -> int:
-        """First bucket behind it."""
-        return self.first + self.count
+def first_allocation(record: ExperimentRecord, *, now_s: int) -> Allocation:
+    """Return the allocation of an experiment at its start; an empty one where its shares are fixed."""
+    if record.plan.bandit is None:
+        return Allocation()
+    shares = tuple(arm.share_basis_points for arm in record.arms)
+    return Allocation((ShareChange(0, now_s, shares),), first_ranges(shares))
 
 
 def first_ranges(shares: Sequence[int]) -> tuple[BucketRange, ...]:

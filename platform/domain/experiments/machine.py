@@ -6,7 +6,8 @@
 
 A draft can be updated; results can be read of what runs or has stopped.
 
-X1  Arms, shares, epsilon, bins and plan never change after the start; another comparison is another experiment.
+X1  Arms, epsilon, bins and plan never change after the start; another comparison is another experiment.  Shares change
+    only where the plan has a bandit, by its rule and within its bounds (`bandit.py`).
 X2  Reports are counted while it runs; the decision that is kept at the stop is made from exactly those.  Where analyses
     are planned, it is that of the last one (`interim.py`), and guardrails are still made from all of them.
 """
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 from alcove.platform.domain.errors import IllegalTransitionError
+from alcove.platform.domain.experiments.buckets import first_allocation
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, StoredDecision
 
@@ -60,7 +62,7 @@ def mark_started(record: ExperimentRecord, *, now_s: int) -> ExperimentRecord:
     """
     validate_action(record, Action.START)
     running = replace(record, state=ExperimentState.RUNNING, started_at_s=now_s)
-    return replace(running, task_id=task_of(running).task_id)
+    return replace(running, task_id=task_of(running).task_id, allocation=first_allocation(running, now_s=now_s))
 
 
 def mark_stopped(record: ExperimentRecord, decision: StoredDecision, *, now_s: int) -> ExperimentRecord:

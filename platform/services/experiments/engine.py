@@ -11,6 +11,7 @@ from alcove.platform.domain.comparisons import experiment_policy
 from alcove.platform.domain.errors import InvalidFieldError, ResultsRefusedError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS, ExperimentResults, evaluate
+from alcove.platform.domain.experiments.bandit import validate_bandit
 from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.own_guardrails import validate_own
@@ -271,6 +272,7 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     validate_own(record)
+    validate_bandit(record)
     with fields_named("experiment"):
         task, *others = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
     record = replace(record, plan=make_plan(record, task))

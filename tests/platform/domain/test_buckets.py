@@ -2,7 +2,8 @@
 
 import itertools
 
-from alcove.platform.domain.experiments.buckets import BucketRange, count_moves, first_ranges, move_buckets
+from alcove.platform.domain.experiment_records import BucketRange
+from alcove.platform.domain.experiments.buckets import count_moves, first_ranges, move_buckets
 from alcove.platform.stats import AllocationRule, next_buckets
 from alcove.registry.policy import arm_ranges
 from hypothesis import given, settings

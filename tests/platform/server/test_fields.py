@@ -147,6 +147,9 @@ COMPARISON = {
     "own_guardrails.metric": METRIC,
     "own_guardrails.metric_version": (NO_BOUND,),  # as in a rollout's plan
     "own_guardrails.margin": (NO_BOUND,),
+    "bandit": (NO_BOUND,),
+    "bandit.min_share_basis_points": (1, 99, 5001, 2**32 - 1),
+    "bandit.max_step_basis_points": (1, 99, 5001, 2**32 - 1),
     "own_questions": (NO_BOUND,),
     "own_questions.metric": METRIC,
     "own_questions.metric_version": (NO_BOUND,),
@@ -287,7 +290,16 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
             name: values
             for name, values in COMPARISON.items()
             if name.partition(".")[0]
-            not in ("arms", "audience", "segment", "secondary", "own_guardrails", "own_questions", "validate_only")
+            not in (
+                "arms",
+                "audience",
+                "segment",
+                "secondary",
+                "own_guardrails",
+                "own_questions",
+                "bandit",
+                "validate_only",
+            )
         },
         "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
     },
@@ -453,7 +465,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     }
     everything = (
         "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,secondary,guardrails,plan,audience,segment,preEdges,"
-        "mechanism"
+        "mechanism,bandit"
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}

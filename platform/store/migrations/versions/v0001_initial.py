@@ -122,6 +122,7 @@ def _create_control() -> None:
         sa.Column("segment_first", BIG, nullable=False),
         sa.Column("segment_count", BIG, nullable=False),
         sa.Column("interim_analyses", sa.Text, nullable=False),
+        sa.Column("allocation", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_experiments"),
         sa.UniqueConstraint("experiment_id", name="uq_experiments_experiment_id"),
         sa.ForeignKeyConstraint(["feature"], ["features.name"], name="fk_experiments_feature"),
