@@ -17,6 +17,7 @@ from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.cli.connection import Database
 from alcove.platform.cli.output import AsJson, print_json, say
+from alcove.platform.domain.errors import AggregatorFileError
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE, MIN_WINDOW_S
 from alcove.privacy.ohttp import KeyConfig
 from pydantic import SecretStr
@@ -157,7 +158,7 @@ def rotate(
 
     Running aggregators read it within a minute, and tell devices of it a minute later.
     """
-    settings = AggregatorSettings(data_dir=data_dir)
+    settings = _settings_of_keys(data_dir)
     config_id = rotate_key(settings.keys_folder, int(time.time()))
     rotate_key(settings.gateway_keys_folder, int(time.time()))
     if as_json:
@@ -173,10 +174,22 @@ def show_gateway_key(
     as_json: AsJson = False,
 ) -> None:
     """Print the public key of an aggregator's gateway, which apps name for a relay (RFC 9458), in base64."""
-    settings = AggregatorSettings(data_dir=data_dir)
+    settings = _settings_of_keys(data_dir)
     (config,) = read_keys(settings.gateway_keys_folder, int(time.time())).configs.configs
     key_config = base64.b64encode(KeyConfig(config.config_id, config.public_key).to_bytes()).decode()
     if as_json:
         print_json({"key_config": key_config})
     else:
         say(key_config)
+
+
+def _settings_of_keys(data_dir: Path) -> AggregatorSettings:
+    """Return the settings of an aggregator's folder, where keys may be made.
+
+    Raises:
+        AggregatorFileError: no aggregator has this folder, so that a key in it would open nothing.
+    """
+    settings = AggregatorSettings(data_dir=data_dir)
+    if not (settings.config_path.exists() or settings.keys_folder.exists()):
+        raise AggregatorFileError(settings.config_path, "there is none: name the folder of one aggregator")
+    return settings

@@ -39,8 +39,8 @@ AskedMechanism = Annotated[
     Literal["randomized-response", "prio3"] | None,
     typer.Option(
         "--mechanism",
-        help="How reports become sums: each randomized on its device, or added up by two aggregators (prio3, planned: "
-        "no server has them yet). By default prio3 where the server has aggregators.",
+        help="How reports become sums: each randomized on its device, or added up by two aggregators (prio3). "
+        "By default prio3 where the server has aggregators.",
     ),
 ]
 
@@ -255,4 +255,5 @@ def guardrail_of(text: str) -> GuardrailPlan:
         quantile = float(rest[1]) if len(rest) == 2 else 0.0
         return GuardrailPlan(metric="latency", margin=float(rest[0][:-2]), quantile=quantile)
     shapes = ", ".join(f"{name}:0.5%" for name in _SHARES)
-    raise typer.BadParameter(f"a guardrail is written {shapes}, latency:20ms:0.95 or latency>160ms:1%; got {text!r}")
+    shapes += ", latency:20ms:0.95, latency>160ms:1% or metric:NAME:MARGIN"
+    raise typer.BadParameter(f"a guardrail is written {shapes}; got {text!r}")

@@ -88,18 +88,21 @@ def listen_http(host: str, port: int) -> socket.socket:
     """Return a socket that listens for devices; close it.
 
     Raises:
-        OSError: the port is taken or not ours to open, or the host has no address.
+        OSError: the port is taken or not ours to open, or the host has no address; its `filename` is both.
     """
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    made = socket.socket(family, kind, protocol)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no wait for the connections of the one before
-        made.bind(address)
-        made.listen(BACKLOG)
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no wait for the connections of the one before
+            made.bind(address)
+            made.listen(BACKLOG)
+            made.setblocking(False)
+        except BaseException:
+            made.close()
+            raise
+    except OSError as error:  # the system's own says no address, so that nobody could tell which port is meant
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     return made
 
 
