@@ -12,7 +12,8 @@ don't depend on N, so that the covariance of the arms' ratios falls apart into t
         residuals of the cells that a report names (`randomized_response.py`, `privacy/subset_selection.py`); arms share
         a report's cells, so that their noise is correlated a little
     L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2, in the diagonal;
-        where devices also randomize, A comes to it and L is divided by (p - q)^2
+        where devices also randomize, A comes to it and L is divided by (p - q)^2; the cell of devices that have nothing
+        to tell is then one of A's, with rho = 0
 
 Sources: the delta method as in `_ratio.py`; variances as cited.
 """
@@ -43,12 +44,15 @@ class ReportModel:
         local_epsilon: privacy loss of one report against both aggregators together, where devices also randomize;
             None: they do not.
         subset_size: cells that a randomized report names; 1 with aggregators.
+        idle: devices that have nothing to tell, for each one that has; where devices randomize for aggregators, they
+            name a cell too, and their own may be named by others. Else they bring no noise.
     """
 
     mechanism: Mechanism
     epsilon: Fraction
     local_epsilon: Fraction | None = None
     subset_size: int = 1
+    idle: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +126,8 @@ def _noise(
     elif reports.mechanism is Mechanism.PRIO3:
         gap = 1.0
         if reports.local_epsilon is not None:
-            per_report, gap = _response_noise(probabilities, flat, reports.local_epsilon)
+            every, beside = np.append(probabilities, reports.idle), np.zeros((arms, 1))
+            per_report, gap = _response_noise(every, np.hstack([flat, beside]), reports.local_epsilon)
         per_window = np.diag(cell_variance(reports.epsilon) * (flat**2).sum(axis=1) / gap**2)
     return per_report, per_window
 
@@ -130,11 +135,12 @@ def _noise(
 def _response_noise(
     cells: FloatArray, rho: FloatArray, epsilon: Fraction, subset_size: int = 1
 ) -> tuple[FloatArray, float]:
-    """Return A of the module's docstring for rho, [arms, cells], and p - q."""
+    """Return A of the module's docstring for rho, [arms, cells], and p - q; `cells`: devices in each."""
     chances = _answer_chances(cells.size, epsilon, subset_size)
     rest = rho.sum(axis=1, keepdims=True) - rho
     own, crossed, others = (rho * cells) @ rho.T, (rho * cells) @ rest.T, (rest * cells) @ rest.T
-    squares = (chances.keep - chances.other + chances.pairs) * own + (chances.other - chances.pairs) * (rho @ rho.T)
+    squares = (chances.keep - chances.other + chances.pairs) * own
+    squares += (chances.other - chances.pairs) * cells.sum() * (rho @ rho.T)
     squares += chances.with_true * (crossed + crossed.T) + chances.pairs * others
     means = chances.keep * rho + chances.other * rest
     gap = chances.keep - chances.other

@@ -1,6 +1,6 @@
 """Models the guardrails of a rollout for plans: which cells of its reports each reads, and how often devices do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from alcove.platform.domain.behavior import Behavior
@@ -54,6 +54,8 @@ def guardrail_of(
     weights = np.array([axes.outcome in events and axes.latency > slowest for axes in cells], np.float64)
     probabilities = np.array(behavior.cells(task))
     reporting = float(probabilities.sum())
+    if reports.local_epsilon is not None:
+        reports = replace(reports, idle=1.0 / reporting - 1.0)
     model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)
     return PlannedGuardrail(model, reporting)
 
