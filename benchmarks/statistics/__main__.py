@@ -19,7 +19,16 @@ from benchmarks.statistics.boundaries import boundary_lines
 from benchmarks.statistics.cuped import DEVICES as CUPED_DEVICES
 from benchmarks.statistics.cuped import RATE as CUPED_RATE
 from benchmarks.statistics.cuped import Gain, gains
-from benchmarks.statistics.detection import BASE_RATE, EXPOSURE, FLEET_DEVICES, MARGIN, MORE_CRASHES, Detection, detect
+from benchmarks.statistics.detection import (
+    BASE_RATE,
+    EXPOSURE,
+    FLEET_DEVICES,
+    MARGIN,
+    MORE_CRASHES,
+    WATCHED,
+    Detection,
+    detect,
+)
 from benchmarks.statistics.fleets import two_cell_sums
 from benchmarks.statistics.found import SECTION as FOUND
 from benchmarks.statistics.found import found_lines
@@ -132,16 +141,15 @@ def coverage_lines(runs: int) -> tuple[list[str], dict[str, Any]]:
 def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
     """Return the table of harm halted."""
     rng = np.random.default_rng(SEED + 2)
-    found = [
-        detect(rng, mechanism, epsilon, bins=bins, runs=runs)
-        for bins in (8, 1)
-        for mechanism, epsilon in MECHANISMS[1:]
-    ]
-    found.append(detect(rng, Mechanism.PRIO3, Fraction(1, 10), bins=8, runs=runs))
+    alone, more, most = WATCHED
+    cases = [(alone, *each) for each in MECHANISMS[1:]] + [(more, *each) for each in MECHANISMS[1:3]]
+    cases += [(most, Mechanism.PRIO3, Fraction(1)), (alone, Mechanism.PRIO3, Fraction(1, 10))]
+    found = [detect(rng, mechanism, epsilon, watched=watched, runs=runs) for watched, mechanism, epsilon in cases]
     rows = [
         (
             name_of(one.mechanism, one.epsilon),
-            str(8 * one.bins),
+            one.watched,
+            str(one.cells),
             *(f"{part:.1%}" for part in one.by_period),
             f"{one.harmless:.1%}",
             "refused" if one.half_width is None else f"{one.half_width:.2%}",
@@ -155,11 +163,20 @@ def detection_lines(runs: int) -> tuple[list[str], list[Detection]]:
         f"A version crashes on {MORE_CRASHES:.0%} more devices, {BASE_RATE + MORE_CRASHES:.0%} instead of",
         f"{BASE_RATE:.0%}, at {EXPOSURE:.0%} exposure of {FLEET_DEVICES:,} devices: {devices:,} in the treatment, as",
         f"many in the control; the guardrail's margin is {MARGIN:.1%}. Every device reports once in each check-in",
-        f"period, the same cell each time (`reports_per_device` counts the periods). {runs:,} runs; goal: 95 % halted",
-        "within two periods with two aggregators at ε = 1.",
+        f"period, a day, the same cell each time. {runs:,} runs; goal: 95 % halted within two periods with two",
+        "aggregators at ε = 1. *Cells*: of a report.",
         "",
         *table_lines(
-            ("reports", "cells", "by period 1", "by period 2", "harmless halted", "standard error, period 2"), rows
+            (
+                "reports",
+                "watched",
+                "cells",
+                "by period 1",
+                "by period 2",
+                "harmless halted",
+                "standard error, period 2",
+            ),
+            rows,
         ),
     ]
     return lines, found

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from alcove.platform.domain.mechanism import choose_subset
+from alcove.platform.simulation.aggregation import aggregation_mechanism
 from alcove.platform.stats import (
     Aggregate,
     Mechanism,
     aggregate_from_noised_histogram,
-    aggregate_from_randomized_response,
     cuped_error_ratio,
     ratio_difference,
     split_pre_period,
@@ -18,8 +19,8 @@ from alcove.platform.stats.aggregator_noise import draw_noise
 from alcove.platform.stats.cuped_gain import joint_model
 from alcove.platform.stats.decision import Difference
 from alcove.platform.stats.pre_period import corrected_pairs
-from alcove.privacy.randomized_response import RandomizedResponse
-from alcove.registry.policy import HistogramLayout
+from alcove.privacy.limits import DAY_S
+from alcove.registry.policy import TaskPolicy, make_task
 
 RATE = 0.6
 DEVICES = (1_000, 10_000, 100_000, 1_000_000)
@@ -72,6 +73,7 @@ def gains(rng: np.random.Generator, *, runs: int) -> list[Gain]:
         plain = fine.reshape(2, 2, latency_bins, -1).sum(axis=3)
         for mechanism, epsilon in MECHANISMS:
             for devices in DEVICES:
+                tasks = tuple(_task(epsilon, latency_bins, pre_edges) for pre_edges in ((), edges))
                 forecast = cuped_error_ratio(
                     edges,
                     rate=RATE,
@@ -81,12 +83,13 @@ def gains(rng: np.random.Generator, *, runs: int) -> list[Gain]:
                     devices=devices,
                     latency_bins=latency_bins,
                     correlation=correlation,
+                    subset_sizes=(tasks[0].subset_size, tasks[1].subset_size),
                 )
                 errors = np.array(
                     [
                         (
-                            _corrected_error(_draw(rng, fine, devices, mechanism, epsilon), edges),
-                            _plain_error(_draw(rng, plain, devices, mechanism, epsilon)),
+                            _corrected_error(_draw(rng, fine, devices, mechanism, tasks[1]), edges),
+                            _plain_error(_draw(rng, plain, devices, mechanism, tasks[0])),
                         )
                         for _ in range(runs)
                     ]
@@ -114,18 +117,30 @@ def _corrected_error(aggregate: Aggregate, edges: tuple[float, ...]) -> float:
     return after.standard_error
 
 
+def _task(epsilon: Fraction, latency_bins: int, pre_edges: tuple[float, ...]) -> TaskPolicy:
+    """Return the task of randomized reports as the server chooses it: one cell a report, or a set of them."""
+    task = make_task(
+        experiment_id="ex-0",
+        epsilon=f"{float(epsilon):g}",
+        arm_count=2,
+        latency_edges_ms=tuple(float(edge) for edge in range(1, latency_bins)),
+        window_s=DAY_S,
+        first_window_start_s=0,
+        pre_edges=pre_edges,
+    )
+    return choose_subset(task)
+
+
 def _draw(
-    rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Mechanism, epsilon: Fraction
+    rng: np.random.Generator, arms: FloatArray, devices: int, mechanism: Mechanism, task: TaskPolicy
 ) -> Aggregate:
     """Return what one fleet's reports estimate; arms [arms, outcomes, bins] are the true cells' probabilities."""
     cells = rng.multinomial(devices, arms.ravel())
     if mechanism is Mechanism.EXACT:
         return Aggregate(cells.reshape(arms.shape).astype(float), np.zeros((cells.size, cells.size)), devices)
     if mechanism is Mechanism.PRIO3:
-        noised = cells.reshape(arms.shape) + draw_noise(rng, arms.shape, epsilon)
-        return aggregate_from_noised_histogram(noised, reports=devices, epsilon=epsilon)
-    response = RandomizedResponse(cells.size, epsilon)
-    answers = np.full((cells.size, cells.size), float(response.other_probability))
-    np.fill_diagonal(answers, float(response.keep_probability))
-    reports = np.sum([rng.multinomial(n, row / row.sum()) for n, row in zip(cells, answers, strict=True)], axis=0)
-    return aggregate_from_randomized_response(reports.tolist(), HistogramLayout(*arms.shape[:3]), epsilon=epsilon)
+        noised = cells.reshape(arms.shape) + draw_noise(rng, arms.shape, task.epsilon_fraction)
+        return aggregate_from_noised_histogram(noised, reports=devices, epsilon=task.epsilon_fraction)
+    responses = aggregation_mechanism(Mechanism.RANDOMIZED_RESPONSE, task, rng)
+    responses.add(cells)
+    return responses.aggregate()

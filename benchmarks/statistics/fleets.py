@@ -6,17 +6,10 @@ A run is a fleet of two equal-sized arms that is looked at after each window. Su
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from alcove.platform.stats._shares import ShareSums
 from alcove.platform.stats.aggregate import Aggregate, FloatArray
-from alcove.platform.stats.aggregator_noise import cell_variance, draw_noise
-from alcove.privacy.randomized_response import RandomizedResponse
-from numpy.typing import NDArray
-
-OUTCOMES = 4
-"""Refused, accepted, error, fallback."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,76 +68,3 @@ def two_cell_sums(
     one[:2, :2], one[2:, 2:] = block, block
     analyses = np.arange(1, len(cohorts) + 1)[:, None, None]
     return CumulativeSums(sums, one * analyses, tuple(int(2 * total) for total in np.cumsum(cohorts)))
-
-
-@dataclass(frozen=True)
-class CrashFleet:
-    """Two arms that report four outcomes and latency bins in every window; a device says the same each time.
-
-    Attributes:
-        devices: in each arm.
-        rates: part of the devices that fell back after a crash, in treatment and control.
-        bins: latency bins.
-    """
-
-    devices: int
-    rates: tuple[float, float]
-    bins: int
-
-    @property
-    def cells(self) -> int:
-        """Cells of one report."""
-        return 2 * OUTCOMES * self.bins
-
-    def weights(self) -> FloatArray:
-        """Return the four sums' weights over the cells, treatment first; crash fallbacks of all devices."""
-        arms = np.zeros((4, 2, OUTCOMES, self.bins))
-        arms[0, 1, 3], arms[1, 1], arms[2, 0, 3], arms[3, 0] = 1.0, 1.0, 1.0, 1.0
-        return arms.reshape(4, -1)
-
-    def probabilities(self) -> FloatArray:
-        """Return the cells' probabilities: errors 0.5 %, refused 10 %; fallbacks and errors lie in bin 0."""
-        arms = np.zeros((2, OUTCOMES, self.bins))
-        for arm, rate in ((1, self.rates[0]), (0, self.rates[1])):
-            arms[arm, 3, 0], arms[arm, 2, 0] = rate, 0.005
-            arms[arm, 0], arms[arm, 1] = 0.1 / self.bins, (0.895 - rate) / self.bins
-        return arms.reshape(-1) / 2.0
-
-    def true_cells(self, rng: np.random.Generator, runs: int) -> NDArray[np.int64]:
-        """Return what the devices of each run have to say, [runs, cells]."""
-        return rng.multinomial(2 * self.devices, self.probabilities(), size=runs)
-
-    def aggregate(
-        self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
-    ) -> list[ShareSums]:
-        """Return the sums after each window with the noise of two aggregators."""
-        weights = self.weights()
-        total = np.zeros(cells.shape)
-        found = []
-        for window in range(1, windows + 1):
-            total = total + cells + draw_noise(rng, cells.shape, epsilon)
-            noise = weights @ weights.T * (cell_variance(epsilon) * window)
-            found.append(ShareSums(total @ weights.T, noise))
-        return found
-
-    def randomize(
-        self, rng: np.random.Generator, cells: NDArray[np.int64], windows: int, epsilon: Fraction
-    ) -> list[ShareSums]:
-        """Return the sums after each window of randomized answers, with the noise that their counts imply."""
-        weights = self.weights()
-        mechanism = RandomizedResponse(self.cells, epsilon)
-        other, gap = float(mechanism.other_probability), 0.0
-        gap = float(mechanism.keep_probability) - other
-        answers = np.full((self.cells, self.cells), other) + np.eye(self.cells) * gap
-        answers /= answers.sum(axis=1, keepdims=True)
-        means = answers @ weights.T
-        per_device = np.einsum("jc,ac,bc->jab", answers, weights, weights) - np.einsum("ja,jb->jab", means, means)
-        reports = np.zeros(cells.shape, dtype=np.int64)
-        found = []
-        for window in range(1, windows + 1):
-            for cell in range(self.cells):
-                reports += rng.multinomial(cells[:, cell], answers[cell])
-            estimates = (reports - 2 * self.devices * window * other) / gap
-            noise = np.einsum("rj,jab->rab", estimates, per_device) / gap**2
-            found.append(ShareSums(estimates @ weights.T, noise))
-        return found
