@@ -28,7 +28,8 @@ def test_every_promised_verb_is_there() -> None:
         "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
         "experiment list", "registry check", "registry gc", "feature list", "feature run",
         "aggregator create", "aggregator leader", "aggregator helper", "aggregator rotate-key",
-        "aggregator gateway-key",
+        "aggregator gateway-key", "holdout set", "holdout show", "holdout plan", "holdout start", "holdout status",
+        "holdout result", "holdout stop",
     }  # fmt: skip
     assert promised <= COMMANDS.keys()
 
