@@ -4,8 +4,9 @@ A `Builder` adds nodes and values to the graph in the making.  Movements of cons
 may move a weight as it moves an activation.
 """
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -33,6 +34,16 @@ NUMPY: Mapping[DType, np.dtype[np.generic]] = {
 FOLLOWER = "follower"
 """Op of a node without a rule that is not to blame: `legalize` reports the one it follows."""
 _DTYPE_OF = {dtype: kind for kind, dtype in NUMPY.items()}
+_CHECKED: Mapping[str, slice] = {
+    "index_select": slice(1, 2),
+    "gather": slice(1, 2),
+    "scatter": slice(1, 2),
+    "index_put": slice(1, 2),
+    "ravel_multi_index": slice(None),
+    "embedding_bag_offsets": slice(0, 1),
+}
+"""Inputs that end a run where they lie outside a table, by op."""
+_DIVISIONS = ("div", "floor_div", "trunc_div", "fmod", "remainder")
 
 
 @cache
@@ -78,6 +89,7 @@ class Builder:
         self.origin = Origin("")
         self.prefix = ""
         self._count = 0
+        self._guard: Value | None = None
         self._constants: dict[tuple[str, bytes, tuple[int, ...]], Value] = {}
 
     def start(self, prefix: str, origin: Origin) -> None:
@@ -145,6 +157,8 @@ class Builder:
             attributes: of the op's class.
             ragged: whether the first dimension of the outputs is an upper bound.
         """
+        if self._guard is not None:
+            inputs = self._guard_inputs(op, inputs, attributes, self._guard)
         results = []
         for dtype, shape in outputs:
             key = self._key()
@@ -178,6 +192,37 @@ class Builder:
         result = self.ops(target, inputs, outputs, TorchNumbers(given=tuple(numbers)))
         self.nodes[-1] = replace(self.nodes[-1], refusal=refusal)
         return result
+
+    @contextlib.contextmanager
+    def guard(self, condition: Value | None) -> Iterator[None]:
+        """Let no node that is added meanwhile end a run where `condition` (bool, a scalar) is false.
+
+        Indices are 0 and divisors of whole numbers 1 there; what the nodes compute then means nothing.
+        """
+        before = self._guard
+        if condition is not None:
+            self._guard = condition if before is None else self.binary("bitwise_and", before, condition)
+        try:
+            yield
+        finally:
+            self._guard = before
+
+    def _guard_inputs(self, op: str, inputs: Sequence[Value], attributes: Attributes, guard: Value) -> Sequence[Value]:
+        is_division = op == "binary" and any(
+            isinstance(attributes, BinaryAttributes) and attributes.function == function_number("binary", name)
+            for name in _DIVISIONS
+        )
+        if is_division and inputs[1].dtype is not DType.F32:
+            checked, safe = slice(1, 2), 1
+        elif op in _CHECKED:
+            checked, safe = _CHECKED[op], 0
+        else:
+            return inputs
+        safe_inputs = list(inputs)
+        safe_inputs[checked] = [
+            self.where(guard, value, self.scalar(safe, value.dtype)) for value in safe_inputs[checked]
+        ]
+        return safe_inputs
 
     # -- movements ------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
+from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
 from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
@@ -139,7 +140,13 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     }
     said = io.StringIO()
     try:
-        with _TRACING, _calm_torch(said), keep_composite_ops(), refuse_python_state(module, examples):
+        with (
+            _TRACING,
+            _calm_torch(said),
+            keep_composite_ops(),
+            trace_writes_at_tensors(),
+            refuse_python_state(module, examples),
+        ):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(

@@ -11,7 +11,6 @@ _RANDOM: Final = "draw random numbers outside the program and pass them in"
 NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": _RANDOM,
     "bincount": "the size of the result depends on data: (x.unsqueeze(-1) == torch.arange(n)).sum(0)",
-    "cond": "compute both sides and choose with torch.where",
     "embedding_renorm": (
         "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
     ),
@@ -31,7 +30,6 @@ NEAREST: Final[Mapping[str, str]] = {
     "unique": "the size of the result depends on data: sort, and compare neighbours",
     "unique2": "the size of the result depends on data: sort, and compare neighbours",
     "unique_dim": "the size of the result depends on data: sort, and compare neighbours",
-    "while_loop": "a number of steps that is known at export: write the loop in Python",
 }
 """By torch's name without namespace and overload."""
 

@@ -310,6 +310,12 @@ def select_scatter(call: Call, b: Builder) -> Value:
     """One position of one dimension is the source's."""
     x, source = call.tensor("self"), call.tensor("src")
     axis = call.axis("dim", len(x.shape))
+    if isinstance(call["index"], Value):  # x[i] = source where i is a tensor of one number
+        place = b.reshape(call.tensor("index"), (1,))
+        place = place if place.dtype in (DType.I32, DType.I64) else b.cast(place, DType.I64)
+        row = b.reshape(b.cast(source, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+        write = IndexPutAttributes(axis=axis, mode=0, includes_self=1, wraps=1)
+        return b.op("index_put", [x, place, row], x.dtype, x.shape, write)
     strides = list(row_major_strides(x.shape))
     offset = int(call["index"]) % x.shape[axis] * strides[axis]
     del strides[axis]

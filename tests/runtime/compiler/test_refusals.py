@@ -185,9 +185,9 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "mask as index": (
         Simple(lambda _, x: x[x > 0]),
         X,
-        "how many elements a mask picks depends on data: use torch.where",
+        "how many elements a mask picks depends on data",
     ),
-    "masked select": (Simple(lambda _, x: torch.masked_select(x, x > 0).sum()), X, "weight it by the mask"),
+    "masked select": (Simple(lambda _, x: torch.masked_select(x, x > 0).flip(0)), X, "use torch.where"),
     "values at a mask": (
         Simple(lambda _, x: torch.index_put(x, (x > 0,), x[0, :3])),
         X,
@@ -199,12 +199,6 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "range up to a number": (Simple(lambda _, x: torch.arange(x[0].item())), IDS, "leave out item()"),
     "number of a tensor": (Simple(lambda _, x: x * x.sum().item()), X, "leave out item()"),
     "classes by data": (Simple(lambda _, x: F.one_hot(x)), IDS, "no branches, numbers or sizes that depend on data"),
-    # control flow
-    "choice of functions": (
-        Simple(lambda _, x: torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))),
-        X,
-        "choose with torch.where",
-    ),
     # training
     "dropout": (Simple(lambda _, x: F.dropout(x, 0.5, training=True)), X, "call module.eval()"),
     "dropout of attention": (
@@ -324,8 +318,8 @@ class Picked(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run."""
-        rows = x[x[:, 0] > 0]  # picking line
-        rows = F.pad(rows.transpose(0, 1), (1, 0, 0, 1))
+        rows = x[x[:, 0] > 0]
+        rows = F.pad(rows.transpose(0, 1), (1, 0, 0, 1))  # picking line
         values, places = rows.max(0)
         return (values + places).sum() + rows.permute(1, 0).mean(0)
 
