@@ -1,7 +1,7 @@
 """Audits what the two aggregators release: `python -m benchmarks.privacy [--write docs/privacy-audit.md]`.
 
 Exit code 1: the product fails the audit, or a wrong build passes it. With a million releases, the default, it takes
-about an hour and a quarter of one core; `--minutes` ends the releases earlier, and the page says how many there were.
+about an hour of one core; `--minutes` ends the releases earlier, and the page says how many there were.
 """
 
 import argparse
