@@ -258,6 +258,7 @@ def plan_command(
     minimum_cohort: Annotated[
         int, typer.Option(help="Least number of devices in each arm before one can win; 0: the server's default.")
     ] = 0,
+    feature: Annotated[str, typer.Option(help="Feature whose metrics of your own are named.")] = "",
     design: DesignOptions,
     call: CallOptions,
 ) -> None:
@@ -273,9 +274,6 @@ def plan_command(
     secondary = designed.pop("secondary", None)
     if secondary:
         raise typer.BadParameter("secondary metrics decide nothing, and are not planned")
-    designed.pop("own_questions")
-    if designed.pop("own_guardrails", None) or designed["primary"].metric:
-        raise typer.BadParameter("how a metric of your own is spread is not known, so that it is not planned")
     if designed.pop("bandit", None):
         raise typer.BadParameter("a bandit promises no power, and is not planned; `alcove experiment create` takes it")
     with call.connect() as client:
@@ -285,6 +283,7 @@ def plan_command(
             latency_edges_ms=latency_edge_ms or (),
             window_s=window_s,
             minimum_cohort=minimum_cohort,
+            feature=feature,
             **designed,
         )
     if call.as_json:

@@ -29,10 +29,10 @@ def show_rollout_forecast(forecast: RolloutForecast, *, devices: int) -> None:
     rows = [
         {
             "stage": f"{stage.stage}: {percent(stage.share_basis_points)}",
-            "guardrail": f"{found.metric}, margin {_amount(found.margin, found.metric)}",
-            "harm": _amount(found.difference, found.metric),
+            "guardrail": f"{_name(found)}, margin {_amount(found, found.margin)}",
+            "harm": _amount(found, found.difference),
             "found by (95 %)": _devices(found.devices_to_find_harm) if found.is_planned else "no plan",
-            "smallest found": (_amount(found.detectable, found.metric) if found.detectable else "none")
+            "smallest found": (_amount(found, found.detectable) if found.detectable else "none")
             if devices and found.is_planned
             else "-",
             "safe by (80 %)": _devices(found.devices_to_be_safe) if found.is_planned else "no plan",
@@ -111,8 +111,10 @@ def _show_curve(share_basis_points: int, found: GuardrailForecast, devices: int)
     if not found.curve:
         return
     by = f"{devices:,}" if devices else f"{found.devices_to_find_harm:,}"
-    say(f"{found.metric}: chance that harm is found at {percent(share_basis_points)} of {by} devices, by points worse")
-    for line in curve_lines(found.curve, "", scale=100.0):
+    unit, scale = ("its unit", 1.0) if found.own_metric else ("points", 100.0)
+    where = f"at {percent(share_basis_points)} of {by} devices"
+    say(f"{_name(found)}: chance that harm is found {where}, by {unit} worse")
+    for line in curve_lines(found.curve, "", scale=scale):
         say(line)
 
 
@@ -147,7 +149,13 @@ def _devices(devices: int) -> str:
     return f"{devices:,}" if devices else "more than there are"
 
 
-def _amount(value: float, metric: str) -> str:
-    if metric == "latency" and value >= 1.0:
-        return f"{value:g} ms"
+def _name(found: GuardrailForecast) -> str:
+    return found.own_metric or found.metric
+
+
+def _amount(found: GuardrailForecast, value: float) -> str:
+    if found.own_metric:
+        return f"{value:.3g}"
+    if found.metric == "latency" and found.margin >= 1.0:
+        return f"{value:.3g} ms"
     return f"{100 * value:.3g} points"

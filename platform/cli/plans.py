@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
-from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
+from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_difference_of, own_guardrails_of, without_own
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
 from pydantic import ValidationError
@@ -216,17 +216,23 @@ def behavior_of(option: str, given: Sequence[str] | None) -> dict[str, float]:
 
 
 def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
-    """Return by how much worse a version is that shall be found, in the order of a plan's guardrails; 0: not said.
+    """Return by how much worse a version is that shall be found, in the order of what a plan watches; 0: not said.
 
     Args:
         plan: with guardrails.
-        given: METRIC:POINTS each, such as crash_fallback:2%.
+        given: METRIC:POINTS each, such as crash_fallback:2%, or metric:NAME:DIFFERENCE in the metric's unit.
 
     Raises:
         typer.BadParameter: one reads otherwise, or the plan has no such guardrail.
     """
-    found = [0.0] * len(plan.guardrails)
+    found = [0.0] * (len(plan.guardrails) + len(plan.own_guardrails))
     for text in given:
+        if (own := own_difference_of(text)) is not None:
+            names = [each.metric for each in plan.own_guardrails]
+            if own[0] not in names:
+                raise typer.BadParameter(f"no guardrail watches metric:{own[0]}", param_hint="--harm")
+            found[len(plan.guardrails) + names.index(own[0])] = own[1]
+            continue
         metric, _, points = text.partition(":")
         places = [place for place, guardrail in enumerate(plan.guardrails) if guardrail.metric == metric]
         if not (points.endswith("%") and _NUMBER.fullmatch(points[:-1])):

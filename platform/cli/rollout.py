@@ -9,6 +9,7 @@ from alcove.platform.cli.explanations import Explained, show_explanations
 from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
+from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
@@ -63,9 +64,9 @@ def create(
         )
         if wanted is not None and not validate_only:
             rollout = client.advance_rollout(rollout.rollout_id, wanted, override_reason=override_reason)
-        is_watched = bool(rollout.plan.stages and rollout.plan.guardrails)
+        is_watched = bool(rollout.plan.stages and (rollout.plan.guardrails or rollout.plan.own_guardrails))
         is_watched = is_watched and rollout.plan.expected_devices > 0
-        warnings = client.plan_rollout(rollout.plan).warnings if is_watched else ()
+        warnings = client.plan_rollout(rollout.plan, feature=feature).warnings if is_watched else ()
     _show([rollout], as_json=call.as_json)
     for line in () if call.as_json else question_lines(rollout.plan):
         say(line)
@@ -79,8 +80,8 @@ def plan_command(
     harm: Annotated[
         list[str] | None,
         typer.Option(
-            help="How much worse a version is that shall be found, METRIC:POINTS, such as crash_fallback:2%; else four "
-            "margins. Repeatable."
+            help="How much worse a version is that shall be found, METRIC:POINTS, such as crash_fallback:2%, or "
+            "metric:undone_edits:0.5; else four margins. Repeatable."
         ),
     ] = None,
     harm_days: Annotated[int, typer.Option(help="Days of a stage within which harm shall be found.")] = 2,
@@ -88,9 +89,11 @@ def plan_command(
         list[str] | None,
         typer.Option(
             help="How the version in use behaves, NAME=VALUE: crash_fallback=0.1%, error=0.2%, refused=20%, "
-            "latency=20ms. Repeatable."
+            "latency=20ms, or metric:undone_edits=57%,24%,19%, the part of the devices in each bin of a metric of your "
+            "own. Repeatable."
         ),
     ] = None,
+    feature: Annotated[str, typer.Option(help="Feature whose metrics of your own are watched.")] = "",
     planned: PlanOptions,
     call: CallOptions,
 ) -> None:
@@ -102,14 +105,16 @@ def plan_command(
     alcove rollout plan --expected-devices 1000000 --stage 1%:2d:5000 --stage 50%:2d --guard crash_fallback:0.5%
     """
     plan, _ = planned.plan()
-    if not (plan.stages and plan.guardrails):
+    if not (plan.stages and (plan.guardrails or plan.own_guardrails)):
         raise typer.BadParameter("give at least one --stage and one --guard: nothing else is watched")
     with call.connect() as client:
         forecast = client.plan_rollout(
             plan,
-            behavior=behavior_of("--behavior", behavior),
+            behavior=behavior_of("--behavior", without_own(behavior or ())),
             differences=differences_of(plan, harm or ()),
             harm_days=harm_days,
+            feature=feature,
+            own_spreads=own_spreads_of(behavior or ()),
         )
     if call.as_json:
         print_json(forecast)

@@ -197,8 +197,13 @@ class ExperimentCalls:
         plan: ExperimentPlan | None = None,
         pre_edges: Sequence[float] = (),
         mechanism: Mechanism = "unspecified",
+        own_guardrails: Sequence[OwnGuardrail] = (),
+        own_questions: Sequence[OwnQuestion] = (),
+        feature: str = "",
     ) -> ExperimentForecast:
         """Return what an experiment would find, and when; nothing is created.
+
+        `feature`: whose metrics are named; not needed where no metric of the team's own is.
 
         `arm_shares_basis_points`: part of the devices in each arm, in 1/10 000, the control first; everything else as
         in `create_experiment`.
@@ -214,6 +219,9 @@ class ExperimentCalls:
             plan=_plan(plan or ExperimentPlan()),
             pre_edges=pre_edges,
             mechanism=pb.Mechanism.Value(f"MECHANISM_{mechanism.upper()}"),
+            own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
+            own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
+            feature=feature,
         )
         return value_of(ExperimentForecast, self._call(self._planner.PlanExperiment, request))
 

@@ -1,7 +1,8 @@
 """Defines the values that the server answers with about plans.  As in `models`."""
 
-from alcove.platform.client.models import Value
-from alcove.platform.client.rollout_models import Metric
+from typing import Annotated, Literal
+
+from alcove.platform.client.models import Value, without_prefix
 
 __all__ = [
     "DetectableByDay",
@@ -25,9 +26,15 @@ class PowerPoint(Value):
 
 
 class GuardrailForecast(Value):
-    """One guardrail at one stage; devices are the app's, and 0 where no number is enough or nothing is known."""
+    """One guardrail at one stage; devices are the app's, and 0 where no number is enough or nothing is known.
 
-    metric: Metric
+    `own_metric`: name of the metric of the team's own that is watched; margin, rate and differences are in its unit.
+    """
+
+    metric: Annotated[
+        Literal["unspecified", "crash_fallback", "error", "refused", "latency"], without_prefix("GUARD_METRIC_")
+    ]
+    own_metric: str = ""
     margin: float = 0.0
     base_rate: float = 0.0
     difference: float = 0.0

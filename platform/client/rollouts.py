@@ -158,12 +158,16 @@ class RolloutCalls:
         behavior: Mapping[str, float] = MappingProxyType({}),
         differences: Sequence[float] = (),
         harm_days: int = 0,
+        feature: str = "",
+        own_spreads: Mapping[str, Sequence[float]] = MappingProxyType({}),
     ) -> RolloutForecast:
         """Return what a rollout would find, and when; nothing is created.
 
         `behavior`: what the version in use does, of crash_fallback, error, refused (shares) and latency_ms.
-        `differences`: by how much worse a version is that shall be found, in the order of the guardrails; 0: four
-        margins.
+        `differences`: by how much worse a version is that shall be found, in the order of the guardrails, then of the
+        own guardrails; 0: four margins.
+        `feature`: whose metrics are watched; not needed where no metric of the team's own is.
+        `own_spreads`: by the names of own metrics, the part of the devices in each bin; without one the worst case.
         `harm_days`: days of a stage within which harm shall be found; 0: 2.
         """
         request = planner_pb2.PlanRolloutRequest(
@@ -171,6 +175,8 @@ class RolloutCalls:
             behavior=planner_pb2.Behavior(**behavior),
             differences=differences,
             harm_days=harm_days,
+            feature=feature,
+            own_spreads=[planner_pb2.OwnSpread(metric=name, parts=parts) for name, parts in own_spreads.items()],
         )
         return value_of(RolloutForecast, self._call(self._planner.PlanRollout, request))
 

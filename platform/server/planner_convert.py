@@ -1,5 +1,6 @@
 """Converts questions to the planner and its forecasts from and to wire messages."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from alcove.api.experiment.v1 import experiment_pb2
@@ -7,9 +8,11 @@ from alcove.api.planner.v1 import planner_pb2 as pb
 from alcove.platform.domain import limits
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.experiments.base import validate_distribution
 from alcove.platform.domain.mechanism import promise_of
+from alcove.platform.domain.own_metrics import metric_of
 from alcove.platform.domain.planning.choices import Choice
-from alcove.platform.domain.planning.experiment import ExperimentForecast, validate_question
+from alcove.platform.domain.planning.experiment import ExperimentForecast, validate_arms
 from alcove.platform.domain.planning.rollout import (
     PERIOD_DAYS,
     GuardrailForecast,
@@ -18,9 +21,10 @@ from alcove.platform.domain.planning.rollout import (
     StageForecast,
 )
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
+from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.server.experiment_convert import experiment_spec
-from alcove.platform.server.rollout_convert import metric_number, plan_from
+from alcove.platform.server.rollout_convert import metric_number
 from alcove.registry.policy import Aggregation
 from pydantic import ValidationError
 
@@ -31,19 +35,18 @@ _VERSION: Final = "1.0.0"
 _HARM_DAYS: Final = 2
 
 
-def rollout_question(request: pb.PlanRolloutRequest, aggregators: Aggregation | None) -> RolloutQuestion:
+def rollout_question(request: pb.PlanRolloutRequest, asked: RolloutPlan) -> RolloutQuestion:
     """Return what a request asks.
+
+    Args:
+        request: as received.
+        asked: its plan, with the definitions of the metrics that it names.
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
-        AggregatorsMissingError: Prio3 is asked of a server without aggregators.
     """
-    asked = plan_from(request.plan, aggregators)
-    if asked.own_guardrails:
-        bound = "none: how a team's own metric is spread is not known, so that it is not planned"
-        raise InvalidFieldError("plan.own_guardrails", bound, len(asked.own_guardrails))
     plan = validate_plan(asked)
-    if not (plan.stages and plan.guardrails):
+    if not (plan.stages and plan.watched):
         raise InvalidFieldError("plan.guardrails", "at least one, and a stage, for a forecast", len(plan.guardrails))
     if len(plan.stages) * len(plan.guardrails) > limits.FORECAST_GUARDRAILS:
         bound = (
@@ -52,17 +55,19 @@ def rollout_question(request: pb.PlanRolloutRequest, aggregators: Aggregation | 
         raise InvalidFieldError("plan.stages", bound, len(plan.stages) * len(plan.guardrails))
     if request.harm_days > PERIOD_DAYS:
         raise InvalidFieldError("harm_days", f"0 to {PERIOD_DAYS}", request.harm_days)
-    if len(request.differences) > len(plan.guardrails):
-        bound = f"at most {len(plan.guardrails)}, one for each guardrail"
+    if len(request.differences) > len(plan.watched):
+        bound = f"at most {len(plan.watched)}, one for each guardrail"
         raise InvalidFieldError("differences", bound, len(request.differences))
-    for difference in request.differences:
-        if not 0.0 <= difference < 1.0:
-            raise InvalidFieldError("differences", "in [0, 1)", difference)
+    highest = [1.0 for _ in plan.guardrails] + [own.metric.bin_values[-1] for own in plan.own_guardrails]
+    for difference, most in zip(request.differences, highest, strict=False):
+        if not 0.0 <= difference < most:
+            raise InvalidFieldError("differences", f"in [0, {most:g})", difference)
     return RolloutQuestion(
         plan=plan,
         behavior=_behavior_from(request.behavior),
         differences=tuple(request.differences),
         harm_days=request.harm_days or _HARM_DAYS,
+        spreads=_spreads_from(request.own_spreads, plan),
     )
 
 
@@ -82,7 +87,7 @@ def rollout_forecast_message(
 
 
 def experiment_draft(request: pb.PlanExperimentRequest, aggregators: Aggregation | None) -> ExperimentRecord:
-    """Return the draft that a request describes, of arms without versions.
+    """Return the draft that a request describes, of arms without versions; metrics that it names are not looked for.
 
     Raises:
         InvalidFieldError: a field is out of its bounds.
@@ -99,6 +104,8 @@ def experiment_draft(request: pb.PlanExperimentRequest, aggregators: Aggregation
             plan=request.plan if request.HasField("plan") else None,
             pre_edges=request.pre_edges,
             mechanism=request.mechanism,
+            own_guardrails=request.own_guardrails,
+            own_questions=request.own_questions,
         ),
         aggregators,
     )
@@ -131,7 +138,7 @@ def experiment_draft(request: pb.PlanExperimentRequest, aggregators: Aggregation
         policy_serial=0,
         plan=spec.plan,
     )
-    validate_question(record)
+    validate_arms(record)
     return record
 
 
@@ -155,8 +162,33 @@ def _stage_message(stage: StageForecast) -> pb.StageForecast:
 
 
 def _guardrail_message(found: GuardrailForecast) -> pb.GuardrailForecast:
-    own = {"metric": metric_number(found.metric), "curve": [pb.PowerPoint(**vars(point)) for point in found.curve]}
-    return pb.GuardrailForecast(**{**vars(found), **own})
+    own = metric_of(found.metric)
+    converted: dict[str, Any] = {
+        "metric": metric_number(found.metric) if own is None else 0,
+        "own_metric": own or "",
+        "curve": [pb.PowerPoint(**vars(point)) for point in found.curve],
+    }
+    return pb.GuardrailForecast(**{**vars(found), **converted})
+
+
+def _spreads_from(messages: Iterable[pb.OwnSpread], plan: RolloutPlan) -> dict[str, tuple[float, ...]]:
+    """Return the spreads by the names of their metrics.
+
+    Raises:
+        InvalidFieldError: a metric that the plan does not watch, one twice, or parts that are no spread over its bins.
+    """
+    metrics = {own.metric.name: own.metric.bin_metric for own in plan.own_guardrails}
+    found: dict[str, tuple[float, ...]] = {}
+    for message in messages:
+        name, parts = message.metric, tuple(message.parts)
+        if name not in metrics or name in found:
+            bound = f"one of the metrics that the plan watches, once: {', '.join(metrics) or 'none'}"
+            raise InvalidFieldError("own_spreads.metric", bound, name)
+        if not parts:
+            raise InvalidFieldError("own_spreads.parts", "a part for each bin", parts)
+        validate_distribution("own_spreads.parts", parts, metrics[name])
+        found[name] = parts
+    return found
 
 
 def _choice_fields(choice: object) -> dict[str, Any]:

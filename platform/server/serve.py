@@ -258,7 +258,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
-    add_PlannerServiceServicer_to_server(PlannerService(aggregators), server)
+    add_PlannerServiceServicer_to_server(PlannerService(aggregators, mutations.store), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)

@@ -87,7 +87,7 @@ class GuardrailModel:
     """A guardrail before anything is reported.
 
     Attributes:
-        metric: of the control, a share.
+        metric: of the control, a share, or a mean in [0, 1] whose differences move devices (`MetricModel.is_tilted`).
         margin: largest tolerated treatment minus control, in [0, 1).
         reports: how they are made private.
         shares: of control and treatment, together 1.
@@ -132,7 +132,7 @@ class GuardrailModel:
         Raises:
             ArgumentError: as `harm_power`.
         """
-        low, high = self.margin, 1.0 - self.metric.rate
+        low, high = self.margin, self.largest_difference
         if high <= low or self.harm_power(high, devices, windows, test) < power:
             return None
         for _ in range(_ROUNDS):
@@ -140,6 +140,11 @@ class GuardrailModel:
             is_found = self.harm_power(middle, devices, windows, test) >= power
             low, high = (low, middle) if is_found else (middle, high)
         return high
+
+    @property
+    def largest_difference(self) -> float:
+        """By how much worse a treatment can be."""
+        return (self.metric.range or (0.0, 1.0))[1] - self.metric.rate
 
     def covariance(self, difference: float) -> ArmCovariance:
         """Return the covariance of the ratios of control and treatment, which is worse by `difference`."""
@@ -151,13 +156,15 @@ class GuardrailModel:
     def _at_margin(self, own: ArmCovariance) -> ArmCovariance:
         """Return what the test of safety states: sampling as at the margin, never less than is seen.
 
-        The two rates are the margin apart and have the groups' rate together, as `sampling_at_margin` sets them.
+        The two rates are the margin apart and have the groups' rate together, as `sampling_at_margin` sets them; a mean
+        has the part of the largest variance that it has in the control (`own_metric.py`), a share all of it.
         """
         treatment_share = self.shares[1]
         control = min(max(self.metric.rate - treatment_share * self.margin, 0.0), 1.0 - self.margin)
         size = float((self.metric.probabilities * self.metric.base).sum())
         rates = np.array([control, control + self.margin])
-        stated = np.diag(rates * (1.0 - rates) / size / np.asarray(self.shares))
+        spread = self.metric.variance / max(self.metric.rate * (1.0 - self.metric.rate), 1e-12)
+        stated = np.diag(spread * rates * (1.0 - rates) / size / np.asarray(self.shares))
         widest = stated if float(np.trace(stated)) > float(np.trace(own.sampling)) else own.sampling
         return ArmCovariance(widest, own.per_report, own.per_window)
 

@@ -37,6 +37,12 @@ class MetricModel:
         return float((self.probabilities * self.weights).sum() / (self.probabilities * self.base).sum())
 
     @property
+    def variance(self) -> float:
+        """Variance of one report's value around the ratio, among those in the denominator."""
+        spread = self.weights - self.rate * self.base
+        return float((self.probabilities * spread**2).sum() / (self.probabilities * self.base).sum())
+
+    @property
     def is_share(self) -> bool:
         """Whether it is a part of the denominator, in [0, 1]; else it is a mean."""
         is_part = (self.weights == 0.0) | ((self.weights == 1.0) & (self.base == 1.0))
@@ -155,12 +161,13 @@ def slow_model(rate: float, *, outcomes: int, bins: int, slow_bins: int) -> Metr
     return MetricModel(weights, base, probabilities)
 
 
-def bin_model(metric: BinMetric, parts: Sequence[float]) -> MetricModel:
+def bin_model(metric: BinMetric, parts: Sequence[float], *, as_harm: bool = False) -> MetricModel:
     """Return the model of a team's own metric: the mean of its bins' values, in the order of a task's cells.
 
     Args:
         metric: which.
         parts: of the devices in each bin, of sum 1; at least two bins with a result have some.
+        as_harm: the mean as guardrails read it, over the highest value, and turned so that more is worse.
 
     Raises:
         ArgumentError: another number of parts than of bins.
@@ -170,6 +177,9 @@ def bin_model(metric: BinMetric, parts: Sequence[float]) -> MetricModel:
         raise ArgumentError("parts", f"one for each of {len(values)} bins", parts)
     base = np.ones(len(values))
     base[0] = 0.0 if metric.needs_record else 1.0
+    if as_harm:
+        values = values / values[-1]
+        values = 1.0 - values if metric.is_more_better else values
     return MetricModel(values * base, base, np.array(parts, dtype=np.float64), is_tilted=True)
 
 

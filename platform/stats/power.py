@@ -127,6 +127,11 @@ class PowerModel:
         self._without_effect = self._covariance(0.0)
         self._sizes = size_covariance([model] * len(shares), self._shares, self._reports)
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Lowest and highest ratio that an arm can have; None where there are no ends."""
+        return self._model.range
+
     def standard_error(self, devices: float, windows: int = 1, *, effect: float = 0.0) -> float:
         """Return the standard error of the better arm less the control, with `devices` devices in all arms together."""
         return math.sqrt(_variance(self._covariance(effect).total(devices, windows), self._better, 0))

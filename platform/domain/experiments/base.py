@@ -7,7 +7,7 @@ from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.stats import BinMetric, Primary
 
-__all__ = ["base_of", "validate_base", "validate_distribution"]
+__all__ = ["base_of", "spread_of", "validate_base", "validate_distribution"]
 
 _ROUNDING: Final = 1e-6  # of a sum of parts that people write in per cent
 

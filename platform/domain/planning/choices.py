@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from alcove.platform.domain.own_metrics import own_name
 from alcove.platform.domain.planning.rollout import (
     ReportSchedule,
     RolloutForecast,
@@ -13,7 +14,8 @@ from alcove.platform.domain.planning.rollout import (
     StageNeeds,
     needs_of_first_stage,
 )
-from alcove.platform.domain.rollouts.task import task_of
+from alcove.platform.domain.rollout_records import RolloutPlan
+from alcove.platform.domain.rollouts.task import tasks_of
 from alcove.platform.stats import Mechanism
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS, EPSILON_PER_DAY
@@ -70,20 +72,23 @@ def compare_choices(question: RolloutQuestion, forecast: RolloutForecast) -> tup
 def _others(question: RolloutQuestion) -> Iterator[tuple[str, str, RolloutQuestion, bool]]:
     """Yield the other plans: what changes, what it costs, the question, and whether it can be asked for."""
     plan = question.plan
-    task = task_of("ro-0", plan, 0)
+    task = tasks_of("ro-0", plan, 0)[0]
     if plan.aggregation is None:
         yield (
             "two aggregators, ε = 1 a window",
             "somebody else runs one of them",
-            replace(question, plan=replace(plan, questions=()), reports=_AGGREGATED),
+            replace(question, plan=_with_one_question(plan), reports=_AGGREGATED),
             True,
         )
         yield from _more_privacy_loss(question, task)
-    if len(plan.guardrails) > 1:
+    if len(plan.watched) > 1:
         for guardrail in plan.guardrails:
             bins = () if guardrail.metric != "latency" else plan.latency_edges_ms
             only = replace(plan, guardrails=(guardrail,), latency_edges_ms=bins, questions=(), own_guardrails=())
             yield f"only {guardrail.metric}", "nothing else is watched", replace(question, plan=only), True
+        for own in plan.own_guardrails:
+            only = replace(plan, guardrails=(), latency_edges_ms=(), questions=(), own_guardrails=(own,))
+            yield f"only {own_name(own.metric.name)}", "nothing else is watched", replace(question, plan=only), True
     has_latency = any(guardrail.metric == "latency" for guardrail in plan.guardrails)
     if plan.latency_edges_ms and not has_latency:
         yield (
@@ -99,9 +104,17 @@ def _others(question: RolloutQuestion) -> Iterator[tuple[str, str, RolloutQuesti
         trade = f"{wider / 100:g} % of the devices have the version first"
         yield f"a first stage of {wider / 100:g} %", trade, replace(question, plan=replace(plan, stages=stages)), True
     doubled = tuple(replace(guardrail, margin=2.0 * guardrail.margin) for guardrail in plan.guardrails)
-    if all(guardrail.quantile is not None or guardrail.margin < 1.0 for guardrail in doubled):
+    owned = tuple(replace(own, margin=2.0 * own.margin) for own in plan.own_guardrails)
+    fits = all(guardrail.quantile is not None or guardrail.margin < 1.0 for guardrail in doubled)
+    if fits and all(own.margin < own.metric.bin_values[-1] for own in owned):
         trade = "a version that is worse by up to twice as much passes"
-        yield "margins twice as wide", trade, replace(question, plan=replace(plan, guardrails=doubled)), True
+        wide = replace(plan, guardrails=doubled, own_guardrails=owned)
+        yield "margins twice as wide", trade, replace(question, plan=wide), True
+
+
+def _with_one_question(plan: RolloutPlan) -> RolloutPlan:
+    """Return the plan whose devices are all asked everything; own metrics stay questions by themselves."""
+    return plan if plan.own_guardrails else replace(plan, questions=())
 
 
 def _more_privacy_loss(question: RolloutQuestion, task: TaskPolicy) -> Iterator[tuple[str, str, RolloutQuestion, bool]]:

@@ -4,12 +4,14 @@ Pure. A device reports in as many windows of 30 days as its ledger pays for, and
 case, which the standard errors assume too.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.experiments.own_guardrails import validate_own
 from alcove.platform.domain.experiments.plan import make_plan, plan_primary, primary_of
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
@@ -21,8 +23,16 @@ from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.limits import MAX_REPORTS
 from alcove.privacy.limits import DAY_S, EPSILON_PER_DAY
 from alcove.registry.limits import ARMS_MAX, POLICY_BUCKETS, WINDOW_MIN_S
+from alcove.registry.policy import TaskPolicy
 
-__all__ = ["DetectableByDay", "ExperimentChoice", "ExperimentForecast", "forecast_experiment", "validate_question"]
+__all__ = [
+    "DetectableByDay",
+    "ExperimentChoice",
+    "ExperimentForecast",
+    "forecast_experiment",
+    "validate_arms",
+    "validate_question",
+]
 
 _CURVE_POINTS: Final = 11
 _EPSILON_OF_AGGREGATORS: Final = "1"
@@ -97,11 +107,11 @@ class _Needs:
     report_days: tuple[int, ...]
 
 
-def validate_question(record: ExperimentRecord) -> None:
-    """Refuse a draft of which nothing could be said.
+def validate_arms(record: ExperimentRecord) -> None:
+    """Refuse a draft whose arms are none.
 
     Raises:
-        InvalidFieldError: a field is out of its bounds, or neither a difference nor devices are given.
+        InvalidFieldError: there are too few or too many, or their shares are out of their bounds.
     """
     shares = [arm.share_basis_points for arm in record.arms]
     if not 2 <= len(shares) <= ARMS_MAX:
@@ -109,12 +119,21 @@ def validate_question(record: ExperimentRecord) -> None:
     if min(shares) < 1 or sum(shares) > POLICY_BUCKETS:
         bound = f"each at least 1, together at most {POLICY_BUCKETS}"
         raise InvalidFieldError("arm_shares_basis_points", bound, shares)
+
+
+def validate_question(record: ExperimentRecord) -> None:
+    """Refuse a draft of which nothing could be said; its arms are sound.
+
+    Raises:
+        InvalidFieldError: a field is out of its bounds, or neither a difference nor devices are given.
+    """
     lowest, highest = limits.MINIMUM_COHORT
     if not lowest <= record.minimum_cohort <= highest:
         raise InvalidFieldError("minimum_cohort", f"{lowest} to {highest}", record.minimum_cohort)
     if record.window_s < WINDOW_MIN_S:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
+    validate_own(record)
     with fields_named("experiment"):
         task = task_of(record)
     make_plan(record, task)
@@ -146,6 +165,8 @@ def forecast_experiment(record: ExperimentRecord) -> ExperimentForecast:
 
 def _needs_of(record: ExperimentRecord, reports: ReportModel | None = None) -> _Needs:
     plan, task = record.plan, task_of(record)
+    part = task.share_basis_points / POLICY_BUCKETS  # of the devices, whose reports decide
+    deciding = round(plan.expected_devices * part)
     planned = plan_primary(record, task, reports)
     effect = planned.effect_of(plan.mde)
     epsilon = reports.epsilon if reports is not None else task.epsilon_fraction
@@ -157,37 +178,46 @@ def _needs_of(record: ExperimentRecord, reports: ReportModel | None = None) -> _
         )
         batch = 0 if plan.aggregation is None else plan.aggregation.min_batch_size
         least = max(round(record.minimum_cohort / smallest), batch)
-        one = _at_least(planned.model.devices_needed(effect), least)
-        in_all = _at_least(planned.model.devices_needed(effect, len(days)), least)
-        if plan.expected_devices >= least and plan.expected_devices * len(days) <= MAX_REPORTS:
-            windows = planned.model.windows_needed(effect, plan.expected_devices, most=len(days))
+        one = _at_least(planned.model.devices_needed(effect), least, part)
+        in_all = _at_least(planned.model.devices_needed(effect, len(days)), least, part)
+        if deciding >= least and deciding * len(days) <= MAX_REPORTS:
+            windows = planned.model.windows_needed(effect, deciding, most=len(days))
             within = 0 if windows is None else days[windows - 1]
     return _Needs(one, in_all, within, task.cell_count, days)
 
 
-def _at_least(devices: int | None, least: int) -> int:
-    return 0 if devices is None else max(devices, least)
+def _at_least(devices: int | None, least: int, part: float) -> int:
+    """Return the devices of which `part` are at least so many, and enough for the rules; 0: no number is."""
+    return 0 if devices is None else math.ceil(max(devices, least) / part)
 
 
 def _detectable_by_day(record: ExperimentRecord, devices: int, needs: _Needs) -> tuple[DetectableByDay, ...]:
-    planned = plan_primary(record, task_of(record))
+    task = task_of(record)
+    planned, deciding = plan_primary(record, task), _deciding(devices, task)
     last = {day: windows for windows, day in enumerate(needs.report_days, 1)}  # of a day, which may have many
     return tuple(
-        DetectableByDay(day, planned.difference_of(planned.model.detectable(devices, windows)))
+        DetectableByDay(day, planned.difference_of(planned.model.detectable(deciding, windows)))
         for day, windows in last.items()
-        if devices * windows <= MAX_REPORTS
+        if deciding * windows <= MAX_REPORTS
     )
 
 
+def _deciding(devices: int, task: TaskPolicy) -> int:
+    """Return how many of the devices report the task that decides, at least 1."""
+    return max(1, devices * task.share_basis_points // POLICY_BUCKETS)
+
+
 def _curve(record: ExperimentRecord, devices: int, needs: _Needs) -> tuple[PowerPoint, ...]:
-    planned = plan_primary(record, task_of(record))
+    task = task_of(record)
+    planned, devices = plan_primary(record, task), _deciding(devices, task)
     windows = len(needs.report_days)
     if devices * windows > MAX_REPORTS:
         return ()
     found = planned.model.detectable(devices, windows) or 0.0
     largest = 2.0 * max(planned.effect_of(record.plan.mde), found)
-    if primary_of(record.plan).kind is not PrimaryKind.LATENCY_MEAN:
-        largest = min(largest, 1.0)
+    ends = planned.model.range
+    if ends is not None:
+        largest = min(largest, ends[1] - ends[0])
     steps = [largest * step / (_CURVE_POINTS - 1) for step in range(1, _CURVE_POINTS)] if largest > 0.0 else []
     return tuple(PowerPoint(planned.difference_of(step), planned.model.power(step, devices, windows)) for step in steps)
 
@@ -235,9 +265,12 @@ def _others(record: ExperimentRecord) -> Iterator[tuple[str, str, ExperimentReco
         trade = "latency is not shown" + (", and its guardrail is gone" if len(kept) < len(plan.guardrails) else "")
         bare = replace(record, latency_edges_ms=(), plan=replace(plan, guardrails=kept))
         yield "no latency bins", trade, bare, None
-    if plan.guardrails:
-        alone = replace(record, plan=replace(plan, guardrails=()))
+    if plan.guardrails or plan.own_guardrails:
+        alone = replace(record, plan=replace(plan, guardrails=(), own_guardrails=()))
         yield "no guardrails", "what the winner makes worse is not seen", alone, None
+    if plan.own_questions:
+        trade = "what is asked for secondary metrics is not seen"
+        yield "no other questions", trade, replace(record, plan=replace(plan, own_questions=())), None
     if plan.pre_edges:
         without = replace(record, plan=replace(plan, pre_edges=()))
         yield "no earlier answers (CUPED)", "intervals are not corrected by them", without, None
@@ -258,5 +291,5 @@ def _warnings(record: ExperimentRecord, needs: _Needs, shown: tuple[DetectableBy
     said = f"the difference will never be found: within 30 days it needs {enough}, and"
     said += f" {count_text(plan.expected_devices)} take part"
     found = shown[-1].difference if shown else 0.0
-    unit = " ms" if primary_of(plan).is_in_ms else ""
+    unit = primary_of(plan).unit
     return (said + (f"; they find {found:.3g}{unit}" if found else ""),)

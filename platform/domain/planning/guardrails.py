@@ -1,18 +1,24 @@
-"""Models the guardrails of a rollout for plans: which cells of its reports each reads, and how often devices do."""
+"""Models the guardrails of a rollout for plans: which cells of its reports each reads, and how often devices do.
+
+A metric of a team's own is modeled as its guardrail reads it: over the highest value of its bins, and turned so that
+more is worse.  How devices spread over the bins is given, or the worst case.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ
+from alcove.platform.domain.experiments.base import spread_of
+from alcove.platform.domain.own_metrics import OwnGuardrail
 from alcove.platform.domain.rollout_records import GuardrailRecord
-from alcove.platform.stats import GuardMetric, MetricModel
+from alcove.platform.stats import GuardMetric, MetricModel, bin_model
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import GuardrailModel
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
-__all__ = ["PlannedGuardrail", "guardrail_of"]
+__all__ = ["PlannedGuardrail", "guardrail_of", "own_guardrail_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +28,20 @@ class PlannedGuardrail:
     Attributes:
         model: of the reports of both groups.
         reporting: part of the devices whose use makes a report.
+        scale: what 1 in the model is in the metric's unit.
+        is_turned: whether the model counts from the highest value down.
     """
 
     model: GuardrailModel
     reporting: float
+    scale: float = 1.0
+    is_turned: bool = False
+
+    @property
+    def base_rate(self) -> float:
+        """What is expected of the control, in the metric's unit."""
+        rate = self.model.metric.rate
+        return self.scale * (1.0 - rate if self.is_turned else rate)
 
 
 def guardrail_of(
@@ -33,8 +49,8 @@ def guardrail_of(
 ) -> PlannedGuardrail | None:
     """Return what a guardrail reads from the reports of a task; None where its test cannot be planned.
 
-    A quantile of the latency has no standard error that were known beforehand, and is not planned, nor is a metric of a
-    team's own; a share of answers slower than an edge is.
+    A quantile of the latency has no standard error that were known beforehand, and is not planned; a share of answers
+    slower than an edge is.
 
     Args:
         record: of the plan.
@@ -58,6 +74,24 @@ def guardrail_of(
         reports = replace(reports, idle=1.0 / reporting - 1.0)
     model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)
     return PlannedGuardrail(model, reporting)
+
+
+def own_guardrail_of(
+    record: OwnGuardrail, parts: tuple[float, ...], shares: tuple[float, float], reports: ReportModel
+) -> PlannedGuardrail:
+    """Return what a guardrail of a team's own metric reads from the reports of its task, one of each device in use.
+
+    Args:
+        record: of the plan.
+        parts: of the devices in each bin, of the version in use; none: the worst case.
+        shares: of control and treatment in the reports, together 1.
+        reports: how they are made private.
+    """
+    metric = record.metric.bin_metric
+    scale = metric.bin_values[-1]
+    model = bin_model(metric, spread_of(parts, metric), as_harm=True)
+    guardrail = GuardrailModel(model, record.margin / scale, reports, shares)
+    return PlannedGuardrail(guardrail, 1.0, scale, metric.is_more_better)
 
 
 def _outcomes_of(metric: GuardMetric) -> tuple[frozenset[int], frozenset[int] | None]:

@@ -6,15 +6,16 @@ safety at the end of each up to the horizon; both by the tests that will run (`s
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Final
 
 from alcove.platform.domain.behavior import Behavior
 from alcove.platform.domain.mechanism import report_model_of
-from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of
+from alcove.platform.domain.own_metrics import own_name
+from alcove.platform.domain.planning.guardrails import PlannedGuardrail, guardrail_of, own_guardrail_of
 from alcove.platform.domain.planning.harm import harm_test
 from alcove.platform.domain.rollout_records import RolloutPlan, Stage
 from alcove.platform.domain.rollouts.analysis import ALPHA
@@ -62,11 +63,12 @@ class RolloutQuestion:
     Attributes:
         plan: with stages and guardrails, its defaults in place.
         behavior: of the version in use.
-        differences: by how much worse a version is that shall be found, in the order of the plan's guardrails; 0, or
-            none: `HARM_MARGINS` times the margin.
+        differences: by how much worse a version is that shall be found, in the order of what the plan watches, in each
+            metric's unit; 0, or none: `HARM_MARGINS` times the margin.
         harm_days: days of a stage within which harm shall be found, >= 1.
         reports: how reports are made private where the plan is to be compared with another way; None: as it says.
         schedule: of a device's reports, likewise; None: as its ledger pays for them.
+        spreads: part of the devices in each bin of own metrics, by their names; the worst case for those without.
     """
 
     plan: RolloutPlan
@@ -75,6 +77,7 @@ class RolloutQuestion:
     harm_days: int = 2
     reports: ReportModel | None = None
     schedule: "ReportSchedule | None" = None
+    spreads: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def devices(self) -> int:
@@ -94,8 +97,10 @@ class PowerPoint:
 class GuardrailForecast:
     """One guardrail at one stage; numbers of devices are the app's, 0 where no number is enough.
 
+    Margins, rates and differences are in the metric's unit.
+
     Attributes:
-        metric: what is watched.
+        metric: what is watched, a name of `RolloutPlan.watched`.
         margin: by how much worse it may be.
         base_rate: that is expected of the version in use.
         difference: by how much worse a version is that shall be found.
@@ -129,7 +134,7 @@ class StageForecast:
     Attributes:
         stage: its number, from 1.
         share_basis_points: devices that run the version.
-        guardrails: in the order of the plan.
+        guardrails: in the order of what the plan watches.
         devices_to_be_safe: of the app, with which all of them find a sound version safe by the horizon with
             `SAFE_POWER`; 0: no number.
         days_to_be_safe: days until the app's devices do; 0: not by the horizon, or their number is not known.
@@ -220,7 +225,7 @@ def forecast_rollout(question: RolloutQuestion) -> RolloutForecast:
     stages = tuple(
         _forecast_stage(question, task, number, stage, horizon)
         for number, stage in enumerate(plan.stages, 1)
-        if stage.share_basis_points < POLICY_BUCKETS and plan.guardrails
+        if stage.share_basis_points < POLICY_BUCKETS and plan.watched
     )
     return RolloutForecast(stages, task.cell_count, horizon.windows, horizon.schedule.days[-1], horizon.harm_windows)
 
@@ -234,7 +239,7 @@ def needs_of_first_stage(question: RolloutQuestion) -> StageNeeds:
 
 
 def _terms_of(question: RolloutQuestion) -> "tuple[TaskPolicy, ReportModel, _Horizon]":
-    task = task_of("ro-0", question.plan, 0)
+    task = _largest_task(question.plan)
     reports = question.reports or report_model_of(task)
     plan = question.plan
     schedule = question.schedule or schedule_reports(reports.epsilon, plan.window_s, may_use_reserve=True)
@@ -242,6 +247,13 @@ def _terms_of(question: RolloutQuestion) -> "tuple[TaskPolicy, ReportModel, _Hor
     schedule = schedule.until(last)
     within = max(1, sum(day <= question.harm_days for day in schedule.days))
     return task, reports, _Horizon(len(schedule.ends), schedule, max(last, schedule.ends[-1]), within)
+
+
+def _largest_task(plan: RolloutPlan) -> TaskPolicy:
+    """Return the task of all that is watched, where it is one question, else the one with the most cells."""
+    if not plan.own_guardrails:
+        return task_of("ro-0", plan, 0)
+    return max(tasks_of("ro-0", plan, 0), key=lambda task: task.cell_count)
 
 
 @dataclass(frozen=True)
@@ -323,6 +335,12 @@ def _planned_guardrails(question: RolloutQuestion, task: TaskPolicy, groups: _Gr
         planned = guardrail_of(record, asked, question.behavior, split, own)
         part = asked.share_basis_points / POLICY_BUCKETS
         found.append(None if planned is None else replace(planned, reporting=planned.reporting * part))
+    for watched in plan.own_guardrails:
+        name = own_name(watched.metric.name)
+        asked = next(each for own, each in zip(questions_of(plan), tasks, strict=True) if name in own.metrics)
+        parts = question.spreads.get(watched.metric.name, ())
+        planned = own_guardrail_of(watched, parts, split, question.reports or report_model_of(asked))
+        found.append(replace(planned, reporting=asked.share_basis_points / POLICY_BUCKETS))
     return found
 
 
@@ -361,29 +379,35 @@ def _groups_of(plan: RolloutPlan, task: TaskPolicy, stage: Stage, horizon: _Hori
 def _forecast_guardrail(
     question: RolloutQuestion, place: int, guardrail: PlannedGuardrail | None, groups: _Groups
 ) -> GuardrailForecast:
-    record = question.plan.guardrails[place]
+    plan = question.plan
+    margin = (*(each.margin for each in plan.guardrails), *(each.margin for each in plan.own_guardrails))[place]
     if guardrail is None:
-        return GuardrailForecast(record.metric, record.margin, is_planned=False)
+        return GuardrailForecast(plan.watched[place], margin, is_planned=False)
     asked = question.differences[place] if place < len(question.differences) else 0.0
-    difference = asked or HARM_MARGINS * record.margin
+    scale = guardrail.scale
+    difference = (asked or HARM_MARGINS * margin) / scale
+    if guardrail.model.metric.is_tilted:
+        difference = min(difference, guardrail.model.largest_difference)
     within = groups.harm_windows
     harm: Callable[[int], float] = partial(groups.harm_chance, guardrail, difference, within)
     to_find = devices_for(harm, HARM_POWER) or 0
     shown = question.devices or to_find
     largest = max(2.0 * difference, 1.5 * groups.detectable(guardrail, shown) if shown else 0.0)
-    largest = min(largest, 1.0 - guardrail.model.metric.rate)
+    largest = min(largest, guardrail.model.largest_difference)
     steps = [largest * step / (_CURVE_POINTS - 1) for step in range(_CURVE_POINTS)]
     return GuardrailForecast(
-        metric=record.metric,
-        margin=record.margin,
-        base_rate=guardrail.model.metric.rate,
-        difference=difference,
+        metric=plan.watched[place],
+        margin=margin,
+        base_rate=guardrail.base_rate,
+        difference=difference * scale,
         devices_to_find_harm=to_find,
         harm_power=harm(question.devices) if question.devices else 0.0,
-        detectable=groups.detectable(guardrail, question.devices) if question.devices else 0.0,
+        detectable=scale * groups.detectable(guardrail, question.devices) if question.devices else 0.0,
         devices_to_be_safe=devices_for(partial(groups.safe_chance, [guardrail], groups.windows), SAFE_POWER) or 0,
         safe_power=groups.safe_chance([guardrail], groups.windows, question.devices) if question.devices else 0.0,
-        curve=tuple(PowerPoint(step, groups.harm_chance(guardrail, step, groups.windows, shown)) for step in steps)
+        curve=tuple(
+            PowerPoint(step * scale, groups.harm_chance(guardrail, step, groups.windows, shown)) for step in steps
+        )
         if shown
         else (),
     )

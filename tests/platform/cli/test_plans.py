@@ -85,3 +85,38 @@ def test_creating_a_rollout_for_few_devices_says_that_it_will_hold(shop: Shop, p
     assert said.code == 0, said.err
     assert "warning: the stage of 1 % will hold for ever" in said.err
     assert "warning" not in shop.operator(*about, *STAGES, *CRASH).err
+
+
+def test_plans_of_own_metrics_are_in_their_unit_and_need_their_definition(shop: Shop) -> None:
+    """What decides and what guards; a stated spread needs fewer devices than the worst case; bad ones are refused."""
+    about = ("--kind", "count", "--edge", "3", "--less-is-better", "--owner", "people", "--description", "edits undone")
+    assert shop.team("metric", "create", "undone", "--feature", "planned", *about).code == 0
+    spread, own = "57.5%,23.75%,18.75%", ("--feature", "planned")
+    asked = ("experiment", "plan", "--primary", "metric:undone", "--mde", "0.1", *own)
+    said = shop.operator(*asked, "--base-distribution", spread)
+    assert said.code == 0, said.err
+    assert "a difference of 0.1 in undone needs" in said.out
+    worst, stated, shared = (
+        shop.operator(*asked, *more, "--json").json["devices_needed_in_30_days"]
+        for more in ((), ("--base-distribution", spread), ("--base-distribution", spread, "--guard", "error:1%"))
+    )
+    assert 0 < stated < worst
+    assert shared == 2 * stated
+    watched = ("rollout", "plan", *STAGES, "--guard", "metric:undone:0.1", "--expected-devices", "9000000", *own)
+    found = shop.operator(*watched, *CRASH, "--behavior", f"metric:undone={spread}", "--harm", "metric:undone:0.4")
+    assert found.code == 0, found.err
+    assert "undone, margin 0.1" in found.out
+    _, edits = shop.operator(*watched, *CRASH, "--json").json["stages"][0]["guardrails"]
+    assert (edits["own_metric"], edits["metric"], edits["is_planned"]) == ("undone", "unspecified", True)
+    assert edits["devices_to_be_safe"] > 0
+    for wrong, problem in (
+        ((*asked[:-2],), "feature"),
+        ((*asked, "--base-distribution", "50%,50%"), "base_distribution"),
+        ((*watched, "--behavior", "metric:undone=50%,50%"), "own_spreads.parts"),
+        ((*watched, "--behavior", f"metric:other={spread}"), "own_spreads.metric"),
+        ((*watched, "--harm", "metric:other:0.4"), "no guardrail watches metric:other"),
+        ((*watched, "--harm", "metric:undone:9"), "differences"),
+    ):
+        refused = shop.operator(*wrong)
+        assert refused.code != 0, wrong
+        assert problem in " ".join(refused.err.replace("│", " ").split()), refused.err

@@ -284,23 +284,18 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "behavior.latency_ms": (-1.0, 0.0, 600_001.0, *NOT_NUMBERS),
         "differences": (-0.1, 1.0, *NOT_NUMBERS),
         "harm_days": (31, 2**32 - 1),
+        "feature": (NO_BOUND,),  # read where an own metric is watched alone: test_plans.py of the commands
+        "own_spreads": (NO_BOUND,),
+        "own_spreads.metric": METRIC,
+        "own_spreads.parts": (NO_BOUND,),  # once the metric is found: likewise
     },
     "PlanExperiment": {
         **{
             name: values
             for name, values in COMPARISON.items()
-            if name.partition(".")[0]
-            not in (
-                "arms",
-                "audience",
-                "segment",
-                "secondary",
-                "own_guardrails",
-                "own_questions",
-                "bandit",
-                "validate_only",
-            )
+            if name.partition(".")[0] not in ("arms", "audience", "segment", "secondary", "bandit", "validate_only")
         },
+        "feature": (NO_BOUND,),  # as in PlanRollout
         "arm_shares_basis_points": (0, 10_001, 2**32 - 1),
     },
     "PlanReadout": {
