@@ -106,3 +106,12 @@ async def test_client_whose_secret_is_its_enrolled_key_would_be_linked(everybody
         for _, order, _ in everybody.orders
     ]
     assert links == [[row == column for column in range(3)] for row in range(3)]
+
+
+def test_rows_of_the_issuer_have_no_place_for_an_address() -> None:
+    """What it keeps of a device are the names that stand here: of the moments only that of the enrollment."""
+    rows = (EnrollmentRow.__table__, IssuedTokenRow.__table__)
+    assert [sorted(column.name for column in row.columns) for row in rows] == [
+        ["enrolled_at_s", "installation", "public_key"],
+        ["installation", "request_sha256", "task_id", "time"],
+    ]
