@@ -7,6 +7,7 @@ device, and a secret that is given goes nowhere.
 import hashlib
 import re
 import secrets
+import time
 from typing import Annotated, Any, Final
 
 import typer
@@ -51,7 +52,10 @@ def show_explanations(
     names = [feature] if feature else sorted(policy.features)
     if unknown := set(names) - policy.features.keys():
         raise typer.BadParameter(f"the policy of {app!r} has no feature {', '.join(sorted(unknown))}")
-    explanations = [explain(policy, name, key, attributes=attributes, halted=halt.digests) for name in names]
+    now_s = int(time.time())  # a read-out of the holdout ends by it
+    explanations = [
+        explain(policy, name, key, attributes=attributes, halted=halt.digests, now_s=now_s) for name in names
+    ]
     if as_json:
         print_json([_plain(one, halt, policy.features[one.feature]) for one in explanations])
         return
