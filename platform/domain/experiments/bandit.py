@@ -134,8 +134,8 @@ def is_due(record: ExperimentRecord, now_s: int) -> bool:
     if present is None:
         return False
     elapsed_s = now_s - task.first_window_start_s - present * task.window_s
-    looked = record.allocation.looked_window
-    is_time = looked < 0 or present - looked >= -(-DAY_S // task.window_s)
+    last = record.allocation.looked_window
+    is_time = last < 0 or present - last >= -(-DAY_S // task.window_s)
     return is_time and elapsed_s * _QUARTER <= task.window_s
 
 
@@ -289,9 +289,11 @@ def mark_moved(
         chances=tuple(each.chance_best for each in view.arms),
         expected_losses=tuple(each.expected_loss for each in view.arms),
     )
-    looked = _look(record, reports, "", now_s)
+    allocation = _look(record, reports, "", now_s)
     arms = tuple(replace(arm, share_basis_points=share) for arm, share in zip(record.arms, shares, strict=True))
-    return replace(record, arms=arms, allocation=replace(looked, changes=(*looked.changes, change), ranges=ranges))
+    return replace(
+        record, arms=arms, allocation=replace(allocation, changes=(*allocation.changes, change), ranges=ranges)
+    )
 
 
 def read_allocation(record: ExperimentRecord, reports: Reports, view: BayesianView) -> AllocationView:
@@ -314,10 +316,10 @@ def read_allocation(record: ExperimentRecord, reports: Reports, view: BayesianVi
 
 
 def _look(record: ExperimentRecord, reports: Reports, held: str, now_s: int) -> Allocation:
-    looked = task_of(record).window_at(now_s)
+    present = task_of(record).window_at(now_s)
     return replace(
         record.allocation,
-        looked_window=-1 if looked is None else looked,
+        looked_window=-1 if present is None else present,
         read_window=newest_closed(reports),
         held=held,
     )

@@ -113,7 +113,7 @@ class Life:
         async with self.store.read() as session:
             return await get_experiment(session, "ex-1")
 
-    async def audited(self, action: str) -> list[Any]:
+    async def audit_entries(self, action: str) -> list[Any]:
         """Entries of the audit log."""
         async with self.store.read() as session:
             return [entry for entry in await list_audit(session, Page(0, 100)) if entry.action == action]
@@ -160,7 +160,7 @@ async def test_shares_follow_the_better_arm_from_closed_windows_day_by_day(store
     assert [(each.arm, each.buckets) for each in one.ranges] == [(1, range(9000)), (0, range(9000, 10_000))]
     assert record.policy_serial == published.serial == 5
     assert record.allocation.held == NOTHING_TO_MOVE
-    entries = await life.audited("move shares of experiment")
+    entries = await life.audit_entries("move shares of experiment")
     assert [(entry.principal, entry.details["shares"], entry.details["before"]) for entry in entries[:2]] == [
         (PRINCIPAL, [4000, 6000], [5000, 5000]),
         (PRINCIPAL, [3000, 7000], [4000, 6000]),
@@ -196,7 +196,7 @@ async def test_servers_of_one_database_move_shares_once(store: Store) -> None:
         due = await due_bandits(session, life.now_s)
     await asyncio.gather(*(move_all(due, life.act) for _ in range(3)))
     assert shares_of(await life.now()) == [4000, 6000]
-    assert len(await life.audited("move shares of experiment")) == 1
+    assert len(await life.audit_entries("move shares of experiment")) == 1
 
 
 async def test_late_counts_of_open_windows_change_nothing(store: Store) -> None:
@@ -225,7 +225,7 @@ async def test_reports_that_say_too_little_or_cannot_be_move_nothing(store: Stor
     record = await life.tick(4)
     assert shares_of(record) == [5000, 5000]
     assert reason in record.allocation.held
-    assert await life.audited("move shares of experiment") == []
+    assert await life.audit_entries("move shares of experiment") == []
 
 
 async def test_a_window_with_too_few_reports_moves_nothing(store: Store) -> None:
@@ -288,7 +288,7 @@ async def test_a_harmful_arm_ends_the_experiment(store: Store) -> None:
     assert record.state is ExperimentState.STOPPED
     assert record.decision is not None
     assert shares_of(record) == [5000, 5000]
-    (entry,) = await life.audited("stop experiment")
+    (entry,) = await life.audit_entries("stop experiment")
     assert entry.principal == PRINCIPAL
     assert await life.tick(7) == record
 
@@ -323,7 +323,7 @@ async def test_results_show_the_shares_and_the_regret_and_no_winner(store: Store
     assert experiment_message(record).bandit == pb.Bandit(min_share_basis_points=1000, max_step_basis_points=1000)
 
 
-def test_only_bandits_are_looked_at() -> None:
+def test_only_bandits_have_a_look_that_is_due() -> None:
     """Not a draft, and no experiment of fixed shares."""
     fixed = mark_started(draft(5000, 5000, bandit=None), now_s=START)
     assert not is_due(fixed, START + 9 * DAY)
