@@ -10,6 +10,7 @@ __all__ = ["Behavior"]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
+LEAST_SHARE: Final = 1e-9  # of a behavior, but 0: of fewer, no plan could be computed in floats
 LATENCY_SPREAD: Final = 0.5  # standard deviation of the logarithm of a latency: the slowest of twenty takes 2.3x
 
 
@@ -34,6 +35,10 @@ class Behavior(BaseModel):
 
     @model_validator(mode="after")
     def _validate(self) -> Self:
+        for name in ("crash_fallback", "error", "refused", "feedback"):
+            if 0.0 < getattr(self, name) < LEAST_SHARE:
+                msg = f"{name} is 0, or at least {LEAST_SHARE:g}"
+                raise ValueError(msg)
         if self.crash_fallback + self.error > 1:
             msg = f"crash_fallback and error add up to {self.crash_fallback + self.error:g}, at most 1"
             raise ValueError(msg)

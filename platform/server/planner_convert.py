@@ -48,11 +48,11 @@ def rollout_question(request: pb.PlanRolloutRequest, asked: RolloutPlan) -> Roll
     plan = validate_plan(asked)
     if not (plan.stages and plan.watched):
         raise InvalidFieldError("plan.guardrails", "at least one, and a stage, for a forecast", len(plan.guardrails))
-    if len(plan.stages) * len(plan.guardrails) > limits.FORECAST_GUARDRAILS:
+    if len(plan.stages) * len(plan.watched) > limits.FORECAST_GUARDRAILS:
         bound = (
             f"at most {limits.FORECAST_GUARDRAILS} guardrails times stages in one forecast: ask for some of the stages"
         )
-        raise InvalidFieldError("plan.stages", bound, len(plan.stages) * len(plan.guardrails))
+        raise InvalidFieldError("plan.stages", bound, len(plan.stages) * len(plan.watched))
     if request.harm_days > PERIOD_DAYS:
         raise InvalidFieldError("harm_days", f"0 to {PERIOD_DAYS}", request.harm_days)
     if len(request.differences) > len(plan.watched):

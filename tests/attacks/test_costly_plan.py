@@ -17,9 +17,10 @@ from alcove.platform.core.turns import Computations
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.task import task_of
-from alcove.platform.domain.planning.experiment import forecast_experiment
+from alcove.platform.domain.planning.experiment import forecast_experiment, validate_question
 from alcove.platform.domain.planning.rollout import forecast_rollout
 from alcove.platform.server.planner_convert import experiment_draft, rollout_question
+from alcove.platform.server.rollout_convert import plan_from
 from alcove.platform.stats import Mechanism, _crossing
 from alcove.platform.stats.power import MAX_ANALYSES, PowerModel, analyses_of, share_model
 
@@ -48,7 +49,7 @@ def test_windows_without_number_are_read_at_a_bounded_number_of_analyses() -> No
 
 
 def test_the_windows_that_are_needed_are_searched_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 720 windows ten are tried, and the one found is the first that is enough."""
+    """Of 60 windows six are tried, and the one found is the first that is enough."""
     model = PowerModel(share_model(0.5), (0.5, 0.5), Mechanism.RANDOMIZED_RESPONSE, Fraction(1))
     tried: list[int] = []
     power = PowerModel._power
@@ -58,11 +59,11 @@ def test_the_windows_that_are_needed_are_searched_by_halves(monkeypatch: pytest.
         return power(self, covariance, effect, devices, windows)  # type: ignore[arg-type]  # passed on as it came
 
     monkeypatch.setattr(PowerModel, "_power", count)
-    found = model.windows_needed(0.02, 60_000, most=720)
+    found = model.windows_needed(0.02, 150_000, most=60)
     assert found is not None
-    assert len(tried) <= 11
+    assert len(tried) <= 7
     monkeypatch.undo()
-    assert model.power(0.02, 60_000, found) >= 0.8 > model.power(0.02, 60_000, found - 1)
+    assert model.power(0.02, 150_000, found) >= 0.8 > model.power(0.02, 150_000, found - 1)
 
 
 def test_plan_of_hours_costs_a_bounded_number_of_integrations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +77,7 @@ def test_plan_of_hours_costs_a_bounded_number_of_integrations(monkeypatch: pytes
 
     monkeypatch.setattr(_crossing.Uncalled, "after", count)
     record = experiment_draft(experiment(**HOURLY, mde=0.05, expected_devices=10**6), None)
-    assert record.plan.mde == 0.05
+    validate_question(record)
     assert points["products"] < 10**6
 
 
@@ -86,7 +87,24 @@ def test_numbers_at_the_edges_give_a_forecast_or_a_typed_refusal(name: str, valu
     """Never an error of the arithmetic."""
     fields: dict[str, Any] = {"mde": 0.02, name: value}
     with contextlib.suppress(InvalidFieldError):
-        forecast_experiment(experiment_draft(experiment(**fields), None))
+        record = experiment_draft(experiment(**fields), None)
+        validate_question(record)
+        forecast_experiment(record)
+
+
+@pytest.mark.parametrize("value", [*EDGES, 0.0, 1.0])
+@pytest.mark.parametrize("name", ["crash_fallback", "error", "refused", "feedback", "latency_ms"])
+def test_behavior_at_the_edges_gives_a_forecast_or_a_typed_refusal(name: str, value: float) -> None:
+    """Of each guardrail: shares of nothing have no plan, and the others are numbers."""
+    watched = [CRASH, rollout_pb2.Guardrail(metric=rollout_pb2.GUARD_METRIC_REFUSED, margin=0.01)]
+    stage = rollout_pb2.Stage(share_basis_points=100)
+    plan = rollout_pb2.Plan(stages=[stage], guardrails=watched, expected_devices=10**6, horizon_windows=1)
+    request = pb.PlanRolloutRequest(plan=plan, behavior=pb.Behavior(**{name: value}))
+    with contextlib.suppress(InvalidFieldError):
+        (forecast,) = forecast_rollout(rollout_question(request, plan_from(plan, None))).stages
+        for each in forecast.guardrails:
+            assert math.isfinite(each.base_rate + each.harm_power + each.safe_power + each.detectable)
+            assert each.is_planned or each.metric == "refused"
 
 
 def test_more_reports_than_there_can_be_are_counted_as_the_most() -> None:
@@ -96,7 +114,7 @@ def test_more_reports_than_there_can_be_are_counted_as_the_most() -> None:
     plan = rollout_pb2.Plan(
         stages=[rollout_pb2.Stage(share_basis_points=5000)], guardrails=[CRASH], expected_devices=10**10, **HOURLY
     )
-    (stage,) = forecast_rollout(rollout_question(pb.PlanRolloutRequest(plan=plan), None)).stages
+    (stage,) = forecast_rollout(rollout_question(pb.PlanRolloutRequest(plan=plan), plan_from(plan, None))).stages
     assert stage.guardrails[0].safe_power > 0.99
 
 
@@ -105,7 +123,7 @@ def test_forecast_of_too_many_stages_is_refused_before_it_is_computed() -> None:
     stages = [rollout_pb2.Stage(share_basis_points=100 * share) for share in range(1, 34)]
     request = pb.PlanRolloutRequest(plan=rollout_pb2.Plan(stages=stages[:32], guardrails=[CRASH, CRASH]))
     with pytest.raises(InvalidFieldError, match="at most 32 guardrails times stages"):
-        rollout_question(request, None)
+        rollout_question(request, plan_from(request.plan, None))
 
 
 async def test_who_gives_up_a_computation_begins_no_other_before_it_is_over() -> None:

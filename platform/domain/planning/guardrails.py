@@ -50,7 +50,7 @@ def guardrail_of(
     """Return what a guardrail reads from the reports of a task; None where its test cannot be planned.
 
     A quantile of the latency has no standard error that were known beforehand, and is not planned; a share of answers
-    slower than an edge is.
+    slower than an edge is.  Nor is a share of what no device reports, such as refused answers without feedback.
 
     Args:
         record: of the plan.
@@ -69,6 +69,8 @@ def guardrail_of(
     in_base = np.array([base is None or axes.outcome in base for axes in cells], np.float64)
     weights = np.array([axes.outcome in events and axes.latency > slowest for axes in cells], np.float64)
     probabilities = np.array(behavior.cells(task))
+    if not float((probabilities * in_base).sum()) > 0.0:
+        return None
     reporting = float(probabilities.sum())
     if reports.local_epsilon is not None:
         reports = replace(reports, idle=1.0 / reporting - 1.0)
