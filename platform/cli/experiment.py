@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from alcove.platform.cli.allocation import AllocationKind, MaxStep, MinShare, bandit_of
 from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.dimensions import DIMENSION_HELP, one_dimension
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
 from alcove.platform.cli.forecasts import show_experiment_forecast
 from alcove.platform.cli.metric_units import unit_of
@@ -120,6 +121,9 @@ class DesignOptions:
     allocation: AllocationKind = None
     min_share: MinShare = None
     max_step: MaxStep = None
+    dimension: Annotated[
+        list[str] | None, typer.Option("--dimension", metavar="ATTRIBUTE=VALUES", help=DIMENSION_HELP)
+    ] = None
 
     def as_options(self) -> dict[str, object]:
         """Return the values by the fields of an experiment; those that are None were not given."""
@@ -139,6 +143,7 @@ class DesignOptions:
             "secondary": self.secondary,
             "own_questions": self.question,
             "bandit": self.allocation,
+            "dimension": self.dimension,
         }
 
     def parse(self) -> dict[str, Any]:
@@ -167,6 +172,7 @@ class DesignOptions:
             "secondary": [secondary_metric(text) for text in self.secondary or () if text],
             "own_questions": own_questions_of(self.question or ()),
             "bandit": bandit_of(self.allocation, self.min_share, self.max_step),
+            "dimension": one_dimension(self.dimension) or "",
         }
 
 

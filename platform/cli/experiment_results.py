@@ -3,6 +3,7 @@
 from alcove.platform.cli.allocation import show_allocation
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
+from alcove.platform.cli.dimensions import show_dimension
 from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.cli.secondary_metrics import show_secondary
@@ -45,6 +46,7 @@ def show_results(report: ExperimentReport) -> None:
             )
     if found.allocation is None:
         _show_pairs(experiment, found)
+    show_dimension(experiment, found.dimension)
     show_secondary(experiment, found.secondary)
     show_bayesian(experiment, found.bayesian)
     _show_interim_analyses(experiment, found)

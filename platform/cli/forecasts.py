@@ -70,6 +70,8 @@ def show_experiment_forecast(forecast: ExperimentForecast, *, devices: int, mde:
         needs = _devices(forecast.devices_needed_in_30_days)
         one = _devices(forecast.devices_needed)
         say(f"a difference of {mde:g}{unit} needs {needs} devices within 30 days (80 %); {one} in one window")
+    if forecast.devices_needed_by_value:
+        say(f"a value of the dimension by itself needs {_devices(forecast.devices_needed_by_value)} devices of its own")
     if forecast.days_needed:
         say(f"{devices:,} devices find it in {forecast.days_needed} days")
     rows = [

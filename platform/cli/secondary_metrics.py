@@ -9,7 +9,7 @@ from alcove.platform.cli.plans import SLOWER
 from alcove.platform.cli.primary_metric import own_metric_of
 from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
-__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_metric"]
+__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_estimate", "spell_metric", "spell_p_value"]
 
 SECONDARY_HELP: Final = (
     "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
@@ -62,9 +62,9 @@ def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
             [
                 spell_metric(metric),
                 f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}",
-                _estimate(each.difference, metric),
-                _p_value(each.p),
-                _p_value(each.adjusted_p),
+                spell_estimate(each.difference, metric),
+                spell_p_value(each.p),
+                spell_p_value(each.adjusted_p),
             ]
         )
     how = "at the last planned analysis" if view.is_at_horizon else "valid whenever they are read"
@@ -84,7 +84,8 @@ def spell_metric(metric: Primary) -> str:
     return f"{metric.kind} {metric.quantile:g}" if metric.quantile else metric.kind
 
 
-def _estimate(estimate: Estimate, metric: Primary) -> str:
+def spell_estimate(estimate: Estimate, metric: Primary) -> str:
+    """Return a difference in a metric with its interval."""
     if estimate.value is None:
         return "-"
     unit, factor, digits = (" ms", 1, 3) if is_in_ms(metric) else ("", 1, 4) if metric.metric else (" %", 100, 2)
@@ -92,7 +93,8 @@ def _estimate(estimate: Estimate, metric: Primary) -> str:
     return f"{factor * estimate.value:.{digits}f}{unit} [{low}, {high}]"
 
 
-def _p_value(p: float | None) -> str:
+def spell_p_value(p: float | None) -> str:
+    """Return a p-value to two digits; "-": it is unknown."""
     return "-" if p is None else f"{p:.2g}"
 
 

@@ -28,6 +28,7 @@ from alcove.platform.client.experiment_models import (
     CellTable,
     Decision,
     DifferencePosterior,
+    DimensionView,
     Estimate,
     Experiment,
     ExperimentPlan,
@@ -45,6 +46,8 @@ from alcove.platform.client.experiment_models import (
     SecondaryView,
     Segment,
     ShareChange,
+    StratumDifference,
+    StratumView,
 )
 from alcove.platform.client.metrics import Metric, MetricKindName
 from alcove.platform.client.models import (
@@ -116,6 +119,7 @@ __all__ = [
     "DetectableByDay",
     "DetectableByMonths",
     "DifferencePosterior",
+    "DimensionView",
     "Estimate",
     "Experiment",
     "ExperimentChoice",
@@ -168,6 +172,8 @@ __all__ = [
     "StageForecast",
     "StagePlan",
     "StateMove",
+    "StratumDifference",
+    "StratumView",
     "Tag",
     "TooLargeError",
     "UnauthenticatedError",

@@ -18,11 +18,13 @@ __all__ = [
     "CellTable",
     "Decision",
     "DifferencePosterior",
+    "DimensionView",
     "Estimate",
     "Experiment",
     "ExperimentPlan",
     "ExperimentReport",
     "ExperimentVerdict",
+    "Heterogeneity",
     "InterimAnalysis",
     "OutcomeName",
     "OwnQuestion",
@@ -35,6 +37,8 @@ __all__ = [
     "SecondaryView",
     "Segment",
     "ShareChange",
+    "StratumDifference",
+    "StratumView",
 ]
 
 
@@ -224,6 +228,7 @@ class Experiment(Value):
     own_guardrails: tuple[OwnGuardrail, ...] = ()
     own_questions: tuple[OwnQuestion, ...] = ()
     bandit: Bandit | None = None
+    dimension: str = ""
 
 
 class ArmResult(Value):
@@ -341,6 +346,42 @@ class CellTable(Value):
     reports_per_device: int
 
 
+class StratumDifference(Value):
+    """`arm` minus `versus` among the devices of one value; p by itself and by Benjamini and Hochberg for all."""
+
+    arm: int = 0
+    versus: int = 0
+    difference: Estimate
+    p: float | None = None
+    adjusted_p: float | None = None
+
+
+class StratumView(Value):
+    """The devices of one value of a dimension; `obstacle` says why nothing is shown."""
+
+    value: str
+    report_count: int = 0
+    obstacle: str = ""
+    differences: tuple[StratumDifference, ...] = ()
+
+
+class Heterogeneity(Value):
+    """Cochran's Q of an arm over the values that are shown; `p` holds at one reading."""
+
+    arm: int = 0
+    q: float = 0.0
+    degrees: int = 0
+    p: float = 0.0
+
+
+class DimensionView(Value):
+    """The metric that decides by the values of the experiment's dimension; they decide nothing."""
+
+    dimension: str
+    strata: tuple[StratumView, ...]
+    heterogeneity: tuple[Heterogeneity, ...] = ()
+
+
 class Results(Value):
     """Everything that the reports of an experiment show so far; `promise` says against whom they are private."""
 
@@ -361,6 +402,7 @@ class Results(Value):
     secondary: SecondaryView = SecondaryView()
     cells: CellTable | None = None
     allocation: AllocationView | None = None
+    dimension: DimensionView | None = None
 
 
 class ExperimentReport(Value):

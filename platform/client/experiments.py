@@ -59,6 +59,7 @@ class ExperimentCalls:
         own_guardrails: Sequence[OwnGuardrail] = (),
         own_questions: Sequence[OwnQuestion] = (),
         bandit: Bandit | None = None,
+        dimension: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
     ) -> Experiment:
@@ -66,6 +67,7 @@ class ExperimentCalls:
 
         `pre_edges` asks for CUPED: edges of the accepted share of a device's earlier answers.
         `own_questions`: metrics of the team's own that a stated part of the devices is asked about.
+        `dimension`: by which the reports that decide are told apart, such as "os=android,ios".
         `secondary`: metrics that decide nothing; of a ratio without a denominator, a part of all that is counted.
         `mechanism`: "unspecified" is Prio3 where the server has aggregators, else randomized response.
         `bandit`: how far the server moves the arms' shares by what reports say; None: they are fixed.
@@ -91,6 +93,7 @@ class ExperimentCalls:
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
             bandit=None if bandit is None else pb.Bandit(**bandit.model_dump()),
+            dimension=dimension,
             validate_only=validate_only,
         )
         return value_of(Experiment, self._call(self._experiment.CreateExperiment, request).experiment)
@@ -116,6 +119,7 @@ class ExperimentCalls:
         own_guardrails: Sequence[OwnGuardrail] = (),
         own_questions: Sequence[OwnQuestion] = (),
         bandit: Bandit | None = None,
+        dimension: str = "",
         etag: str = "",
         validate_only: bool = False,
         request_id: str | None = None,
@@ -141,6 +145,7 @@ class ExperimentCalls:
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
             bandit=None if bandit is None else pb.Bandit(**bandit.model_dump()),
+            dimension=dimension,
             validate_only=validate_only,
             etag=etag,
         )
@@ -200,6 +205,7 @@ class ExperimentCalls:
         own_guardrails: Sequence[OwnGuardrail] = (),
         own_questions: Sequence[OwnQuestion] = (),
         feature: str = "",
+        dimension: str = "",
     ) -> ExperimentForecast:
         """Return what an experiment would find, and when; nothing is created.
 
@@ -222,6 +228,7 @@ class ExperimentCalls:
             own_guardrails=[pb.OwnGuardrail(**each.model_dump()) for each in own_guardrails],
             own_questions=[pb.OwnQuestion(**each.model_dump()) for each in own_questions],
             feature=feature,
+            dimension=dimension,
         )
         return value_of(ExperimentForecast, self._call(self._planner.PlanExperiment, request))
 

@@ -135,3 +135,4 @@ class ExperimentForecast(Value):
     choices: tuple[ExperimentChoice, ...] = ()
     warnings: tuple[str, ...] = ()
     promise: str = ""
+    devices_needed_by_value: int = 0

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from alcove.platform.domain.audience import parse_optional_audience
+from alcove.platform.domain.experiments.questions import dimension_of
 from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.readout_records import ReadoutRecord
 from alcove.platform.domain.readouts.task import task_of as readout_task
@@ -74,6 +75,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),
         buckets=buckets if len(allocation.changes) > 1 else None,
+        dimension=dimension_of(record.plan),
     )
 
 

@@ -91,6 +91,7 @@ class ExperimentPlan:
         base_distribution: expected part of the control's devices in each bin of the own metric that decides, of sum 1;
             empty: half in its lowest bin with a result and half in its highest, the worst case.
         bandit: how far the server moves the arms' shares by what reports say; None: they are fixed.
+        dimension: by which the reports that decide are told apart, canonical text; "": by nothing.
     """
 
     primary: str = "accepted"
@@ -119,6 +120,7 @@ class ExperimentPlan:
     own_primary: OwnMetric | None = None
     own_questions: tuple[OwnQuestion, ...] = ()
     base_distribution: tuple[float, ...] = ()
+    dimension: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from alcove.platform.stats import (
     IdleReports,
     aggregate_from_noised_histogram,
     aggregate_from_randomized_response,
+    pool,
 )
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.schedule import debit_times_s
@@ -51,6 +52,7 @@ class Reports:
             other, so that it is `windows`.
         others: of the experiment's other tasks, in their order; empty where it has one, or nobody reads them.
         by_window: the same window by window, rising, where arms' shares change from window to window; else empty.
+        strata: with a dimension, the reports of each of its values, of which these are the sum; else empty.
     """
 
     task: TaskPolicy
@@ -62,11 +64,32 @@ class Reports:
     span: int = 0
     others: "tuple[Reports, ...]" = ()
     by_window: tuple[WindowReports, ...] = ()
+    strata: "tuple[Reports, ...]" = ()
 
     @classmethod
     def of_cells(cls, task: TaskPolicy, counts: Sequence[int], windows: int, span: int = 0) -> "Reports":
         """Return the reports of a task by randomized response, each of which named `task.subset_size` cells."""
         return cls(task, tuple(counts), sum(counts) // task.subset_size, windows, span=span)
+
+    @classmethod
+    def of_strata(cls, strata: "Sequence[Reports]") -> "Reports":
+        """Return the reports of all values of a dimension together; a device reports as one value alone.
+
+        Args:
+            strata: of each value, at least one; their tasks differ in the value alone.
+        """
+        if len(strata) == 1:
+            return strata[0]
+        return cls(
+            task=strata[0].task,
+            counts=tuple(map(sum, zip(*(one.counts for one in strata), strict=True))),
+            reports=sum(one.reports for one in strata),
+            windows=max(one.windows for one in strata),
+            idle=sum(one.idle for one in strata),
+            released=sum(one.released for one in strata),
+            span=max(one.span for one in strata),
+            strata=tuple(strata),
+        )
 
     @property
     def per_device(self) -> int:
@@ -114,6 +137,8 @@ def aggregate_of(reports: Reports) -> Aggregate:
     Raises:
         StatsError: the counts are more than statistics accept.
     """
+    if reports.strata:  # each has its own noise
+        return pool([aggregate_of(one) for one in reports.strata])
     task = reports.task
     if task.aggregation is None:
         return aggregate_from_randomized_response(

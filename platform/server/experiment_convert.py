@@ -107,7 +107,7 @@ def update_spec(
     """
     terms = ("arms", "epsilon", "latency_edges_ms", "window_s", "minimum_cohort", "audience", "segment")
     known = [*terms, "primary", "guardrails", "pre_edges", "mechanism", "secondary", "own_guardrails", "own_questions"]
-    known += ["bandit", "plan"]
+    known += ["bandit", "dimension", "plan"]
     known += [f"plan.{name}" for name in _PLAN_FIELDS]
     paths = list(request.update_mask.paths)
     if not paths:
@@ -170,6 +170,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
         own_guardrails=[own_guardrail_message(pb.OwnGuardrail, each) for each in plan.own_guardrails],
         own_questions=map(own_question_message, plan.own_questions),
         bandit=None if plan.bandit is None else to_message(pb.Bandit, plan.bandit),
+        dimension=plan.dimension,
     )
 
 
@@ -272,6 +273,7 @@ def _plan_from(request: pb.CreateExperimentRequest, aggregators: Aggregation | N
         own_guardrails=tuple(map(own_guardrail_from, request.own_guardrails)),
         own_questions=tuple(map(own_question_from, request.own_questions)),
         bandit=_bandit_from(request),
+        dimension=request.dimension,
     )
 
 

@@ -25,6 +25,7 @@ from alcove.platform.server.experiment_views import (
     allocation_message,
     bayesian_message,
     cells_message,
+    dimension_message,
     secondary_view_message,
 )
 from alcove.platform.services.collection import read_status
@@ -119,6 +120,8 @@ class ExperimentService(rpc.ExperimentServiceServicer):
             found.secondary.CopyFrom(secondary_view_message(views))
             if views.allocation is not None:
                 found.allocation.CopyFrom(allocation_message(views.allocation))
+            if views.dimension is not None:
+                found.dimension.CopyFrom(dimension_message(views.dimension))
             if views.cells is not None:
                 found.cells.CopyFrom(cells_message(views.cells))
             return pb.GetResultsResponse(experiment=experiment_message(record), results=found)

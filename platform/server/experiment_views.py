@@ -7,12 +7,20 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.domain.experiment_records import SecondaryRecord
 from alcove.platform.domain.experiments.bandit import AllocationView
 from alcove.platform.domain.experiments.cell_table import CellTable
+from alcove.platform.domain.experiments.dimension_view import DimensionView
 from alcove.platform.domain.experiments.views import ExperimentViews
 from alcove.platform.server.wire import to_message
 from alcove.platform.stats import ArmPosterior, BayesianView, DifferencePosterior
 from alcove.registry.policy import Outcome
 
-__all__ = ["allocation_message", "bayesian_message", "cells_message", "secondary_messages", "secondary_view_message"]
+__all__ = [
+    "allocation_message",
+    "bayesian_message",
+    "cells_message",
+    "dimension_message",
+    "secondary_messages",
+    "secondary_view_message",
+]
 
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
 
@@ -80,6 +88,30 @@ def secondary_messages(found: Iterable[SecondaryRecord]) -> list[pb.SecondaryDif
         )
         for each in found
     ]
+
+
+def dimension_message(view: DimensionView) -> pb.DimensionView:
+    """Return the message of the results by value."""
+    return pb.DimensionView(
+        dimension=view.dimension,
+        strata=[
+            pb.StratumView(
+                value=each.value,
+                report_count=each.reports,
+                obstacle=each.obstacle,
+                differences=[
+                    to_message(
+                        pb.StratumDifference,
+                        one,
+                        difference=pb.Estimate(value=one.value, low=_finite(one.low), high=_finite(one.high)),
+                    )
+                    for one in each.differences
+                ],
+            )
+            for each in view.strata
+        ],
+        heterogeneity=[pb.Heterogeneity(**vars(each)) for each in view.heterogeneity],
+    )
 
 
 def cells_message(table: CellTable) -> pb.CellTable:

@@ -106,6 +106,7 @@ def experiment_draft(request: pb.PlanExperimentRequest, aggregators: Aggregation
             mechanism=request.mechanism,
             own_guardrails=request.own_guardrails,
             own_questions=request.own_questions,
+            dimension=request.dimension,
         ),
         aggregators,
     )
@@ -154,6 +155,7 @@ def experiment_forecast_message(record: ExperimentRecord, forecast: ExperimentFo
         choices=[pb.ExperimentChoice(**_choice_fields(choice)) for choice in forecast.choices],
         warnings=forecast.warnings,
         promise=promise_of(record.epsilon, record.plan.aggregation),
+        devices_needed_by_value=forecast.devices_needed_by_value,
     )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from alcove.platform.domain.experiments.questions import strata_count
 from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports, WindowReports, pool_windows
@@ -10,7 +11,7 @@ from alcove.platform.store.reports import cell_counts, reported_windows, window_
 from alcove.registry.policy import TaskPolicy
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["read_experiment_reports", "read_reports", "read_windows"]
+__all__ = ["read_deciding_reports", "read_experiment_reports", "read_reports", "read_windows"]
 
 
 async def read_reports(session: AsyncSession, task: TaskPolicy, windows: range | None = None) -> Reports:
@@ -39,12 +40,19 @@ async def read_windows(session: AsyncSession, task: TaskPolicy) -> Reports:
     return pool_windows(task, tuple(windows))
 
 
+async def read_deciding_reports(session: AsyncSession, record: ExperimentRecord) -> Reports:
+    """Return the reports of the question that decides an experiment, of all values of its dimension together."""
+    strata = tasks_of(record)[: strata_count(record.plan)]
+    return Reports.of_strata([await read_reports(session, task) for task in strata])
+
+
 async def read_experiment_reports(session: AsyncSession, record: ExperimentRecord) -> Reports:
-    """Return the reports of the task that decides an experiment, with those of its other tasks.
+    """Return the same with the reports of the experiment's other questions.
 
     Where a bandit moves the arms' shares it has them window by window.
     """
     if record.plan.bandit is not None:
         return await read_windows(session, tasks_of(record)[0])
-    first, *others = [await read_reports(session, task) for task in tasks_of(record)]
-    return replace(first, others=tuple(others))
+    others = tasks_of(record)[strata_count(record.plan) :]
+    found = await read_deciding_reports(session, record)
+    return replace(found, others=tuple([await read_reports(session, task) for task in others]))

@@ -27,6 +27,7 @@ from alcove.platform.stats.guardrail import (
     evaluate_guardrail,
     evaluate_guardrails,
 )
+from alcove.platform.stats.heterogeneity import Heterogeneity, cochran_q
 from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, propose_edges
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
@@ -83,6 +84,7 @@ __all__ = [
     "GuardVerdict",
     "Guardrail",
     "HarmBound",
+    "Heterogeneity",
     "IdleReports",
     "Interval",
     "Look",
@@ -112,6 +114,7 @@ __all__ = [
     "bayesian_view_of_epochs",
     "benjamini_hochberg",
     "bin_model",
+    "cochran_q",
     "combine_epochs",
     "cuped_difference",
     "cuped_error_ratio",

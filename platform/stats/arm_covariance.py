@@ -13,7 +13,8 @@ don't depend on N, so that the covariance of the arms' ratios falls apart into t
         a report's cells, so that their noise is correlated a little
     L   aggregators: each window brings the noise of its cells; variance of a cell times sum rho_c^2, in the diagonal;
         where devices also randomize, A comes to it and L is divided by (p - q)^2; the cell of devices that have nothing
-        to tell is then one of A's, with rho = 0
+        to tell is then one of A's, with rho = 0; with a dimension each value has sums of its own, and L is multiplied
+        by their number
 
 Sources: the delta method as in `_ratio.py`; variances as cited.
 """
@@ -46,6 +47,7 @@ class ReportModel:
         subset_size: cells that a randomized report names; 1 with aggregators.
         idle: devices that have nothing to tell, for each one that has; where devices randomize for aggregators, they
             name a cell too, and their own may be named by others. Else they bring no noise.
+        sums: noised sums of a window: with aggregators one for each value of a dimension, which are added up.
     """
 
     mechanism: Mechanism
@@ -53,6 +55,7 @@ class ReportModel:
     local_epsilon: Fraction | None = None
     subset_size: int = 1
     idle: float = 0.0
+    sums: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +131,7 @@ def _noise(
         if reports.local_epsilon is not None:
             every, beside = np.append(probabilities, reports.idle), np.zeros((arms, 1))
             per_report, gap = _response_noise(every, np.hstack([flat, beside]), reports.local_epsilon)
-        per_window = np.diag(cell_variance(reports.epsilon) * (flat**2).sum(axis=1) / gap**2)
+        per_window = np.diag(reports.sums * cell_variance(reports.epsilon) * (flat**2).sum(axis=1) / gap**2)
     return per_report, per_window
 
 

@@ -93,6 +93,7 @@ class PowerModel:
         power: chance to find the effect, in [0.5, 1).
         analyses: how many are planned, equally spaced; 0: any number, always valid, made at the end of each window.
         is_less_better: whether the better arm is the one with the lower ratio.
+        sums: noised sums of a window, >= 1, as in `ReportModel`.
 
     Raises:
         ArgumentError: an argument is out of its bounds.
@@ -111,6 +112,7 @@ class PowerModel:
         local_epsilon: Fraction | None = None,
         subset_size: int = 1,
         is_less_better: bool = False,
+        sums: int = 1,
     ) -> None:
         if len(shares) < 2 or not all(share > 0.0 for share in shares) or not math.isclose(math.fsum(shares), 1.0):
             raise ArgumentError("shares", "two or more, positive, of sum 1", tuple(shares))
@@ -119,7 +121,7 @@ class PowerModel:
         if not 0.5 <= power < 1.0:
             raise ArgumentError("power", "in [0.5, 1)", power)
         self._model, self._shares = model, tuple(shares)
-        self._reports = ReportModel(mechanism, epsilon, local_epsilon, subset_size)
+        self._reports = ReportModel(mechanism, epsilon, local_epsilon, subset_size, sums=sums)
         self._alpha = alpha
         self._target, self._analyses, self._sign = power, analyses, -1.0 if is_less_better else 1.0
         self._better = min(range(1, len(shares)), key=lambda arm: shares[arm])

@@ -9,6 +9,7 @@ from functools import partial
 from html import escape
 from typing import Final
 
+from alcove.platform.cli.dimensions import COLUMNS, dimension_notes, dimension_rows
 from alcove.platform.cli.experiment_results import sentence
 from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import plain, when
@@ -50,6 +51,7 @@ def page_of(report: ExperimentReport) -> str:
         _facts(experiment, found),
         _arms(experiment, found),
         *_pairs(experiment, found),
+        *_dimension(experiment, found),
         *_secondary(experiment, found),
         *_bayesian(experiment, found),
         *_guardrails(found),
@@ -79,6 +81,7 @@ def _facts(experiment: Experiment, found: Results) -> str:
         ("Reports", f"{found.report_count:,} in {found.window_count} windows"),
         ("Privacy", f"{experiment.mechanism}, ε = {experiment.epsilon} for {unit}"),
         ("Decided by", experiment.primary.metric or experiment.primary.kind),
+        *([("Dimension", experiment.dimension)] if experiment.dimension else []),
     ]
     body = "".join(f'<tr><th scope="row">{name}</th><td>{_safe(text)}</td></tr>' for name, text in rows)
     return f"<table><caption>About</caption>{body}</table>"
@@ -112,6 +115,33 @@ def _pairs(experiment: Experiment, found: Results) -> list[str]:
     if rows:
         title = "Differences in the metric that decides, with their intervals"
         parts.append(draw_intervals("differences", title, rows, spell, marks_zero=True))
+    return parts
+
+
+def _dimension(experiment: Experiment, found: Results) -> list[str]:
+    view = found.dimension
+    if view is None:
+        return []
+    spell = _unit(experiment)
+    rows = [
+        Row(
+            f"{one.value}, {experiment.arms[each.arm].name}",
+            each.difference.value,
+            each.difference.low,
+            each.difference.high,
+        )
+        for one in view.strata
+        for each in one.differences
+        if each.difference.value is not None
+    ]
+    parts = [
+        "<h2>By value</h2>",
+        *(f"<p>{_safe(note)}</p>" for note in dimension_notes(experiment, view)),
+        _table(f"By {view.dimension}", COLUMNS, [tuple(row) for row in dimension_rows(experiment, view)]),
+    ]
+    if rows:
+        title = "Differences from the control by value, with their intervals"
+        parts.append(draw_intervals("values", title, rows, spell, marks_zero=True))
     return parts
 
 

@@ -23,7 +23,6 @@ from alcove.platform.stats import (
     Decision,
     DecisionKind,
     Estimates,
-    GroupSequential,
     GuardKind,
     GuardTests,
     GuardVerdict,
@@ -32,6 +31,7 @@ from alcove.platform.stats import (
     Primary,
     ReasonCode,
     Rules,
+    SequentialTest,
     StatsError,
     Stratum,
     apply_guardrails,
@@ -148,7 +148,7 @@ def read_epochs(record: ExperimentRecord, reports: Reports) -> tuple[Estimates, 
 
 
 def compare(
-    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int, test: GroupSequential | None = None
+    record: ExperimentRecord, aggregate: Aggregate, reports_per_device: int, test: SequentialTest | None = None
 ) -> Comparison:
     """Return what the counts say before the guardrails are asked: at any time, or at a planned analysis with its test.
 

@@ -16,6 +16,7 @@ from alcove.platform.domain.cells import FEEDBACK
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.experiments.base import base_of, validate_base
+from alcove.platform.domain.experiments.questions import strata_count
 from alcove.platform.domain.experiments.task import bin_values_ms, outcome_count
 from alcove.platform.domain.latency import validate_edge, validate_resolution
 from alcove.platform.domain.mechanism import mechanism_of
@@ -44,7 +45,7 @@ from alcove.privacy.subset_selection import best_subset_size
 from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy import Outcome, TaskPolicy
 
-__all__ = ["PlannedPrimary", "guardrails_of", "make_plan", "plan_primary", "primary_of"]
+__all__ = ["PlannedPrimary", "guardrails_of", "make_plan", "plan_primary", "primary_of", "smallest_batches"]
 
 _WORST_RATE = 0.5
 _PERIOD_DAYS = 30
@@ -128,6 +129,11 @@ def make_plan(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPlan:
     return found
 
 
+def smallest_batches(plan: ExperimentPlan) -> int:
+    """Return how many reports a window needs before aggregators release it, of equal values of a dimension all."""
+    return 0 if plan.aggregation is None else plan.aggregation.min_batch_size * strata_count(plan)
+
+
 @dataclass(frozen=True, eq=False)
 class PlannedPrimary:
     """The primary metric as it is planned.
@@ -174,6 +180,7 @@ def plan_primary(record: ExperimentRecord, task: TaskPolicy, reports: ReportMode
         local_epsilon=made.local_epsilon,
         subset_size=made.subset_size,
         is_less_better=not primary.is_more_better if primary.own is not None else primary.is_less_better,
+        sums=strata_count(plan),
     )
     return PlannedPrimary(model, *_share_per_ms(record, primary))
 
@@ -211,7 +218,7 @@ def _size_experiment(record: ExperimentRecord, task: TaskPolicy) -> ExperimentPl
     deciding = planned.model.devices_needed(effect) or 0
     devices = -(-deciding * POLICY_BUCKETS // task.share_basis_points)
     if devices and plan.aggregation is not None:
-        devices = max(devices, plan.aggregation.min_batch_size)
+        devices = max(devices, smallest_batches(plan))
     windows = None
     if expected:
         windows = planned.model.windows_needed(effect, expected, most=most)

@@ -6,16 +6,31 @@
 What decides is asked first.  Outcomes are asked where something reads them, and own metrics where they decide, guard or
 are asked for by name.  Shares that the plan states stay; the other questions have equal parts of the rest, the first
 one what is left over.  A secondary metric asks nothing: it reads what is there.
+A dimension tells the reports of the first question apart, and those of no other.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from alcove.platform.domain.audience import validate_audience
+from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import ExperimentPlan
 from alcove.platform.domain.own_metrics import OwnMetric
 from alcove.platform.domain.reports import Reports
-from alcove.registry.limits import POLICY_BUCKETS
+from alcove.registry.errors import AudienceError
+from alcove.registry.limits import POLICY_BUCKETS, TASKS_MAX
+from alcove.registry.policy import Dimension, parse_dimension
+from alcove.registry.policy.dimension import OTHER
 
-__all__ = ["OUTCOMES", "questions_of", "reports_by_question", "shares_by_question"]
+__all__ = [
+    "OUTCOMES",
+    "dimension_of",
+    "questions_of",
+    "reports_by_question",
+    "shares_by_question",
+    "strata_count",
+    "validate_dimension",
+]
 
 OUTCOMES = ""
 """Name of the question of outcomes beside those of own metrics, each of which goes by its metric's name."""
@@ -48,6 +63,55 @@ def shares_by_question(plan: ExperimentPlan) -> dict[str, int]:
     if others:
         shares[others[0]] += rest - part * len(others)
     return shares
+
+
+def dimension_of(plan: ExperimentPlan) -> Dimension | None:
+    """Return the dimension by which the reports that decide are told apart; None: there is none.
+
+    Raises:
+        InvalidFieldError: the text is no dimension, or cuts memory between the steps that devices know.
+    """
+    if not plan.dimension:
+        return None
+    try:
+        dimension = parse_dimension(plan.dimension)
+    except AudienceError as error:
+        raise InvalidFieldError("dimension", f"a dimension: {error}", plan.dimension) from None
+    for audience in dimension.audiences:
+        try:
+            validate_audience(str(audience))
+        except InvalidFieldError as error:
+            raise InvalidFieldError("dimension", error.bound, plan.dimension) from None
+    return dimension
+
+
+def strata_count(plan: ExperimentPlan) -> int:
+    """Return how many tasks the question that decides has: one for each value of the dimension, or one.
+
+    Raises:
+        InvalidFieldError: as `dimension_of`.
+    """
+    dimension = dimension_of(plan)
+    return 1 if dimension is None else len(dimension.names)
+
+
+def validate_dimension(plan: ExperimentPlan) -> ExperimentPlan:
+    """Return the plan with its dimension in canonical text.
+
+    Raises:
+        InvalidFieldError: as `dimension_of`, values and other questions are more tasks than an experiment has, or a
+            bandit moves shares.
+    """
+    dimension = dimension_of(plan)
+    if dimension is None:
+        return replace(plan, dimension="")
+    if plan.bandit is not None:
+        raise InvalidFieldError("dimension", "absent where a bandit moves the arms' shares", plan.dimension)
+    others = len(questions_of(plan)) - 1
+    if len(dimension.names) + others > TASKS_MAX:
+        bound = f"at most {TASKS_MAX - others} values with {OTHER!r}, beside {others} other questions"
+        raise InvalidFieldError("dimension", bound, str(dimension))
+    return replace(plan, dimension=str(dimension))
 
 
 def reports_by_question(plan: ExperimentPlan, reports: Reports) -> Mapping[str, Reports]:

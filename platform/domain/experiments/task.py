@@ -2,12 +2,12 @@
 
 from alcove.platform.domain import limits
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ, group_outcomes
-from alcove.platform.domain.experiments.questions import questions_of, shares_by_question
+from alcove.platform.domain.experiments.questions import questions_of, shares_by_question, strata_count
 from alcove.platform.domain.mechanism import choose_subset
 from alcove.platform.domain.own_metrics import OwnMetric
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.stats import GuardMetric, PrimaryKind
-from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, make_task
+from alcove.registry.policy import Aggregation, Outcome, TaskPolicy, in_stratum, make_task
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
 __all__ = [
@@ -62,15 +62,20 @@ def outcome_groups(record: ExperimentRecord) -> tuple[tuple[Outcome, ...], ...]:
 def tasks_of(record: ExperimentRecord) -> tuple[TaskPolicy, ...]:
     """Return the tasks of an experiment that has started, one for each of its questions; the first decides.
 
+    With a dimension the question that decides has a task for each value, in order, and these come first.
+
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
     shares = shares_by_question(record.plan)
-    return tuple(_task(record, metric, shares[name]) for name, metric in questions_of(record.plan).items())
+    first, *others = (_task(record, metric, shares[name]) for name, metric in questions_of(record.plan).items())
+    count = strata_count(record.plan)
+    strata = [in_stratum(first, number) for number in range(count)] if count > 1 else [first]
+    return (*strata, *others)
 
 
 def task_of(record: ExperimentRecord) -> TaskPolicy:
-    """Return the task that decides an experiment that has started.
+    """Return the task that decides an experiment that has started; with a dimension, that of its first value.
 
     Window 0 begins `limits.WINDOW_LATE_S` before the start, so that a device whose clock is a little late finds
     itself in it, and has its full length whatever the time of day.  With aggregators windows begin at multiples of
@@ -79,8 +84,7 @@ def task_of(record: ExperimentRecord) -> TaskPolicy:
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
-    name, metric = next(iter(questions_of(record.plan).items()))
-    return _task(record, metric, shares_by_question(record.plan)[name])
+    return tasks_of(record)[0]
 
 
 def _task(record: ExperimentRecord, metric: OwnMetric | None, share_basis_points: int) -> TaskPolicy:

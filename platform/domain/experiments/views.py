@@ -6,6 +6,7 @@ from alcove.platform.domain.experiment_records import SecondaryRecord
 from alcove.platform.domain.experiments.analysis import read_epochs, read_estimates
 from alcove.platform.domain.experiments.bandit import AllocationView, read_allocation
 from alcove.platform.domain.experiments.cell_table import CellTable, tabulate_cells
+from alcove.platform.domain.experiments.dimension_view import DimensionView, compare_strata
 from alcove.platform.domain.experiments.secondary import compare_secondary
 from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports, aggregate_of
@@ -22,6 +23,7 @@ class ExperimentViews:
         bayesian: posteriors in the primary metric, without the correction by the pre-period; where a bandit moves
             shares, over all epochs of equal shares.
         secondary: each arm against the control in each secondary metric.
+        dimension: the same by the values of the experiment's dimension; None: it has none.
         cells: every cell of the reports; None where nobody asked for them.
         allocation: how a bandit moved the shares; None where they are fixed.
         is_at_horizon: whether `secondary` is what the last planned analysis kept; False: always valid, as of now.
@@ -30,6 +32,7 @@ class ExperimentViews:
     bayesian: BayesianView
     secondary: tuple[SecondaryRecord, ...]
     is_at_horizon: bool
+    dimension: DimensionView | None = None
     cells: CellTable | None = None
     allocation: AllocationView | None = None
 
@@ -50,6 +53,7 @@ def make_views(record: ExperimentRecord, reports: Reports, *, with_cells: bool =
         bayesian=bayesian,
         secondary=kept or compare_secondary(record, reports),
         is_at_horizon=bool(kept),
+        dimension=compare_strata(record, reports),
         cells=tabulate_cells(record, reports) if with_cells else None,
         allocation=None if record.plan.bandit is None else read_allocation(record, reports, bayesian),
     )

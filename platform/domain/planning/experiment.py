@@ -12,7 +12,8 @@ from typing import Final
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiments.own_guardrails import validate_own
-from alcove.platform.domain.experiments.plan import make_plan, plan_primary, primary_of
+from alcove.platform.domain.experiments.plan import make_plan, plan_primary, primary_of, smallest_batches
+from alcove.platform.domain.experiments.questions import shares_by_question, strata_count, validate_dimension
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon
 from alcove.platform.domain.mechanism import largest_epsilon
@@ -81,6 +82,8 @@ class ExperimentForecast:
         days_needed: in which the stated devices do.
         detectable_by_day: of the stated devices, or of those that are needed.
         curve: chance that they find a difference within 30 days.
+        devices_needed_by_value: of one value of the dimension, that find it among themselves in all windows of 30 days;
+            0 without a dimension, too.
         cells: of a report.
         choices: other plans, those that need the fewest devices first.
         warnings: one sentence each.
@@ -94,6 +97,7 @@ class ExperimentForecast:
     cells: int
     choices: tuple[ExperimentChoice, ...]
     warnings: tuple[str, ...]
+    devices_needed_by_value: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,7 @@ def validate_question(record: ExperimentRecord) -> None:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     validate_own(record)
+    validate_dimension(record.plan)
     with fields_named("experiment"):
         task = task_of(record)
     make_plan(record, task)
@@ -150,6 +155,7 @@ def forecast_experiment(record: ExperimentRecord) -> ExperimentForecast:
     plan = record.plan
     needs = _needs_of(record)
     devices = plan.expected_devices or needs.all_windows
+    value = _needs_of(replace(record, plan=replace(plan, dimension=""))).all_windows if plan.dimension else 0
     shown = _detectable_by_day(record, devices, needs) if devices else ()
     return ExperimentForecast(
         devices_needed=needs.one_window,
@@ -159,7 +165,8 @@ def forecast_experiment(record: ExperimentRecord) -> ExperimentForecast:
         curve=_curve(record, devices, needs) if devices else (),
         cells=needs.cells,
         choices=_choices(record, needs) if plan.mde else (),
-        warnings=_warnings(record, needs, shown),
+        warnings=(*_warnings(record, needs, shown), *_value_warnings(record, value)),
+        devices_needed_by_value=value,
     )
 
 
@@ -176,7 +183,7 @@ def _needs_of(record: ExperimentRecord, reports: ReportModel | None = None) -> _
         smallest = min(arm.share_basis_points for arm in record.arms) / sum(
             arm.share_basis_points for arm in record.arms
         )
-        batch = 0 if plan.aggregation is None else plan.aggregation.min_batch_size
+        batch = smallest_batches(plan)
         least = max(round(record.minimum_cohort / smallest), batch)
         one = _at_least(planned.model.devices_needed(effect), least, part)
         in_all = _at_least(planned.model.devices_needed(effect, len(days)), least, part)
@@ -271,6 +278,9 @@ def _others(record: ExperimentRecord) -> Iterator[tuple[str, str, ExperimentReco
     if plan.own_questions:
         trade = "what is asked for secondary metrics is not seen"
         yield "no other questions", trade, replace(record, plan=replace(plan, own_questions=())), None
+    if plan.dimension and plan.aggregation is not None:
+        whole = replace(record, plan=replace(plan, dimension=""))
+        yield "no dimension", "values are not told apart", whole, None
     if plan.pre_edges:
         without = replace(record, plan=replace(plan, pre_edges=()))
         yield "no earlier answers (CUPED)", "intervals are not corrected by them", without, None
@@ -293,3 +303,24 @@ def _warnings(record: ExperimentRecord, needs: _Needs, shown: tuple[DetectableBy
     found = shown[-1].difference if shown else 0.0
     unit = primary_of(plan).unit
     return (said + (f"; they find {found:.3g}{unit}" if found else ""),)
+
+
+def _value_warnings(record: ExperimentRecord, needed: int) -> tuple[str, ...]:
+    """Return that values find less by themselves than all devices together, where they do.
+
+    How devices spread over the values is not known; equal parts are assumed.
+    """
+    plan, count = record.plan, strata_count(record.plan)
+    if count < 2 or not plan.expected_devices:
+        return ()
+    share = shares_by_question(plan)
+    asked = plan.expected_devices * next(iter(share.values())) // POLICY_BUCKETS
+    each, found = asked // count, []
+    batch = 0 if plan.aggregation is None else plan.aggregation.min_batch_size
+    part = f"{count_text(each)} of {count_text(asked)} devices in each of {count} values, were they equal"
+    if each < batch:
+        found.append(f"values may never be released: {part}, and the aggregators release no fewer than {batch} reports")
+    if plan.mde and (not needed or each < needed):
+        enough = f"{count_text(needed)} devices" if needed else "more devices than there are"
+        found.append(f"no value will show the difference by itself within 30 days: {part}, and one needs {enough}")
+    return tuple(found)

@@ -16,6 +16,7 @@ from alcove.platform.domain.experiments.claims import validate_claims
 from alcove.platform.domain.experiments.machine import Action, mark_started, validate_action
 from alcove.platform.domain.experiments.own_guardrails import validate_own
 from alcove.platform.domain.experiments.plan import make_plan
+from alcove.platform.domain.experiments.questions import strata_count, validate_dimension
 from alcove.platform.domain.experiments.secondary import validate_secondary
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
@@ -273,13 +274,17 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))
     validate_own(record)
     validate_bandit(record)
+    record = replace(record, plan=validate_dimension(record.plan))
     with fields_named("experiment"):
-        task, *others = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
+        tasks = experiment_policy(replace(record, started_at_s=record.created_at_s)).tasks
+    task, count = tasks[0], strata_count(record.plan)
     record = replace(record, plan=make_plan(record, task))
     try:
         validate_secondary(record)
-        none, *rest = (Reports(each, (0,) * each.cell_count, 0, 0) for each in (task, *others))
-        evaluate(record, replace(none, others=tuple(rest)))  # what could not be read at the end is refused now
+        none = [Reports(each, (0,) * each.cell_count, 0, 0) for each in tasks]
+        evaluate(
+            record, replace(Reports.of_strata(none[:count]), others=tuple(none[count:]))
+        )  # what could not be read at the end is refused now
     except ArgumentError as error:
         raise InvalidFieldError(error.name, error.bound, error.value) from None
     return record

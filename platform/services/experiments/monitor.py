@@ -15,10 +15,9 @@ from alcove.platform.domain.errors import PlatformError
 from alcove.platform.domain.experiments.analysis import UNREADABLE_ERRORS
 from alcove.platform.domain.experiments.interim import is_due
 from alcove.platform.domain.experiments.schedule import next_analysis_reports
-from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.domain.snapshots.experiment import analyze_if_due
-from alcove.platform.services.reports import read_experiment_reports, read_reports
+from alcove.platform.services.reports import read_deciding_reports, read_experiment_reports
 from alcove.platform.store.experiments import get_experiment, running_experiments, save_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -37,7 +36,7 @@ async def due_experiments(session: AsyncSession) -> list[str]:
     due = []
     for record in await running_experiments(session):
         if next_analysis_reports(record) is not None:
-            reports = await read_reports(session, task_of(record))
+            reports = await read_deciding_reports(session, record)
             if is_due(record, reports.reports):
                 due.append(record.experiment_id)
     return due

@@ -154,6 +154,7 @@ COMPARISON = {
     "own_questions.metric": METRIC,
     "own_questions.metric_version": (NO_BOUND,),
     "own_questions.share_basis_points": (NO_BOUND,),  # once the metric is found: test_own_primary_metrics.py
+    "dimension": ("os", "os=beos", "os=android;locale=de", "os=android,ios,web,linux", "app_version=2,1", "x" * 5000),
     "audience": AUDIENCE,
     "segment": (NO_BOUND,),
     "segment.layer": ("", "a b", "../a", "x" * 100),
@@ -460,7 +461,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     }
     everything = (
         "arms,epsilon,latencyEdgesMs,windowS,minimumCohort,primary,secondary,guardrails,plan,audience,segment,preEdges,"
-        "mechanism,bandit"
+        "mechanism,bandit,dimension"
     )
     stage = {"shareBasisPoints": 100, "minimumS": 60, "minimumCohort": 100}
     plan = {"stages": [stage], "guardrails": guardrails, "onHarm": 4}
