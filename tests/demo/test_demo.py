@@ -134,12 +134,13 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_step_that_does_not_hold_is_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the keys cannot be made the demo ends with 1, says why, and writes the record all the same."""
+    """Where no program can be loaded the demo ends with 1, says why, and writes the record all the same."""
     keep = tmp_path / "keep"
     keep.mkdir()
     keep.chmod(0o755)
     monkeypatch.setenv("ALCOVE_ISA", "abacus")
-    code, result, printed = run_demo(tmp_path, "--devices", "1", "--fleet", "0", "--keep", str(keep))
+    options = ("--mechanism", "randomized-response", "--devices", "1", "--fleet", "0", "--keep", str(keep))
+    code, result, printed = run_demo(tmp_path, *options)
     assert code == 1
     assert "ALCOVE_ISA" in result["error"]
     assert "ALCOVE_ISA" in printed
