@@ -21,6 +21,11 @@ __all__ = ["PostgresMissingError", "PostgresServer"]
 _DEBIAN: Final = Path("/usr/lib/postgresql")
 _START_TIMEOUT_S: Final = 180.0
 _USER: Final = "alcove"
+_THRIFTY: Final = {
+    "fsync": "off",  # killing the database's own machine is not what is tested
+    "full_page_writes": "off",
+    "autovacuum": "off",  # it starts a process for each of hundreds of databases
+}
 _PREFIX: Final = "alcove-pg-"  # of a folder; then the process that made it
 
 
@@ -64,8 +69,8 @@ class PostgresServer:
             locale = ["--no-locale", "--encoding=UTF8"]
             access = ["--auth=scram-sha-256", f"--username={_USER}", f"--pwfile={folder / 'password'}"]
             _run_as(user, [str(binaries / "initdb"), "--no-sync", *locale, *access, f"--pgdata={data}"], folder)
-            # Killing the database's own machine is not what is tested: it need not sync.
-            options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+            settings = {"listen_addresses": "", "unix_socket_directories": str(folder), **_THRIFTY}
+            options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             with (folder / "log").open("wb") as log:
                 process = subprocess.Popen(  # noqa: S603 - the database that was found
                     [str(binaries / "postgres"), "-D", str(data), *options],

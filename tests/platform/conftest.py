@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -102,11 +103,24 @@ def migrated(postgres: PostgresServer) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with the newest schema, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "alcove.db"
+
+    async def migrate() -> None:
+        store = await Store.open(path)
+        await store.close()
+
+    asyncio.run(migrate())
+    return path
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Where a fresh database is: a file, or the URL of one in a real PostgreSQL."""
     if request.param == "sqlite":
-        return tmp_path / "alcove.db"
+        return shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "alcove.db")
     postgres: PostgresServer = request.getfixturevalue("postgres")
     return postgres.url(postgres.database(request.getfixturevalue("migrated")))
 
