@@ -40,10 +40,16 @@ def write_report(path: Path, report: ExperimentReport) -> None:
     """Write the file whole or not at all; `report` with its cells.
 
     Raises:
-        InvalidFieldError: as `validate_path`, or the report came without its cells.
+        InvalidFieldError: as `validate_path`, the report came without its cells, or a bandit's estimates, which go by
+            window, are asked for as a notebook.
         OSError: the file cannot be written.
     """
     validate_path(path)
+    if path.suffix.lower() == ".ipynb" and report.results.allocation is not None:
+        bound = (
+            ".html, .csv or .parquet where a bandit moves shares: the notebook has the cells of all windows together"
+        )
+        raise InvalidFieldError("--export", bound, path.name)
     make = {
         ".html": lambda: page_of(report).encode(),
         ".csv": lambda: table_of(report).encode(),

@@ -343,5 +343,5 @@ def _sentence(view: BayesianView) -> str:
     best = max(view.arms, key=lambda each: each.chance_best)
     return (
         f"{rule}; arm {best.arm} is the best one with a chance of {100 * best.chance_best:.1f} %,"
-        f" and choosing it is expected to lose {best.expected_loss:.3g}"
+        f" and choosing it is expected to lose {best.expected_loss:.4f}"
     )
