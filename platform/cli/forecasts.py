@@ -114,6 +114,8 @@ def _show_curve(share_basis_points: int, found: GuardrailForecast, devices: int)
         return
     by = f"{devices:,}" if devices else f"{found.devices_to_find_harm:,}"
     unit, scale = ("its unit", 1.0) if found.own_metric else ("points", 100.0)
+    if found.metric == "latency" and found.margin >= 1.0:
+        unit, scale = "ms", 1.0
     where = f"at {percent(share_basis_points)} of {by} devices"
     say(f"{_name(found)}: chance that harm is found {where}, by {unit} worse")
     for line in curve_lines(found.curve, "", scale=scale):

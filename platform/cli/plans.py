@@ -220,7 +220,8 @@ def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
 
     Args:
         plan: with guardrails.
-        given: METRIC:POINTS each, such as crash_fallback:2%, or metric:NAME:DIFFERENCE in the metric's unit.
+        given: METRIC:POINTS each, such as crash_fallback:2%, latency:50ms for a quantile, or metric:NAME:DIFFERENCE in
+            the metric's unit.
 
     Raises:
         typer.BadParameter: one reads otherwise, or the plan has no such guardrail.
@@ -234,13 +235,14 @@ def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
             found[len(plan.guardrails) + names.index(own[0])] = own[1]
             continue
         metric, _, points = text.partition(":")
+        is_in_ms = metric == "latency" and points.endswith("ms") and _NUMBER.fullmatch(points[:-2]) is not None
         places = [place for place, guardrail in enumerate(plan.guardrails) if guardrail.metric == metric]
-        if not (points.endswith("%") and _NUMBER.fullmatch(points[:-1])):
+        if not is_in_ms and not (points.endswith("%") and _NUMBER.fullmatch(points[:-1])):
             raise typer.BadParameter(f"harm is written crash_fallback:2%; got {text!r}", param_hint="--harm")
         if not places:
             raise typer.BadParameter(f"no guardrail watches {metric!r}", param_hint="--harm")
         for place in places:
-            found[place] = float(points[:-1]) / 100
+            found[place] = float(points[:-2]) if is_in_ms else float(points[:-1]) / 100
     return found
 
 

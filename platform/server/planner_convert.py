@@ -58,7 +58,8 @@ def rollout_question(request: pb.PlanRolloutRequest, asked: RolloutPlan) -> Roll
     if len(request.differences) > len(plan.watched):
         bound = f"at most {len(plan.watched)}, one for each guardrail"
         raise InvalidFieldError("differences", bound, len(request.differences))
-    highest = [1.0 for _ in plan.guardrails] + [own.metric.bin_values[-1] for own in plan.own_guardrails]
+    of_all = [1.0 if each.quantile is None else limits.LATENCY_MARGIN_MAX_MS for each in plan.guardrails]
+    highest = of_all + [own.metric.bin_values[-1] for own in plan.own_guardrails]
     for difference, most in zip(request.differences, highest, strict=False):
         if not 0.0 <= difference < most:
             raise InvalidFieldError("differences", f"in [0, {most:g})", difference)

@@ -123,15 +123,32 @@ def _noise(
     probabilities = np.concatenate(
         [share * model.probabilities.ravel() for share, model in zip(shares, models, strict=True)]
     )
-    per_report = per_window = np.zeros((arms, arms))
+    return residual_noise(probabilities, flat, reports)
+
+
+def residual_noise(
+    probabilities: FloatArray, residuals: FloatArray, reports: ReportModel
+) -> tuple[FloatArray, FloatArray]:
+    """Return A and L of the module's docstring for sums of any residuals, [rows, rows] each.
+
+    Args:
+        probabilities: of the cells of all arms, of sum 1.
+        residuals: of each sum over these cells, [rows, cells].
+        reports: how they are made private.
+
+    Raises:
+        ArgumentError: epsilon is out of its bounds for so many cells.
+    """
+    rows = len(residuals)
+    per_report = per_window = np.zeros((rows, rows))
     if reports.mechanism is Mechanism.RANDOMIZED_RESPONSE:
-        per_report, _ = _response_noise(probabilities, flat, reports.epsilon, reports.subset_size)
+        per_report, _ = _response_noise(probabilities, residuals, reports.epsilon, reports.subset_size)
     elif reports.mechanism is Mechanism.PRIO3:
         gap = 1.0
         if reports.local_epsilon is not None:
-            every, beside = np.append(probabilities, reports.idle), np.zeros((arms, 1))
-            per_report, gap = _response_noise(every, np.hstack([flat, beside]), reports.local_epsilon)
-        per_window = np.diag(reports.sums * cell_variance(reports.epsilon) * (flat**2).sum(axis=1) / gap**2)
+            every, beside = np.append(probabilities, reports.idle), np.zeros((rows, 1))
+            per_report, gap = _response_noise(every, np.hstack([residuals, beside]), reports.local_epsilon)
+        per_window = reports.sums * cell_variance(reports.epsilon) * (residuals @ residuals.T) / gap**2
     return per_report, per_window
 
 

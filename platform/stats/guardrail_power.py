@@ -142,6 +142,11 @@ class GuardrailModel:
         return high
 
     @property
+    def rate(self) -> float:
+        """What is expected of the control."""
+        return self.metric.rate
+
+    @property
     def largest_difference(self) -> float:
         """By how much worse a treatment can be."""
         return (self.metric.range or (0.0, 1.0))[1] - self.metric.rate

@@ -10,7 +10,7 @@ e_m+1 = infinity. Such a pair implies G_C(e_i) <= q and G_T(e_j+1) >= q, and is 
 
     with noise    G_C(e_i) - G_T(e_j+1) <= 0,   G_C(e_i) <= q,   G_T(e_j+1) >= q
                   each a one-sided test of sums that are linear in the counts (sampling variance q (1 - q) / n of each
-                  arm, noise by its covariance), at the parts `_PARTS` of alpha
+                  arm, noise by its covariance), at the parts `PARTS_OF_ALPHA` of alpha
     exact counts  the product of two e-processes of `exact_e_process.py`, one for each arm
 
 The bound is the least e_j - e_i+1 of the pairs that are not refused. It errs only where the one true pair is refused,
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 
-_PARTS: Final = (0.5, 0.25, 0.25)
+PARTS_OF_ALPHA: Final = (0.5, 0.25, 0.25)
 """Parts of alpha: the two arms' difference, which sees a small shift, and each arm alone, which sees its own bin."""
 
 
@@ -138,7 +138,7 @@ class QuantileComparison:
         both = np.maximum(of_fast[:, None] + of_slow[None, :] - 2.0 * shared, 0.0) + spread * (1.0 / sizes).sum()
         one = np.sqrt(np.maximum(of_fast, 0.0) + spread / sizes[fast])
         other = np.sqrt(np.maximum(of_slow, 0.0) + spread / sizes[slow])
-        joint, own, own_other = (bound.critical_value(part=part) for part in _PARTS)
+        joint, own, own_other = (bound.critical_value(part=part) for part in PARTS_OF_ALPHA)
         by_both: FloatArray = faster[:, None] + slower[None, :] > joint * np.sqrt(both)
         refused = by_both | (faster > own * one)[:, None] | (slower > own_other * other)[None, :]
         return np.asarray(refused)

@@ -4,17 +4,21 @@ A metric of a team's own is modeled as its guardrail reads it: over the highest 
 more is worse.  How devices spread over the bins is given, or the worst case.
 """
 
+import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
-from alcove.platform.domain.behavior import Behavior
+from alcove.platform.domain.behavior import LATENCY_SPREAD, Behavior
 from alcove.platform.domain.cells import FEEDBACK, OUTCOMES_READ
 from alcove.platform.domain.experiments.base import spread_of
 from alcove.platform.domain.own_metrics import OwnGuardrail
 from alcove.platform.domain.rollout_records import GuardrailRecord
 from alcove.platform.stats import GuardMetric, MetricModel, bin_model
+from alcove.platform.stats.aggregate import FloatArray
 from alcove.platform.stats.arm_covariance import ReportModel
 from alcove.platform.stats.guardrail_power import GuardrailModel
+from alcove.platform.stats.quantile_power import QuantileModel
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.outcome import OUTCOMES_WITH_LATENCY
 
@@ -32,7 +36,7 @@ class PlannedGuardrail:
         is_turned: whether the model counts from the highest value down.
     """
 
-    model: GuardrailModel
+    model: GuardrailModel | QuantileModel
     reporting: float
     scale: float = 1.0
     is_turned: bool = False
@@ -40,7 +44,7 @@ class PlannedGuardrail:
     @property
     def base_rate(self) -> float:
         """What is expected of the control, in the metric's unit."""
-        rate = self.model.metric.rate
+        rate = self.model.rate
         return self.scale * (1.0 - rate if self.is_turned else rate)
 
 
@@ -49,8 +53,8 @@ def guardrail_of(
 ) -> PlannedGuardrail | None:
     """Return what a guardrail reads from the reports of a task; None where its test cannot be planned.
 
-    A quantile of the latency has no standard error that were known beforehand, and is not planned; a share of answers
-    slower than an edge is.  Nor is a share of what no device reports, such as refused answers without feedback.
+    Latencies of a version that is slower by a quantile are those of the version in use times a factor.  A share of what
+    no device reports, such as refused answers without feedback, is not planned.
 
     Args:
         record: of the plan.
@@ -60,8 +64,10 @@ def guardrail_of(
         reports: how they are made private.
     """
     metric = GuardMetric(record.metric)
-    if record.quantile is not None or metric not in OUTCOMES_READ:
+    if metric not in OUTCOMES_READ:
         return None
+    if record.quantile is not None:
+        return _quantile_guardrail_of(record, task, behavior, shares, reports)
     layout = task.layout
     events, base = _outcomes_of(metric)
     slowest = -1 if record.edge_ms is None else task.latency_edges_ms.index(record.edge_ms)
@@ -75,6 +81,35 @@ def guardrail_of(
     if reports.local_epsilon is not None:
         reports = replace(reports, idle=1.0 / reporting - 1.0)
     model = GuardrailModel(MetricModel(weights, in_base, probabilities / reporting), record.margin, reports, shares)
+    return PlannedGuardrail(model, reporting)
+
+
+def _quantile_guardrail_of(
+    record: GuardrailRecord, task: TaskPolicy, behavior: Behavior, shares: tuple[float, float], reports: ReportModel
+) -> PlannedGuardrail | None:
+    layout, quantile = task.layout, record.quantile or 0.5
+    axes = [layout.axes(cell) for cell in range(layout.arm_cell_count)]
+    found = behavior.cells(task)
+    if not any(part > 0.0 for part, each in zip(found, axes, strict=True) if each.outcome in OUTCOMES_WITH_LATENCY):
+        return None
+    reporting = sum(found)
+    if reports.local_epsilon is not None:
+        reports = replace(reports, idle=1.0 / reporting - 1.0)
+
+    def cells_of(factor: float) -> FloatArray:
+        slower = behavior.model_copy(update={"latency_ms": behavior.latency_ms * factor})
+        return np.array(slower.cells(task)) / reporting
+
+    model = QuantileModel(
+        cells=cells_of,
+        bins=tuple(each.latency if each.outcome in OUTCOMES_WITH_LATENCY else -1 for each in axes),
+        edges_ms=task.latency_edges_ms,
+        quantile=quantile,
+        control_ms=behavior.latency_ms * math.exp(LATENCY_SPREAD * NormalDist().inv_cdf(quantile)),
+        margin=record.margin,
+        reports=reports,
+        shares=shares,
+    )
     return PlannedGuardrail(model, reporting)
 
 

@@ -386,7 +386,7 @@ def _forecast_guardrail(
     asked = question.differences[place] if place < len(question.differences) else 0.0
     scale = guardrail.scale
     difference = (asked or HARM_MARGINS * margin) / scale
-    if guardrail.model.metric.is_tilted:
+    if place >= len(plan.guardrails):
         difference = min(difference, guardrail.model.largest_difference)
     within = groups.harm_windows
     harm: Callable[[int], float] = partial(groups.harm_chance, guardrail, difference, within)

@@ -30,8 +30,10 @@ def test_a_rollouts_plan_says_what_will_hold_for_ever(shop: Shop) -> None:
     unknown = shop.operator("rollout", "plan", *STAGES, *CRASH)
     assert "warning" not in unknown.out
     quantile = [each for edge in range(5, 55, 5) for each in ("--latency-edge", str(edge))]
-    slow = shop.operator("rollout", "plan", *STAGES, "--guard", "latency:10ms", *quantile)
-    assert "no plan" in slow.out, slow.err
+    slow = shop.operator("rollout", "plan", *STAGES, "--guard", "latency:10ms", "--harm", "latency:50ms", *quantile)
+    assert slow.code == 0, slow.err
+    assert "latency, margin 10 ms" in slow.out
+    assert "50 ms" in slow.out
 
 
 def test_a_plan_that_says_nothing_is_refused(shop: Shop) -> None:

@@ -146,8 +146,8 @@ def test_reports_are_in_on_the_days_that_a_ledger_pays_for() -> None:
     assert days(1, 7 * DAY_S) == (7, 14, 21, 28)
 
 
-def test_a_quantile_of_the_latency_is_not_planned_and_nothing_is_refused() -> None:
-    """Its numbers are 0; a plan without guardrails has no stages to forecast; crashes of everybody neither."""
+def test_a_quantile_of_the_latency_is_planned_in_ms_and_nothing_is_refused() -> None:
+    """Too few devices hold; a plan without guardrails has no stages to forecast; crashes of everybody neither."""
     edges = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
     plan = RolloutPlan(
         stages=(FIRST,),
@@ -156,7 +156,11 @@ def test_a_quantile_of_the_latency_is_not_planned_and_nothing_is_refused() -> No
         expected_devices=1_000,
     )
     (stage,) = forecast_rollout(RolloutQuestion(plan)).stages
-    assert (stage.guardrails[0].is_planned, stage.devices_to_be_safe, stage.warning) == (False, 0, "")
+    (found,) = stage.guardrails
+    assert (found.is_planned, found.difference, found.safe_power) == (True, 80.0, 0.0)
+    assert found.base_rate == pytest.approx(20.0 * 2.276, rel=0.001)
+    assert stage.devices_to_be_safe == found.devices_to_be_safe > 1_000
+    assert "will hold for ever" in stage.warning
     assert forecast_rollout(RolloutQuestion(validate_plan(RolloutPlan(stages=(FIRST,))))) == RolloutForecast(
         (), 2, 4, 4, 2
     )
