@@ -26,8 +26,8 @@ def test_no_key_is_made_in_a_folder_of_no_aggregator(tmp_path: Path, command: st
 
 def test_port_that_is_taken_is_named() -> None:
     """Host and port are in the one line that a command says."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         with pytest.raises(OSError, match="Address already in use") as refused:
             listen_http("127.0.0.1", port)
     assert explain(refused.value) == (f"127.0.0.1:{port}: Address already in use", 1)

@@ -115,11 +115,11 @@ def simulate(runs: int, effect: float, *, devices: int = 40_000, months: int = 2
         truth = (devices - group - kept[0], kept[0], group - kept[1], kept[1])
         strata = []
         for _ in range(months):
-            told = [
+            window_counts = [
                 rng.multinomial(size, flow[cell] / flow[cell].sum(), WINDOWS).sum(axis=0)
                 for cell, size in enumerate(truth)
             ]
-            seen = np.sum(told, axis=0)
+            seen = np.sum(window_counts, axis=0)
             counts = [int(count) for count in seen]
             strata.append(Stratum(aggregate_from_randomized_response(counts, LAYOUT, epsilon=EPSILON), 0.5, WINDOWS))
         found = compare_groups(strata, ACCEPTED, ANSWERS, alpha=0.05)
