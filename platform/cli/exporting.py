@@ -31,6 +31,7 @@ class ExportOptions:
         licence: of the certificate's samples.
         tolerance: of the certificate; "" chooses "quantised" for int8 activations, else "standard".
         growth_bytes: as `export` takes it; None for what it does by itself.
+        cast: as `export` takes it; the certificate compares with the module that was cast.
     """
 
     quantize: str | None
@@ -39,6 +40,7 @@ class ExportOptions:
     licence: str
     tolerance: str
     growth_bytes: int | None = None
+    cast: str | None = None
 
 
 def export_factory(name: str, options: ExportOptions) -> Program:
@@ -56,6 +58,7 @@ def export_factory(name: str, options: ExportOptions) -> Program:
     try:
         from alcove.runtime.certificate import LICENCES, TOLERANCES, Sample, embed_certificate  # noqa: PLC0415 - torch is optional
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
+        from alcove.runtime.compiler.cast import FLOAT32, cast_inputs, cast_module, cast_samples  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
         from alcove.runtime.compiler.quantize import options_of  # noqa: PLC0415
         from alcove.runtime.compiler.winograd import GROWTH_BYTES  # noqa: PLC0415
@@ -70,6 +73,11 @@ def export_factory(name: str, options: ExportOptions) -> Program:
             raise typer.BadParameter(f"{option} is one of {', '.join(filter(None, known))}; got {value!r}")
     module, args, samples = made_by(name)
     calibration = None if options.calibration is None else _samples_of(options.calibration)
+    if options.cast is not None:
+        if options.cast != FLOAT32:
+            raise typer.BadParameter(f"--cast is {FLOAT32}; got {options.cast!r}")
+        module, args, samples = cast_module(module), cast_inputs(args), cast_samples(samples)
+        calibration = cast_samples(calibration)
     try:
         options_of(options.quantize, calibration, options.max_drop, None)
     except ValueError as error:

@@ -85,6 +85,10 @@ def export(
             "smallest program, 8 MiB if it is not given.",
         ),
     ] = None,
+    cast: Annotated[
+        str | None,
+        typer.Option(help="float32 for a module in half, bfloat16 or double: its program computes in float32."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the graph after each pass of the compiler.")
     ] = False,
@@ -96,7 +100,7 @@ def export(
     validate_out_path(out)
     try:
         program = export_factory(
-            factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes)
+            factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes, cast)
         )
     except ExportError as error:
         if as_json:

@@ -33,6 +33,7 @@ from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.decompositions import run_decompositions
 from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.rules import TEXT_ONLY
+from alcove.runtime.compiler.scripts import ScriptedModule
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
@@ -145,7 +146,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             _calm_torch(said),
             keep_composite_ops(),
             trace_writes_at_tensors(),
-            refuse_python_state(module, examples),
+            contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
         ):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None

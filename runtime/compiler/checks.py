@@ -35,8 +35,6 @@ def check_arguments(module: object, args: object) -> None:
     Raises:
         ArgumentError: `module` is no module, `args` is no tuple or list, or `forward` takes fewer.
     """
-    if isinstance(module, torch.jit.ScriptModule):
-        raise ArgumentError("module is a ScriptModule; pass the torch.nn.Module that it was made from")
     if not isinstance(module, nn.Module):
         seen = f"the class {module.__name__}: make one of it" if isinstance(module, type) else type(module).__name__
         raise ArgumentError(f"module must be a torch.nn.Module, not {seen}")
@@ -44,6 +42,8 @@ def check_arguments(module: object, args: object) -> None:
         raise ArgumentError(
             f"args must be a tuple, one example for each argument of forward, not {type(args).__name__}"
         )
+    if isinstance(module, torch.jit.ScriptModule):
+        return  # its forward takes anything; the trace tells
     signature = inspect.signature(module.forward)
     try:
         signature.bind(*args)

@@ -16,6 +16,7 @@ import sympy
 import torch
 from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.capture import Captured
+from alcove.runtime.compiler.cast import CAST_ADVICE
 from alcove.runtime.compiler.control_flow import CONTROL_FLOW, Inline, Part, deciding_truth
 from alcove.runtime.compiler.graph import Graph, Origin, Port, State, Value
 from alcove.runtime.compiler.picks import (
@@ -36,6 +37,7 @@ from alcove.runtime.compiler.picks import (
 )
 from alcove.runtime.compiler.rules import DTYPES, RULES, TEXT_ONLY, Call, Refused, Result
 from alcove.runtime.compiler.rules.complex_numbers import COMPLEX_RULES, Pair, pair_of
+from alcove.runtime.compiler.scripts import ScriptedModule, plain_name
 from alcove.runtime.compiler.source import source_of_stack
 from alcove.runtime.compiler.suggestions import is_listed
 from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, with_origins
@@ -162,7 +164,11 @@ class _Lowering:
         self.inputs.append(Port(node.name, value.key, refusal=refusal))
 
     def _parameter(self, node: fx.Node, target: str) -> None:
-        self._constant(node, target, self._read_tensor(target))
+        self._constant(node, self._name_of(target), self._read_tensor(target))
+
+    def _name_of(self, target: str) -> str:
+        """Return what the user calls a parameter or buffer."""
+        return plain_name(target) if isinstance(self.captured.module, ScriptedModule) else target
 
     def _read_tensor(self, target: str) -> Tensor:
         program = self.captured.program
@@ -177,8 +183,9 @@ class _Lowering:
     def _state(self, node: fx.Node, target: str) -> None:
         """Add a buffer that the module changes: the nodes read what a session keeps."""
         tensor = self._read_tensor(target)
-        start = self._as_value(tensor, target)
-        value = self.builder.add(Value(node.name + ":state", target + ":state", start.dtype, start.shape))
+        name = self._name_of(target)
+        start = self._as_value(tensor, name)
+        value = self.builder.add(Value(node.name + ":state", name + ":state", start.dtype, start.shape))
         self.results[node] = (value,)
         self.states[target] = (value.key, start.key)
 
@@ -433,7 +440,7 @@ class _Lowering:
         (value,) = self.results[argument]
         if not self._is_computed(value):
             value = self._copy(argument, value, target)
-        self.updates.append(State(target, kept, start, value.key))
+        self.updates.append(State(self._name_of(target), kept, start, value.key))
 
     def _is_computed(self, value: Value) -> bool:
         """Return whether an op writes `value`: neither a constant, nor an input, nor a state."""
@@ -833,7 +840,7 @@ def _input_refusal(fake: Tensor) -> str:
     if fake.dtype.is_complex:
         advice = "pass its parts, torch.view_as_real(x), and take torch.view_as_complex of them"
     else:
-        advice = "pass float32" if fake.dtype.is_floating_point else "pass int32 or int64"
+        advice = f"pass float32, or {CAST_ADVICE}" if fake.dtype.is_floating_point else "pass int32 or int64"
     return f"{fake.dtype} has no place in a program; {advice}"
 
 

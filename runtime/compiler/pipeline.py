@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
+from alcove.runtime.compiler.cast import cast_all
 from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.every_size import program_at_every_size
@@ -21,6 +22,7 @@ from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
+from alcove.runtime.compiler.scripts import module_of
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
@@ -39,11 +41,12 @@ def export(
     max_drop: float | None = None,
     metric: Metric | None = None,
     growth_bytes: int = GROWTH_BYTES,
+    cast: str | None = None,
 ) -> Program:
     """Compile a torch module to a program.
 
     Args:
-        module: in eval mode, parameters in float32; it is not changed.
+        module: in eval mode, parameters in float32; it is not changed.  One of TorchScript is taken too.
         args: one example for each argument of `forward`.  A `str` stands for a text: `forward` gets its UTF-8 bytes as
             a uint8 tensor of any length, the program takes a `str`.  Tensors may lie in tuples, lists and dictionaries;
             the program takes them one after the other.
@@ -58,6 +61,8 @@ def export(
             better; None for the noise of the outputs on the samples, as a share of their energy.
         growth_bytes: by how much weights may grow to be faster: those of 3x3 convolutions that take Winograd's form are
             four times as large. 0 for the smallest program.
+        cast: "float32" for a module in half, bfloat16 or double: the program is that of `module.float()`, takes and
+            gives float32, and differs from the module by the rounding of its type. None refuses such modules.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -66,11 +71,12 @@ def export(
         ExportError: the module cannot become a program; every reason at once, each with its source line and the nearest
             supported form.
         ArgumentError: `module`, `args` or `dynamic_shapes` is not as above.
-        ValueError: `quantize`, `calibration`, `max_drop`, `metric` or `growth_bytes` is not as above, or they
+        ValueError: `quantize`, `calibration`, `max_drop`, `metric`, `growth_bytes` or `cast` is not as above, or they
             contradict each other.
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
         QuantizationError: the program would be the float32 one: nothing of the module takes the form asked for.
     """
+    module, args, calibration = cast_all(cast, module, args, calibration)
     options = options_of(quantize, calibration, max_drop, metric)
     if growth_bytes < 0:
         raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
@@ -80,7 +86,7 @@ def export(
         passes.append((name, render(graph)))
         return graph
 
-    captured = capture(module, args, dynamic_shapes)
+    captured = capture(module_of(module), args, dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
     def compile_program(*, computes_sizes: bool) -> Program:

@@ -216,7 +216,7 @@ def _convolve_transposed(b: Builder, operands: Operands, shape: Sequence[int], w
 def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value) -> Value:
     """Sum over the kernel's depth: the depth of the output goes into the batch."""
     if call["transposed"]:
-        raise Refused("a transposed convolution in one or two dimensions")
+        return _convolution3d_transposed(call, b, x, weight, bias)
     (stride, *strides), (padding, *paddings), (dilation, *dilations) = (
         _many(call[name], 3) for name in ("stride", "padding", "dilation")
     )
@@ -240,6 +240,46 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     if result is None:
         raise Refused("a convolution with a kernel")
     return b.permute(b.reshape(result, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
+
+
+def _convolution3d_transposed(call: Call, b: Builder, x: Value, weight: Value, bias: Value) -> Value:
+    """Sum over the kernel's depth: each slice's images, spread over the depth of the output by the stride."""
+    (stride, *strides), (padding, *paddings), (dilation, *dilations) = (
+        _many(call[name], 3) for name in ("stride", "padding", "dilation")
+    )
+    window = Window(_pair(strides, 1), _pair(paddings, 0), _pair(dilations, 1), int(call["groups"]))
+    n, c, depth, height, width = x.shape
+    _, outputs, out_depth, *sizes = call.shape
+    plane = (*sizes, outputs)
+    image = b.reshape(b.permute(x, (0, 2, 3, 4, 1)), (n * depth, height, width, c))
+    whole = max(depth * stride + (weight.shape[2] - 1) * dilation, padding + out_depth)
+    result: Value | None = None
+    for tap in range(weight.shape[2]):
+        kernel = b.reshape(b.slice(weight, 2, tap, tap + 1), (*weight.shape[:2], *weight.shape[3:]))
+        operands = Operands(image, kernel, b.zeros(outputs))
+        planes = b.reshape(
+            _convolve_transposed(b, operands, (n * depth, *plane), window), (n, depth, 1, math.prod(plane))
+        )
+        if stride > 1:
+            planes = _pad_depth(b, planes, 2, 0, stride - 1)
+        volume = b.reshape(planes, (n, depth * stride, *plane))
+        before = tap * dilation
+        volume = _pad_depth(b, volume, 1, before, whole - depth * stride - before)
+        result = volume if result is None else b.binary("add", result, volume)
+    if result is None:
+        raise Refused("a convolution with a kernel")
+    cut = b.binary("add", b.slice(result, 1, padding, padding + out_depth), bias)
+    return b.permute(cut, (0, 4, 1, 2, 3))
+
+
+def _pad_depth(b: Builder, x: Value, axis: int, before: int, after: int) -> Value:
+    """Return `x` with zeros before and after along a dimension."""
+    if before == after == 0:
+        return x
+    shape = (*x.shape[:axis], before + x.shape[axis] + after, *x.shape[axis + 1 :])
+    idle = (0,) * axis
+    margins = PadAttributes(before=(*idle, before), after=(*idle, after), mode=0, bits=0)
+    return b.op("pad", [x], x.dtype, shape, margins)
 
 
 def _of_integers(call: Call, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:

@@ -123,16 +123,29 @@ def adaptive_max_pool(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten._adaptive_avg_pool3d.default")
 def adaptive_average_pool3d(call: Call, b: Builder) -> Value:
     """The mean over depth of means over rows and columns: windows of one depth have one size."""
+    return _adaptive3d(call, b, _AVERAGE)
+
+
+def _adaptive3d(call: Call, b: Builder, mode: int) -> Value:
     x = _float(call)
     *outer, depth, height, width = x.shape
     *_, out_depth, out_h, out_w = call.shape
     count = _product(outer)
     flat = b.reshape(x, (count * depth, height, width, 1))
-    average = AdaptivePool2dAttributes(mode=_AVERAGE)
-    planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), average)
+    window = AdaptivePool2dAttributes(mode=mode)
+    planes = b.op("adaptive_pool2d", [flat], DType.F32, (count * depth, out_h, out_w, 1), window)
     lines = b.reshape(planes, (count, depth, 1, out_h * out_w))
-    result = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), average)
+    result = b.op("adaptive_pool2d", [lines], DType.F32, (count, out_depth, 1, out_h * out_w), window)
     return b.reshape(result, call.shape)
+
+
+@rule("aten.adaptive_max_pool3d.default")
+def adaptive_max_pool3d(call: Call, b: Builder) -> tuple[Value, ...]:
+    """The greatest over depth of the greatest over rows and columns; places are refused where anything needs them."""
+    values = _adaptive3d(call, b, _MAX)
+    kept = [(result.dtype, result.shape) for result in call.results[1:]]
+    refusal = "adaptive_max_pool3d without return_indices; max_pool3d gives the places of its windows"
+    return values, *b.add_refused(call.target, [values], kept, (), refusal)
 
 
 def _pool3d(call: Call, b: Builder, mode: int, dilation: Sequence[int], *, counts_padding: bool, divisor: int) -> Value:

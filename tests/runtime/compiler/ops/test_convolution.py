@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
-from alcove.runtime import ExportError, export
+from alcove.runtime import export
 from alcove.runtime.compiler import load_state
 from torch import Tensor, nn
 
@@ -148,11 +148,17 @@ def test_parameters_come_back_from_a_program(groups: int) -> None:
         assert np.array_equal(found[name], expected.numpy()), name
 
 
-def test_what_is_refused_says_what_is_taken() -> None:
-    """A transposed convolution of volumes."""
-    module = nn.ConvTranspose3d(2, 2, 3).eval()
-    with pytest.raises(ExportError, match="in one or two dimensions"):
-        export(module, (torch.randn(1, 2, 4, 4, 4),))
+def test_transposed_volumes(agrees: Agrees) -> None:
+    """Strides, paddings that cut more than the kernel, dilations, output padding and groups, unlike in depth."""
+    layers: list[nn.Module] = [
+        nn.ConvTranspose3d(4, 6, 3, stride=2, padding=1, output_padding=1),
+        nn.ConvTranspose3d(
+            4, 6, (2, 3, 1), stride=(3, 1, 2), padding=(0, 1, 0), groups=2, dilation=(2, 1, 1), bias=False
+        ),
+        nn.ConvTranspose3d(4, 4, (1, 2, 3), stride=(4, 1, 1), output_padding=(3, 0, 0), groups=4),
+        nn.ConvTranspose3d(4, 2, 3, stride=(3, 2, 1), padding=2, output_padding=(2, 1, 0)),
+    ]
+    agrees(Many(layers), torch.randn(2, 4, 3, 4, 5))
 
 
 def test_a_convolution_twice_with_one_weight(agrees: Agrees) -> None:

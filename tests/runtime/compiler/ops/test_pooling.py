@@ -72,6 +72,7 @@ def test_three_dimensions(agrees: Agrees) -> None:
         "greatest": lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 2), (1, 1, 0), (2, 1, 1)),
         "ceil": lambda x: F.max_pool3d(x, 2, 2, ceil_mode=True),
         "adaptive": lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)),
+        "adaptive greatest": lambda x: (F.adaptive_max_pool3d(x, (2, 3, 4)), F.adaptive_max_pool3d(x[0], (5, 1, 8))),
         "divisor": lambda x: F.avg_pool3d(x, 2, 1, 1, divisor_override=5),
     }
     for counts_padding, ceil in product((False, True), (False, True)):
