@@ -5,8 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import typer
+from alcove.platform.cli.dimensions import one_dimension
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.experiment_records import ExperimentPlan
+from alcove.platform.domain.experiment_records import BanditRecord, ExperimentPlan
 from alcove.platform.domain.experiments.analysis import evaluate
 from alcove.platform.domain.experiments.dimension_view import compare_strata
 from alcove.platform.domain.experiments.plan import make_plan, plan_primary
@@ -76,6 +78,19 @@ def test_dimensions_without_room_or_meaning_are_refused(text: str, why: str) -> 
     with pytest.raises(InvalidFieldError, match=why) as refused:
         validate_dimension(plan)
     assert refused.value.field == "dimension"
+
+
+def test_dimension_beside_a_bandit_is_refused() -> None:
+    """Shares that move from window to window would have to be read by value and window."""
+    with pytest.raises(InvalidFieldError, match="absent where a bandit"):
+        validate_dimension(replace(BY_OS, bandit=BanditRecord(1000, 500)))
+
+
+def test_two_dimensions_on_the_command_line_are_refused() -> None:
+    """One is passed on as it is; of two none is chosen silently."""
+    assert (one_dimension(None), one_dimension([""]), one_dimension(["os=ios"])) == (None, "", "os=ios")
+    with pytest.raises(typer.BadParameter, match="one dimension"):
+        one_dimension(["os=ios", "app_version=2.0"])
 
 
 def test_all_values_together_read_as_one_task() -> None:
