@@ -17,6 +17,7 @@ from alcove.platform.domain.rollouts.task import questions_of, tasks_of
 from alcove.platform.stats import Mechanism
 from alcove.platform.stats._shares import share_difference
 from alcove.platform.stats.arm_covariance import ReportModel
+from alcove.platform.stats.guardrail_power import GuardrailModel
 from alcove.platform.stats.limits import MAX_SIZE_VARIATION
 from alcove.registry.limits import POLICY_BUCKETS
 
@@ -92,6 +93,7 @@ def detect(rng: np.random.Generator, mechanism: Mechanism, epsilon: Fraction, *,
         raise ValueError(task)
     planned = guardrail_of(CRASH, task, Behavior(crash_fallback=BASE_RATE), (0.5, 0.5), ReportModel(mechanism, epsilon))
     assert planned is not None
+    assert isinstance(planned.model, GuardrailModel)
     asked = task.share_basis_points / POLICY_BUCKETS
     devices = round(2 * FLEET_DEVICES * EXPOSURE * asked * planned.reporting)
     test = harm_test(plan, stage, schedule_reports(epsilon, plan.window_s, may_use_reserve=True).ends)

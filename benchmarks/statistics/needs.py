@@ -190,6 +190,7 @@ def _model(plan: RolloutPlan, reports: ReportModel) -> GuardrailModel:
     used = reports if reports.mechanism is SHARED else replace(report_model_of(task), epsilon=reports.epsilon)
     planned = guardrail_of(plan.guardrails[0], task, Behavior(), (0.5, 0.5), used)
     assert planned is not None
+    assert isinstance(planned.model, GuardrailModel)
     return planned.model
 
 

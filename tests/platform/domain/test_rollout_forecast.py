@@ -22,7 +22,7 @@ from alcove.platform.domain.planning.rollout import (
 from alcove.platform.domain.rollout_records import GuardrailRecord, RolloutPlan, Stage
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.domain.rollouts.task import task_of
-from alcove.platform.stats.guardrail_power import SafeTest
+from alcove.platform.stats.guardrail_power import GuardrailModel, SafeTest
 from alcove.privacy.limits import DAY_S
 
 from benchmarks.statistics import guarded
@@ -51,6 +51,7 @@ def test_a_stage_with_the_devices_it_asks_for_finds_harm_and_safety_as_often_as_
     for record, found in zip((CRASH, REFUSED), stage.guardrails, strict=True):
         guardrail = guardrail_of(record, task, asked.behavior, (0.5, 0.5), report_model_of(task))
         assert guardrail is not None
+        assert isinstance(guardrail.model, GuardrailModel)
         assert guardrail.reporting == pytest.approx(1.0)
         harm, safe = harm_test(asked.plan, FIRST, (1, 2, 3, 4)), SafeTest.each_window(0.05, 4)
         harmful = guarded.Stage(guardrail.model, found.difference, found.devices_to_find_harm // 50, 2)
