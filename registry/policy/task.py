@@ -311,7 +311,7 @@ def in_stratum(task: TaskPolicy, stratum: int | None) -> TaskPolicy:
         pydantic.ValidationError: the number is none of a value.
     """
     named = {name: getattr(task, name) for name in TaskTerms.model_fields}
-    terms = TaskTerms(**(named | {"stratum": stratum}))
+    terms = TaskTerms.model_validate(named | {"stratum": stratum})
     return TaskPolicy(task_id=terms.digest(), **dict(terms))
 
 

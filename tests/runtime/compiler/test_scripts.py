@@ -23,7 +23,8 @@ class Branches(nn.Module):
 def test_traced_module_is_exported() -> None:
     """Its weights keep their names."""
     module = nn.Sequential(nn.Linear(4, 5), nn.ReLU()).eval()
-    program = export(torch.jit.trace(module, EXAMPLE), (EXAMPLE,))
+    traced = torch.jit.trace(module, EXAMPLE)  # type: ignore[no-untyped-call]
+    program = export(traced, (EXAMPLE,))
     assert "0.weight" in load_state(program.spec)
     got = load(bytes(program))(EXAMPLE.numpy())[0]
     np.testing.assert_allclose(got, module(EXAMPLE).detach().numpy(), rtol=1e-5, atol=1e-6)

@@ -8,9 +8,12 @@ import pytest
 import torch
 from alcove.runtime import ExportError, InputError, export, load
 from torch import Tensor, nn
-from torch._higher_order_ops import cond, while_loop
+from torch._higher_order_ops import cond
+from torch._higher_order_ops import while_loop as torch_while_loop
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
+
+while_loop: Any = torch_while_loop  # it has no types
 
 
 class Of(nn.Module):
