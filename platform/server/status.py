@@ -94,6 +94,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _r.UnknownAttributeError: _S.INVALID_ARGUMENT,
         _r.AttributeValueError: _S.INVALID_ARGUMENT,
         _r.EmptyAudienceError: _S.INVALID_ARGUMENT,
+        _r.DimensionError: _S.INVALID_ARGUMENT,
         _r.WrongSubjectError: _S.INVALID_ARGUMENT,
         _r.MetadataError: _S.INVALID_ARGUMENT,
         _r.PackageError: _S.INVALID_ARGUMENT,

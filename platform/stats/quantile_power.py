@@ -121,7 +121,7 @@ class QuantileModel:
             if not model.is_known(devices, window):
                 continue
             excess = model.excess + sampling @ spread.T + (total / window) @ root.T
-            variance = model.stated(devices) + of_window / window
+            variance = model.sampling_variance(devices) + of_window / window
             called |= _is_called(
                 excess.reshape(-1, 2, points), variance.reshape(2, points, 2, points), (fast, slow), needed,
                 asked[:, window - 1],
@@ -174,7 +174,7 @@ class _Excess:
         found: FloatArray = self._per_report / devices + self._per_window / devices**2
         return found
 
-    def stated(self, devices: float) -> FloatArray:
+    def sampling_variance(self, devices: float) -> FloatArray:
         """Return the sampling variance that the test states: that at the quantile, for each arm."""
         arms = np.repeat(self._quantile * (1.0 - self._quantile) / (self._answers * devices), self._points)
         return np.diag(arms)
