@@ -132,6 +132,11 @@ def unwritable(error: Exception) -> str | None:
     if any(_has_packed_input(frame) for frame, _ in walk_tb(error.__traceback__)):
         return _PACKED
     advice = next((_HELPERS[name] for name in names if name in _HELPERS), None)
+    if advice is None and "__torch__.torch.classes.quantized" in str(error):
+        advice = (
+            "layers of torch.ao.quantization hold packed weights, not tensors: export the float module with "
+            'quantize="int8" and calibration samples, or "int8_dynamic"'
+        )
     if advice is None and ".numpy() is not supported" in str(error):
         advice = "numpy inside forward cannot be traced: use torch's functions"
     return advice

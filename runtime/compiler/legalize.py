@@ -72,7 +72,8 @@ def _port_findings(graph: Graph, kind: str, ports: Sequence[Port]) -> list[Findi
 def _shape_refusal(shape: Sequence[int]) -> str:
     if 0 in shape:
         return f"it has no elements, its shape is {list(shape)}"
-    return f"it has {len(shape)} dimensions, a tensor of a program at most {MAX_RANK}" if len(shape) > MAX_RANK else ""
+    advice = f"a tensor of a program at most {MAX_RANK}; join neighbours with flatten before, and unflatten behind"
+    return f"it has {len(shape)} dimensions, {advice}" if len(shape) > MAX_RANK else ""
 
 
 def _is_label(label: str) -> bool:

@@ -240,11 +240,6 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "nothing like it": (Simple(lambda _, x: torch.special.airy_ai(x)), X, "docs/coverage.md lists"),
     # operators with a rule for other forms
     "bound that is no number": (Simple(lambda _, x: x.clamp(min=float("nan"))), X, "not NaN"),
-    "transposed convolution in space": (
-        Simple(lambda s, x: s.conv(x), conv=nn.ConvTranspose3d(1, 1, 2)),
-        torch.zeros(1, 1, 3, 3, 3),
-        "in one or two dimensions",
-    ),
     "strides of a transposed tensor": (
         Simple(lambda _, x: torch.as_strided(x.T, (2, 2), (1, 2))),
         torch.zeros(3, 4),
