@@ -71,13 +71,19 @@ def test_idle_reports_are_in_the_floor_and_in_no_estimate() -> None:
 
 
 def test_planned_error_of_a_local_floor_is_that_of_its_aggregate() -> None:
-    """A large fleet's expected counts, read as sums with the floor, differ with the error that was planned."""
+    """A large fleet's expected counts, read as sums with the floor, differ with the error that was planned.
+
+    No device is idle, but others name the cell of idle ones.
+    """
     devices, epsilon, local = 10**6, Fraction(1), Fraction(2)
-    response = RandomizedResponse(4, local)
+    response = RandomizedResponse(5, local)
     keep, other = float(response.keep_probability), float(response.other_probability)
     true = np.array([0.25, 0.25, 0.25, 0.25]) * devices
     counts = np.rint(true * (keep - other) + devices * other).reshape(2, 2, 1)
-    aggregate = aggregate_from_noised_histogram(counts, reports=devices, epsilon=epsilon, local_epsilon=local)
+    idle = IdleReports(round(devices * other), devices)
+    aggregate = aggregate_from_noised_histogram(
+        counts, reports=devices, epsilon=epsilon, local_epsilon=local, idle=idle
+    )
     rho = np.array([1.0, -1.0, -1.0, 1.0]) / devices  # of the difference of two accepted shares of a half
     noise = float(rho @ aggregate.noise_covariance @ rho)
     sampling = 2 * 0.25 / (devices / 2)
