@@ -19,7 +19,8 @@ from alcove.runtime.compiler.dynamic_shapes import Dynamic, Sizes, infer_symboli
 from alcove.runtime.compiler.emit import order_of
 from alcove.runtime.compiler.graph import Graph, Origin
 from alcove.runtime.compiler.grown_constants import GrownConstants
-from alcove.runtime.compiler.lower import lower_with_taps, origin_of
+from alcove.runtime.compiler.lower import lower_with_taps
+from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.ranges import Rows, rows_of
 from alcove.runtime.compiler.shape_expressions import Expression, evaluate_all
 from alcove.runtime.compiler.symbolic import Numbers, integers_of

@@ -13,7 +13,8 @@ import torch
 import torch.utils._pytree as pytree
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.graph import Origin
-from alcove.runtime.compiler.lower import FACTORIES, UNWRITTEN, origin_of
+from alcove.runtime.compiler.lower import FACTORIES, UNWRITTEN
+from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.ranges import Rows
 from alcove.runtime.compiler.symbolic import integers_of
 from torch import Tensor, fx

@@ -18,7 +18,8 @@ from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import Graph, Origin, Port
 from alcove.runtime.compiler.legalize import legalize
-from alcove.runtime.compiler.lower import lower_with_taps, origin_of
+from alcove.runtime.compiler.lower import lower_with_taps
+from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.pipeline import export
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage
