@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/canonical.h"
 
@@ -25,6 +26,14 @@ struct Avx2 {
   }
   using Mask = __m256i;
   static Register load_masked(const float* p, Mask used) noexcept { return _mm256_maskload_ps(p, used); }
+  // Lane i takes lane (first + i) / times.
+  using Places = __m256i;
+  static Places places(size_t first, size_t times) noexcept {
+    int32_t lanes[kWidth];
+    for (size_t i = 0; i < kWidth; ++i) lanes[i] = static_cast<int32_t>((first + i) / times);
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes));
+  }
+  static Register take(Register v, Places from) noexcept { return _mm256_permutevar8x32_ps(v, from); }
   static void store(float* p, size_t lanes, Register v) noexcept {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     v = _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));

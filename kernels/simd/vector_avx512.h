@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/canonical.h"
 
@@ -23,6 +24,14 @@ struct Avx512 {
   }
   using Mask = __mmask16;
   static Register load_masked(const float* p, Mask used) noexcept { return _mm512_maskz_loadu_ps(used, p); }
+  // Lane i takes lane (first + i) / times.
+  using Places = __m512i;
+  static Places places(size_t first, size_t times) noexcept {
+    int32_t lanes[kWidth];
+    for (size_t i = 0; i < kWidth; ++i) lanes[i] = static_cast<int32_t>((first + i) / times);
+    return _mm512_loadu_si512(lanes);
+  }
+  static Register take(Register v, Places from) noexcept { return _mm512_permutexvar_ps(from, v); }
   static void store(float* p, size_t lanes, Register v) noexcept {
     const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
     v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);

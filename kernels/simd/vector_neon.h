@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/canonical.h"
 
@@ -24,6 +25,16 @@ struct Neon {
     return lanes == kWidth ? vld1q_f32(p) : load_some(p, lanes);
   }
   static Register load_masked(const float* p, Mask used) noexcept { return load(p, used); }
+  // Lane i takes lane (first + i) / times.
+  using Places = uint8x16_t;
+  static Places places(size_t first, size_t times) noexcept {
+    uint8_t bytes[16];
+    for (size_t i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>((first + i / 4) / times * 4 + i % 4);
+    return vld1q_u8(bytes);
+  }
+  static Register take(Register v, Places from) noexcept {
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), from));
+  }
   static void store(float* p, size_t lanes, Register v) noexcept {
     v = vbslq_f32(vceqq_f32(v, v), v, vreinterpretq_f32_u32(vdupq_n_u32(kCanonicalNanBits)));
     if (lanes == kWidth) {

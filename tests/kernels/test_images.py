@@ -86,7 +86,7 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
             (3, 3, 2, 2, 0, 1, 1, 1, groups),
             [numbers(random, floats)],
         )
-    for kernel, stride in ((3, 1), (5, 1), (3, 2), (5, 2), (7, 1)):
+    for kernel, stride in ((3, 1), (5, 1), (3, 2), (5, 2), (7, 1), (7, 2)):
         for channels in (7, 16, 20, 40):
             side = out_size(17, kernel, stride, kernel // 2, 1)
             window = (kernel, kernel, stride, stride, *[kernel // 2] * 4, 1, 1)
@@ -100,6 +100,16 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
                     (*window, function, -1.0, 1.0),
                     [weight],
                 )
+    for kernel, stride, dilation, multiplier in ((7, 2, 1, 2), (5, 1, 2, 3), (3, 3, 1, 20), (33, 1, 1, 2)):
+        for channels in (1, 5, 16, 21):
+            side = out_size(13, kernel, stride, kernel // 2 * dilation, dilation)
+            cases[f"depthwise {kernel} {stride} {dilation} {channels} times {multiplier}"] = one(
+                "depthwise_conv2d",
+                [numbers(random, 1, 13, 13, channels, special=0.005)],
+                [(DType.F32, (1, side, side, channels * multiplier))],
+                (kernel, kernel, stride, stride, *[kernel // 2 * dilation] * 4, dilation, dilation, 2, 0.0, 0.0),
+                [numbers(random, kernel * kernel + 1, channels * multiplier)],
+            )
     for index, (kernel_h, kernel_w, stride, dilation_h) in enumerate(WINDOWS):
         for count in (1, 2, 3, 4, 5, 16, 37, 130):
             case = dense(random, (kernel_h, kernel_w), stride, dilation_h, count, special=0.003 * (index % 2))

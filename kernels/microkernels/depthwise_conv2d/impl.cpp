@@ -99,13 +99,19 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
   const size_t row_floats = a.out_w * channels;
   float* const output = at.output + at.o;
   if (a.activation.function <= Activation::clamp && at.lanes == V::kWidth) {
-    const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
+    if (a.activation.function == Activation::clamp) {
+      const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int p = 0; p < kPixels; ++p) y[r][p] = V::clamp(y[r][p], low, high);
+      }
+    }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPixels; ++p) {
-        V::store(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth,
-                 V::clamp(y[r][p], low, high));
+        V::store(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth, y[r][p]);
       }
     }
     return;
@@ -118,6 +124,63 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
       V::store(sums + static_cast<size_t>(r * kPixels + p) * V::kWidth, V::kWidth, y[r][p]);
   }
   finish<V>(a, at, kRows, kPixels, sums);
+}
+
+// kPixels neighbours in a row, for any kernel: each tap's weights are loaded once for all of them.
+template <class V, int kPixels, bool kIsRepeated, bool kIsInside>
+void block(const DepthwiseConv2dF32& a, const Window& at) noexcept {
+  const size_t outputs = a.channels * a.multiplier;
+  const typename V::Mask used = V::mask(at.lanes);
+  // Which channels a vector of outputs reads, from the first on: each `multiplier` times.
+  const size_t channel = kIsRepeated ? at.o / a.multiplier : at.o;
+  typename V::Mask read = used;
+  [[maybe_unused]] typename V::Places places{};
+  if constexpr (kIsRepeated) {
+    read = V::mask((at.o + at.lanes - 1) / a.multiplier + 1 - channel);
+    places = V::places(at.o % a.multiplier, a.multiplier);
+  }
+  const float* weights = a.weights + at.o;
+  typename V::Register y[kPixels];
+  const typename V::Register bias = V::load_masked(weights, used);
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p) y[p] = bias;
+  const auto width = static_cast<int64_t>(a.in_w), stride = static_cast<int64_t>(a.stride_w);
+  const auto pixel = static_cast<ptrdiff_t>(a.stride_w * a.channels);
+  const auto tap_floats = static_cast<ptrdiff_t>(a.dilation_w * a.channels);
+  const auto start = static_cast<ptrdiff_t>(at.left) * static_cast<ptrdiff_t>(a.channels);
+  const size_t kernel_w = a.kernel_w;
+  for (size_t tap_row = 0; tap_row < a.kernel_h; ++tap_row) {
+    const float* line = line_at(a, at, tap_row);
+    ptrdiff_t x = start + static_cast<ptrdiff_t>(channel);
+    int64_t column = at.left;
+    for (size_t tap = 0; tap < kernel_w; ++tap) {
+      const typename V::Register w = V::load_masked(weights += outputs, used);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) {
+        typename V::Register factor = V::fill(0.0f);
+        if (line != nullptr && (kIsInside || (column + p * stride >= 0 && column + p * stride < width))) {
+          factor = V::load_masked(line + (x + p * pixel), read);
+          if constexpr (kIsRepeated) factor = V::take(factor, places);
+        }
+        y[p] = V::fma(factor, w, y[p]);
+      }
+      x += tap_floats;
+      column += static_cast<int64_t>(a.dilation_w);
+    }
+  }
+  float* output = at.output + at.o;
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p, output += outputs) V::store(output, at.lanes, activate<V>(a.activation, y[p]));
+}
+
+template <class V, int kPixels, bool kIsRepeated>
+[[gnu::noinline]] void block(const DepthwiseConv2dF32& a, const Window& at) noexcept {
+  const size_t reach = (a.kernel_w - 1) * a.dilation_w + (kPixels - 1) * a.stride_w;
+  if (at.left >= 0 && at.left + static_cast<int64_t>(reach) < static_cast<int64_t>(a.in_w)) {
+    block<V, kPixels, kIsRepeated, true>(a, at);
+  } else {
+    block<V, kPixels, kIsRepeated, false>(a, at);
+  }
 }
 
 // One pixel of any kernel.
@@ -172,16 +235,31 @@ inline constexpr DepthwiseTile kTiles[2][3] = {
     {tile<V, kTileRows<V>, 1, kKernel, kStride>, tile<V, kTileRows<V>, 3, kKernel, kStride>,
      tile<V, kTileRows<V>, 4, kKernel, kStride>}};
 
+// For kernels that have no tiles of their own.
+template <class V, bool kIsRepeated>
+inline constexpr DepthwiseTile kBlocks[1][3] = {
+    {block<V, 1, kIsRepeated>, block<V, 3, kIsRepeated>, block<V, 4, kIsRepeated>}};
+
+// Two rows beside the ten columns of a line; a last row by itself is made in blocks, which are half as fast and need no code.
+template <class V>
+inline constexpr DepthwiseTile kSevens[2][3] = {
+    {block<V, 1, false>, block<V, 3, false>, block<V, 4, false>},
+    {tile<V, 2, 1, 7, 1>, tile<V, 2, 3, 7, 1>, tile<V, 2, 4, 7, 1>}};
+
 template <class V>
 DepthwiseTiles make_tiles([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {
   if constexpr (V::kWidth > 1) {
+    if (a.kernel_h * a.kernel_w > kLongestChain) return {};
+    if (a.multiplier != 1) return {kBlocks<V, true>, 1};
     const bool is_square =
         a.kernel_h == a.kernel_w && a.stride_h == a.stride_w && a.dilation_h == 1 && a.dilation_w == 1;
-    if (a.multiplier != 1 || !is_square) return {};
+    if (!is_square) return {kBlocks<V, false>, 1};
     if (a.kernel_w == 3 && a.stride_w == 1) return {kTiles<V, 3, 1>, kTileRows<V>};
     if (a.kernel_w == 5 && a.stride_w == 1) return {kTiles<V, 5, 1>, kTileRows<V>};
+    if (a.kernel_w == 7 && a.stride_w == 1) return {kSevens<V>, 2};
     if (a.kernel_w == 3 && a.stride_w == 2) return {kTiles<V, 3, 2>, kTileRows<V>};
     if (a.kernel_w == 5 && a.stride_w == 2) return {kTiles<V, 5, 2>, kTileRows<V>};
+    return {kBlocks<V, false>, 1};
   }
   return {};
 }
@@ -196,7 +274,8 @@ template <class V>
 void convolve_rows(const DepthwiseConv2dF32& a, const DepthwiseTiles& tiles, Window at, bool is_one,
                    float* line) noexcept {
   const size_t outputs = a.channels * a.multiplier;
-  auto* const one = a.kernel_h * a.kernel_w > kLongestChain ? pixel<V, true> : pixel<V, false>;
+  // Of vectors, only long sums are made pixel by pixel.
+  auto* const one = V::kWidth > 1 || a.kernel_h * a.kernel_w > kLongestChain ? pixel<V, true> : pixel<V, false>;
   for (at.o = 0; at.o < outputs; at.o += V::kWidth) {
     at.lanes = outputs - at.o < V::kWidth ? outputs - at.o : V::kWidth;
     at.left = -static_cast<int64_t>(a.pad_left);
@@ -236,7 +315,8 @@ void convolve(const DepthwiseConv2dF32& a) noexcept {
 }  // namespace
 
 void ALCOVE_PER_ISA(depthwise_conv2d_f32)(const DepthwiseConv2dF32& a) noexcept {
-  if (a.multiplier == 1) {
+  // Long sums of several outputs a channel are rare.
+  if (a.multiplier == 1 || a.kernel_h * a.kernel_w <= kLongestChain) {
     convolve<Vector>(a);
   } else {
     convolve<Scalar>(a);
