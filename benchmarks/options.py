@@ -12,12 +12,15 @@ from rich.console import Console
 
 COLUMNS = 200
 """How wide a table is where no terminal says."""
+MOST_NAMES = 40
+"""That `--help` lists; an error lists them all."""
 
 
 def parser(command: str, doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
     """Return what reads `--only NAME` (several times, if wished) and `--json FILE`."""
     result = argparse.ArgumentParser(prog=f"python -m {command}", description=doc)
-    result.add_argument("--only", choices=names, action="append", help="measure this alone")
+    metavar = None if len(names) <= MOST_NAMES else "NAME"
+    result.add_argument("--only", choices=names, action="append", metavar=metavar, help="measure this alone")
     result.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
     return result
 

@@ -1,0 +1,1 @@
+"""Times a zoo of image networks with random weights on alcove and on its peers."""

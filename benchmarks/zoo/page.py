@@ -1,0 +1,105 @@
+"""Formats the zoo as the section of docs/performance.md: families, networks and a picture."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from benchmarks.sections import Section, micros, table_lines, untimed_lines
+from benchmarks.svg import bars
+from benchmarks.zoo.networks import FAMILIES
+from benchmarks.zoo.table import BOUND, ENOUGH, Row, median_ratio
+
+SECTION: Final = Section("zoo", "python -m benchmarks.zoo --write docs/performance.md")
+
+COLUMNS: Final = ("network", "pixels", "alcove", "best peer", "which", "ratio", "of the rounds", "time goes to")
+FAMILY_COLUMNS: Final = ("family", "networks", "median", "worst", "slower than the best peer")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of `COLUMNS`."""
+    is_timed = "alcove" in row.times_us
+    return (
+        row.name,
+        str(row.size),
+        micros(row.times_us["alcove"]) if is_timed else "–",
+        micros(row.times_us[row.best]) if row.best else "–",
+        row.best or "–",
+        f"{row.ratio:.2f}×" if row.best else "–",
+        f"{row.lowest:.2f} to {row.highest:.2f}" if row.best else "–",
+        reason(row) if row.best and row.ratio < ENOUGH else "",
+    )
+
+
+def reason(row: Row) -> str:
+    """Return the operators that take most of the time."""
+    return ", ".join(f"{op} {share:.0%}" for op, share in list(row.shares.items())[:3] if share >= 0.1)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return one sentence about all networks."""
+    timed = [row for row in rows if row.best]
+    if not timed:
+        return f"{len(rows)} networks, none beside a peer."
+    worst = min(timed, key=lambda row: row.ratio)
+    slower = sum(row.is_slower for row in timed)
+    wrong = [row.name for row in timed if row.is_wrong]
+    return (
+        f"{len(timed)} networks: median {median_ratio(timed):.2f}×, worst {worst.ratio:.2f}× ({worst.name}); "
+        f"{slower} are slower than the best peer in every round. "
+        + (f"Answers differ from eager: {', '.join(wrong)}." if wrong else f"All answers are eager's within {BOUND:g}.")
+    )
+
+
+def family_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Return the cells of each family, in the order of `FAMILY_COLUMNS`."""
+    found: list[tuple[str, ...]] = []
+    for family, those in _by_family(rows).items():
+        worst = min(those, key=lambda row: row.ratio)
+        slower = str(sum(row.is_slower for row in those))
+        found.append(
+            (family, str(len(those)), f"{median_ratio(those):.2f}×", f"{worst.ratio:.2f}× {worst.name}", slower)
+        )
+    return found
+
+
+def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
+    """Return the section of docs/performance.md."""
+    engines = [engine for engine in ("ort", "litert", "et") if any(engine in row.times_us for row in rows)]
+    lines = [
+        "## A zoo of image networks beside the peers",
+        "",
+        "timm's networks with random weights, float32, batch 1, one thread, one pinned core. All engines run in",
+        "one process, blocks of calls by turns. Times are the medians of the rounds; the ratio is the median of those",
+        "of each round, the lowest and the highest beside it. Where it is below",
+        f"{ENOUGH:g}×, the operators are named that most of alcove's time goes to.",
+        "",
+        summary(rows),
+        "",
+        "![ratio to the best peer, by family](plots/zoo.svg)",
+        "",
+        *table_lines(FAMILY_COLUMNS, family_rows(rows)),
+    ]
+    for family, those in _by_family(rows).items():
+        lines += [f"### {family}", ""]
+        lines += table_lines(COLUMNS, (cells(row) for row in sorted(those, key=lambda row: row.ratio)))
+    if len(engines) > 1:
+        lines += ["Each peer:", ""]
+        lines += table_lines(
+            ("network", *engines),
+            ((row.name, *(micros(row.times_us[e]) if e in row.times_us else "–" for e in engines)) for row in rows),
+        )
+    return "\n".join(lines + untimed_lines(absent, {row.name: row.failed for row in rows if row.failed}))
+
+
+def plots(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the picture of the ratios by family, by file name; none if no peer was timed."""
+    groups = {}
+    for family, those in _by_family(rows).items():
+        ratios = [row.ratio for row in those]
+        groups[family] = {"worst": min(ratios), "median": median_ratio(those), "best": max(ratios)}
+    title = "time of the best peer, in times of alcove's (logarithmic)"
+    return {"zoo.svg": bars(title, groups)} if groups else {}
+
+
+def _by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found = {family: [row for row in rows if row.family == family and row.best] for family in FAMILIES}
+    return {family: those for family, those in found.items() if those}
