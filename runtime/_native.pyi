@@ -195,7 +195,10 @@ def scratch_bytes(op: str, **sizes: int) -> int:
     """
 
 def functions(op: str) -> dict[str, int]:
-    """Return the functions of op "unary" or "binary" by name, with their numbers in the file format; {} for others."""
+    """Return the functions of op "unary", "binary" or "special" by name, with their numbers in the file format.
+
+    Of any other op there are none: {}.
+    """
 
 def isa() -> str:
     """Return the instruction set that this process uses: the machine's best, or what ALCOVE_ISA names.

@@ -300,6 +300,19 @@ def quantization() -> bytes:
     return build.program()
 
 
+def special() -> bytes:
+    """Return a program of special functions and of bits as another type."""
+    build = _Program()
+    x = build.input("x", F32, (3, 5))
+    shape = (F32, (3, 5))
+    for function in (1, 5, 6, 10, 13, 17, 19):
+        build.show("special", [x], shape, attributes=(function,))
+    build.show("special", [build.show("unary", [x], shape, attributes=(13, 0.0, 0.0, 0.0)), x], shape, attributes=(4,))
+    bits = build.show("bitcast", [x], (DType.I32, (3, 5)))
+    build.show("bitcast", [bits], shape)
+    return build.program()
+
+
 FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     elements,
     movement,
@@ -309,6 +322,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     recurrent,
     images,
     quantization,
+    special,
 )
 
 

@@ -146,11 +146,9 @@ ALCOVE_INLINE float atanh_f32(float x) noexcept {
   return round_f64(__builtin_fabs(d) < 0x1p-8 ? near : 0.5 * log_f64((1.0 + d) / (1.0 - d)));
 }
 
-// Below 1 as 1 - erf's series; above, exp(-x^2) times a polynomial in 2 / (2 + x), a minimax fit to the C library's erfc.
-ALCOVE_INLINE float erfc_f32(float x) noexcept {
-  const double a = within(__builtin_fabs(static_cast<double>(x)), 0.0, 10.5);
+// erf(a) for 0 <= a < 1, by its series: term k is 2 / sqrt(pi) * (-1)^k * a^(2k + 1) / (k! (2k + 1)).
+ALCOVE_INLINE double erf_series(double a) noexcept {
   const double s = a * a;
-  // Term k of the series is 2 / sqrt(pi) * (-1)^k * x^(2k + 1) / (k! (2k + 1)).
   double p = 1.0 / (1307674368000.0 * 31);
   p = 1.0 / (87178291200.0 * 29) - p * s;
   p = 1.0 / (6227020800.0 * 27) - p * s;
@@ -167,7 +165,11 @@ ALCOVE_INLINE float erfc_f32(float x) noexcept {
   p = 1.0 / (2.0 * 5) - p * s;
   p = 1.0 / 3 - p * s;
   p = 1.0 - p * s;
-  const double near = 1.0 - 1.1283791670955126 * a * p;
+  return 1.1283791670955126 * a * p;
+}
+
+// exp(a^2) erfc(a) for a in [1, 10.5]: a polynomial in 2 / (2 + a), a minimax fit to the C library's erfc.
+ALCOVE_INLINE double scaled_erfc(double a) noexcept {
   const double t = 2.0 / (2.0 + a);
   double q = 7.05702532493070189e-02;
   q = q * t - 3.67306445877483789e-01;
@@ -181,7 +183,12 @@ ALCOVE_INLINE float erfc_f32(float x) noexcept {
   q = q * t + 2.81935202530168794e-01;
   q = q * t + 2.82103826167116767e-01;
   q = q * t - 2.29477521454846841e-07;
-  const double tail = a < 1.0 ? near : exp_f64(-s) * q;
+  return q;
+}
+
+ALCOVE_INLINE float erfc_f32(float x) noexcept {
+  const double a = within(__builtin_fabs(static_cast<double>(x)), 0.0, 10.5);
+  const double tail = a < 1.0 ? 1.0 - erf_series(a) : exp_f64(-(a * a)) * scaled_erfc(a);
   const double y = x < 0.0f ? 2.0 - tail : tail;
   return round_f64(x == x ? y : static_cast<double>(x));
 }

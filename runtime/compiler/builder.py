@@ -48,7 +48,7 @@ _DIVISIONS = ("div", "floor_div", "trunc_div", "fmod", "remainder")
 
 @cache
 def function_number(op: str, name: str) -> int:
-    """Return the number of function `name` of op "unary", "binary" or "reduce", from the kernels' own list."""
+    """Return the number of function `name` of op "unary", "binary" or "special", from the kernels' own list."""
     return int(_native.functions(op)[name])
 
 

@@ -8,12 +8,19 @@ from alcove.runtime.compiler.rules import RULES
 
 _RANDOM: Final = "draw random numbers outside the program and pass them in"
 
+_INCOMPLETE: Final = (
+    "compute it outside the program, or interpolate a table of it (torch.lerp of two neighbours); of whole and half "
+    "orders it is sums of exp and erf"
+)
+
 NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": _RANDOM,
     "bincount": "the size of the result depends on data: (x.unsqueeze(-1) == torch.arange(n)).sum(0)",
     "embedding_renorm": (
         "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
     ),
+    "igamma": _INCOMPLETE,
+    "igammac": _INCOMPLETE,
     "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
     "mode": "median, or the argmax of a count of each value: (x.unsqueeze(-1) == values).sum(0)",
     "multinomial": _RANDOM,
@@ -55,4 +62,4 @@ def is_listed(target: str) -> bool:
 
 def _plain(target: str) -> str:
     name = target.split(".")[1] if target.count(".") else target
-    return name.strip("_").removesuffix("_copy")
+    return name.strip("_").removesuffix("_copy").removeprefix("special_")

@@ -81,6 +81,13 @@ def test_functions_of_elements_are_those_of_the_kernels(page: str, repository: P
     assert all(row[3].startswith("bool") for row, (*_, result) in zip(written, found, strict=True) if result == "bool")
 
 
+def test_special_functions_are_those_of_the_kernel(page: str, repository: Path) -> None:
+    """Number, name and count of operands of each, in order."""
+    source = (repository / "kernels/microkernels/special/functions.inc").read_text(encoding="utf-8")
+    found = re.findall(r"^ALCOVE_SPECIAL\((\d+), (\w+), (\d)\)$", source, re.MULTILINE)
+    assert [tuple(row[:3]) for row in rows(page, "function | name | operands | of x, or x and y")] == found
+
+
 def test_records_have_the_offsets_of_the_writer(page: str) -> None:
     """Fields tile each record, which has the size and the fields of the writer's struct."""
     heads = {

@@ -20,6 +20,7 @@ from alcove.runtime.compiler.rules import (
     reduction,
     sampling,
     sorting,
+    special,
     text,
 )
 from alcove.runtime.compiler.rules.registry import (
@@ -51,6 +52,7 @@ FAMILIES = (
     reduction,
     sampling,
     sorting,
+    special,
     text,
 )
 """The modules that register rules; importing them is what fills `RULES`."""

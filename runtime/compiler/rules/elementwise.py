@@ -12,7 +12,7 @@ import torch
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import DTYPES, Call, Refused, rule
-from alcove.runtime.format.spec import DType
+from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 _TORCH_TYPES: Final = {dtype: kind for kind, dtype in DTYPES.items()}
 _BOOL_FORMS: Final = {"add": "bitwise_or", "mul": "bitwise_and", "maximum": "bitwise_or", "minimum": "bitwise_and"}
@@ -155,6 +155,20 @@ def invert(call: Call, b: Builder) -> Value:
     if call.dtype is DType.BOOL:
         return b.unary("logical_not", b.cast(x, DType.BOOL))
     return b.unary("bitwise_not", x)
+
+
+@rule("aten.view.dtype")
+def bits(call: Call, b: Builder) -> Value:
+    """The same bits as another type with elements of as many bytes."""
+    x = call.tensor("self")
+    if x.dtype is call.dtype:
+        return x
+    if DType.BOOL in {x.dtype, call.dtype} or DTYPE_BYTES[x.dtype] != DTYPE_BYTES[call.dtype]:
+        raise Refused(
+            f"view of {x.dtype.name.lower()} as {call.dtype.name.lower()}; as a type of as many bytes: float32 and "
+            "int32, int8 and uint8 (parts of integers are shifts and masks: (x >> 8) & 255)"
+        )
+    return b.op("bitcast", [x], call.dtype, x.shape)
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------

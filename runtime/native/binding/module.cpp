@@ -99,6 +99,9 @@ nb::dict list_functions(const std::string& op) {
   } else if (op == "binary") {
 #define ALCOVE_BINARY(number, name, types, result_type) result[#name] = number;
 #include "kernels/microkernels/binary/functions.inc"
+  } else if (op == "special") {
+#define ALCOVE_SPECIAL(number, name, operands) result[#name] = number;
+#include "kernels/microkernels/special/functions.inc"
   }
   return result;
 }

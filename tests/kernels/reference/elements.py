@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from alcove.runtime import _native
+from scipy import special as functions
 
 from tests.kernels.reference.layouts import Array
 
@@ -60,6 +61,31 @@ def where(_: Any, condition: Array, x: Array, y: Array) -> list[Array]:
 def cast(_: Any, x: Array) -> list[Array]:
     """The same numbers; the test rounds toward zero and converts them to the type of the output."""
     return [x]
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "lgamma": functions.gammaln,
+    "zeta": functions.zeta,
+    "erfinv": functions.erfinv,
+    "erfcx": functions.erfcx,
+    "i1": functions.i1,
+    "k0": lambda x: np.where(x < 0, np.nan, functions.k0(np.abs(x))),
+    "j0": functions.j0,
+    "y0": lambda x: np.where(x < 0, np.nan, functions.y0(np.abs(x))),
+}
+"""Scipy's, in float64; tests/kernels/test_special.py has the others."""
+
+
+def special(a: Any, x: Array, y: Array | None = None) -> list[Array]:
+    """One special function of each element, or pair."""
+    operands = [value.astype(np.float64) for value in (x, y) if value is not None]
+    with np.errstate(all="ignore"):
+        return [SPECIAL[_name("special", a.function)](*operands)]
+
+
+def bitcast(_: Any, x: Array) -> list[Array]:
+    """The same bits as the other type of 32 bits."""
+    return [x.view(np.int32 if x.dtype == np.float32 else np.float32)]
 
 
 def activate(y: Array, function: int, low: float, high: float) -> Array:

@@ -1,4 +1,4 @@
-// One element at a time: functions of one and of two operands, choices and casts.
+// One element at a time: functions of one and of two operands, special functions, choices, casts and bits.
 #include "core/ops/movement.h"
 
 namespace alcove::ops {
@@ -7,8 +7,11 @@ namespace {
 
 constexpr Integer kFunction{{OpCode::unary, OpCode::binary}, "function"};
 constexpr Real kA{OpCode::unary, "a"}, kB{OpCode::unary, "b"}, kC{OpCode::unary, "c"};
+constexpr Integer kSpecialFunction{OpCode::special, "function"};
 // What an element may take, for the op budget: the slowest function's, about.
 constexpr uint64_t kCostPerElement = 16;
+constexpr uint64_t kSpecialCost = 1024;  // sums of 64 terms with two quotients each
+constexpr uint64_t kZetaCost = 1 << 13;  // one power for each whole number between the offset's bound and 9
 
 // The words of functions.inc.
 constexpr uint32_t kIntegers = kNumbers & ~kFloat;
@@ -34,6 +37,15 @@ constexpr FunctionInfo kBinary[] = {
 #define ALCOVE_BINARY(number, name, types, result) {kTypes_##types, kResult_##result},
 #include "kernels/microkernels/binary/functions.inc"
 };
+// How many operands the special functions have, by number.
+constexpr uint8_t kSpecialOperands[] = {
+    0,
+#define ALCOVE_SPECIAL(number, name, operands) operands,
+#include "kernels/microkernels/special/functions.inc"
+};
+#define ALCOVE_SPECIAL(number, name, operands) \
+  static_assert(number >= 1 && number < std::size(kSpecialOperands) && kSpecialOperands[number] == (operands));
+#include "kernels/microkernels/special/functions.inc"
 // So that the number is the place in the table.
 #define ALCOVE_UNARY(number, name, types, result) \
   static_assert(number >= 1 && number < std::size(kUnary) && kUnary[number].dtypes == kTypes_##types);
@@ -173,6 +185,56 @@ Status run_binary(const Call& c) noexcept {
   }
   if (is_done) return {};
   return c.name_input(1, failure(Code::input_division, Section::file, "an integer divided by zero"));
+}
+
+Status check_special(const Subject& s, Checked& cost) {
+  ALCOVE_TRY(check_integer(s, kSpecialFunction, "function", 1, static_cast<int64_t>(std::size(kSpecialOperands)) - 1));
+  const auto function = static_cast<size_t>(s.integer(kSpecialFunction));
+  if (s.op.input_count != kSpecialOperands[function]) {
+    return failure(Code::op_shape, Section::program, "special: function %zu has %u operands, expected %u", function,
+                   s.op.input_count, kSpecialOperands[function]);
+  }
+  const Tensor& in = s.input(0);
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  for (uint8_t i = 0; i < s.op.input_count; ++i) {
+    ALCOVE_TRY(check_type(s, s.op.inputs[i], "input", {.dtypes = kFloat}));
+    ALCOVE_TRY(check_shape(s, s.op.inputs[i], "input", dims, in.rank));
+  }
+  ALCOVE_TRY(check_same_dtype(s, s.op.outputs[0], "output", DType::f32));
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
+  const bool is_zeta = function == static_cast<size_t>(kernels::SpecialFunction::k_zeta);
+  cost = elements(in) * (is_zeta ? kZetaCost : kSpecialCost);
+  return {};
+}
+
+Status run_special(const Call& c) noexcept {
+  c.kernels.special_f32({static_cast<kernels::SpecialFunction>(c.integer(kSpecialFunction)), c.in<float>(0),
+                         c.op.input_count > 1 ? c.in<float>(1) : nullptr, c.out<float>(0), c.input(0).element_count()});
+  return {};
+}
+
+Status check_bitcast(const Subject& s, Checked& cost) {
+  const Tensor& in = s.input(0);
+  const Tensor& out = s.output(0);
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kNumbers}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kNumbers}));
+  if (dtype_bytes(in.dtype) != dtype_bytes(out.dtype)) {
+    return failure(Code::op_type, Section::program, "bitcast: an element of the output has %zu bytes, of the input %zu",
+                   static_cast<size_t>(dtype_bytes(out.dtype)), static_cast<size_t>(dtype_bytes(in.dtype)))
+        .in_tensor(s.op.outputs[0]);
+  }
+  uint64_t dims[kMaxRank];
+  for (uint8_t d = 0; d < in.rank; ++d) dims[d] = in.dims[d];
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, in.rank));
+  cost = elements(in) * 4;
+  return {};
+}
+
+Status run_bitcast(const Call& c) noexcept {
+  c.kernels.bitcast_any({c.in<uint8_t>(0), c.out<uint8_t>(0),
+                         c.input(0).element_count() * dtype_bytes(c.input(0).dtype), c.output(0).dtype == DType::f32});
+  return {};
 }
 
 Status check_where(const Subject& s, Checked& cost) {
