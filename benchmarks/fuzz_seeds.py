@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from alcove.runtime.format import records
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.records import align_up
-from alcove.runtime.format.spec import DType, PortSpec, ProgramSpec, Storage
+from alcove.runtime.format.spec import DType, PortSpec, ProgramSpec, StateSpec, Storage
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import samples
 from alcove.runtime.testing_ops import SCRATCH, op_samples
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def alone(spec: ProgramSpec, op: OpSpec) -> bytes:
     """Return a program of one operator: the caller gives what it reads and gets what it writes, constants stay.
 
+    A state that it writes rows of stays too, and the caller gets the rows.
+
     Args:
         spec: a program without symbols, whose sizes would be those of inputs that are not there.
         op: one of its operators.
@@ -33,16 +35,22 @@ def alone(spec: ProgramSpec, op: OpSpec) -> bytes:
     places: dict[int, int] = {}
     inputs: list[PortSpec] = []
     outputs: list[PortSpec] = []
+    states: list[StateSpec] = []
     end = 0
     for index in (*op.inputs, *op.outputs):
         if index in places:
             continue
         tensor = spec.tensors[index]
         places[index] = len(tensors)
+        if tensor.storage is Storage.STATE and op.name == "write_rows":
+            state = next(state for state in spec.states if state.tensor == index)
+            states.append(StateSpec("s", places[index], len(tensors) + 1, places[index]))
+            tensors += [replace(tensor, name="s"), replace(spec.tensors[state.initial], name="initial")]
+            continue
         if tensor.storage is not Storage.CONSTANT:
             if index in op.inputs:
                 inputs.append(PortSpec(f"i{len(inputs)}", places[index]))
-            elif (tensor.dtype, tensor.shape) != SCRATCH:
+            elif (tensor.dtype, tensor.shape) != SCRATCH and not states:
                 outputs.append(PortSpec(f"o{len(outputs)}", places[index]))
             is_text = tensor.dtype is DType.TEXT
             tensor = replace(tensor, storage=Storage.ARENA, offset=0 if is_text else end)
@@ -51,7 +59,8 @@ def alone(spec: ProgramSpec, op: OpSpec) -> bytes:
     one = replace(
         op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs), source=""
     )
-    return write_program(ProgramSpec(tuple(tensors), (one,), tuple(inputs), tuple(outputs), end))
+    outputs = outputs or [PortSpec("o0", inputs[-1].tensor)]
+    return write_program(ProgramSpec(tuple(tensors), (one,), tuple(inputs), tuple(outputs), end, states=tuple(states)))
 
 
 def seeds(target: str) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ import numpy as np
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
 
-F32, I8, I64, U8, BOOL = DType.F32, DType.I8, DType.I64, DType.U8, DType.BOOL
+F32, I8, I32, I64, U8, BOOL = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8, DType.BOOL
 SCRATCH: Final = (U8, (1 << 18,))
 """More than any operator here needs."""
 STRIDES: Final = 8
@@ -119,6 +119,25 @@ def indices() -> bytes:
     build.show("embedding_bag_offsets", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
     build.show("embedding_bag_offsets", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))
     build.show("embedding_i8", [at, build.bytes_of("int8", 8, 3), build.floats("scale", 3)], (F32, (2, 2, 3)))
+    return build.program()
+
+
+def caches() -> bytes:
+    """Return a program that writes rows of its states in place, and reads them after that."""
+    build = _Program()
+    x = build.input("x", F32, (1, 2, 3, 4))
+    at, numbers = build.input("rows", I64, (3,)), build.input("numbers", U8, (1, 2, 2, 5))
+    narrow = build.input("narrow", I32, (2,))
+    keys = build.state("keys", build.random.standard_normal((1, 2, 6, 4), np.float32))
+    ring = build.state("ring", np.arange(30, dtype=np.uint8).reshape(1, 2, 3, 5))
+    build.update(keys, keys)
+    build.update(ring, ring)
+    build.show("concat", [ring], (U8, (1, 2, 3, 5)), attributes=(2,))
+    build.op("write_rows", [keys, at, x], (F32, (1, 2, 3, 4)), attributes=(2, 0))
+    build.op("write_rows", [ring, narrow, numbers], (U8, (1, 2, 2, 5)), attributes=(2, 1))
+    build.show("concat", [keys, x], (F32, (1, 2, 9, 4)), attributes=(2,))
+    build.show("concat", [ring], (U8, (1, 2, 3, 5)), attributes=(2,))
+    build.op("write_rows", [keys, at, x], (F32, (1, 2, 3, 4)), attributes=(2, 1))
     return build.program()
 
 
@@ -317,6 +336,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     elements,
     movement,
     indices,
+    caches,
     reductions,
     products,
     recurrent,

@@ -5,7 +5,7 @@ What no output and no state needs is left out, states that nothing reads among i
 
 from dataclasses import replace
 
-from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.compiler.graph import WRITE_ROWS, Graph, Node
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
@@ -43,7 +43,7 @@ def remove_unused(graph: Graph) -> Graph:
     needed = {port.value for port in graph.outputs} | {state.update for state in graph.states}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if needed.intersection(node.outputs):
+        if node.op == WRITE_ROWS or needed.intersection(node.outputs):
             needed.update(node.inputs)
             kept.append(node)
     kept.reverse()

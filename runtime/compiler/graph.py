@@ -24,6 +24,9 @@ A = TypeVar("A", bound=Attributes)
 NONE: Final = Attributes()
 """The attributes of an operator that takes none."""
 
+WRITE_ROWS: Final = "write_rows"
+"""The operator that writes rows of a state in place; nothing reads its output, and it is never unused."""
+
 
 class TorchNumbers(Attributes):
     """The numbers that a call of torch's, which no rule takes, was given."""
@@ -136,7 +139,7 @@ class State:
         name: the buffer's, as in `named_buffers()`.
         value: key of what the nodes read.
         initial: key of the constant with which a session starts.
-        update: key of what a run leaves for the next.
+        update: key of what a run leaves for the next; the state's own where operators write rows of it in place.
         refusal: why a program cannot keep it; usually empty.
     """
 

@@ -1,7 +1,8 @@
 """Exports a torch module as a program: runs the passes in order.
 
 capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → winograd →
-fuse_depthwise_separable → fuse_squeeze_excite → pack → plan → emit → check → bytes → the verifier of the devices
+fuse_depthwise_separable → fuse_squeeze_excite → write_state_rows → pack → plan → emit → check → bytes → the verifier
+of the devices
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
 from alcove.runtime.compiler.scripts import module_of
+from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ExportError
 from alcove.runtime.program import Program
@@ -115,11 +117,13 @@ def export(
         by_rows = choose_separable(largest_graph)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
-            return fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
+            fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
+            return write_state_rows(fused)
 
         first = record("winograd", winograd(largest_graph, in_form))
         first = record("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
         first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
+        first = record("write_state_rows", write_state_rows(first))
         if not captured.symbols:
             return Program(generate_program(first, record_text), passes, quantizer.report)
         data = program_at_every_size(

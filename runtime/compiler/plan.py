@@ -17,7 +17,7 @@ from itertools import permutations
 from typing import Final
 
 from alcove.runtime import _native
-from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.compiler.graph import WRITE_ROWS, Graph, Node
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 ALIGNMENT_BYTES: Final = 64
@@ -69,7 +69,8 @@ def buffers_of(graph: Graph, siblings: Sequence[Graph] = ()) -> tuple[list[Buffe
             last[key] = max(last.get(key, -1), step)
         for key in node.outputs:
             first[key] = last[key] = step
-    for key in [port.value for port in graph.outputs] + [state.update for state in graph.states]:
+    kept = [key for node in graph.nodes if node.op == WRITE_ROWS for key in (node.inputs[1], node.outputs[0])]
+    for key in [port.value for port in graph.outputs] + [state.update for state in graph.states] + kept:
         last[key] = end
     home = {key: key for key in first if graph.values[key].dtype is not DType.TEXT}
     members = {key: [key] for key in home}

@@ -11,7 +11,10 @@ LiveRange: TypeAlias = tuple[int, int]
 
 
 def compute_live_ranges(spec: ProgramSpec) -> dict[int, LiveRange]:
-    """Return the life of every tensor of the arena; inputs start at -1, outputs and updates end at len(ops)."""
+    """Return the life of every tensor of the arena; inputs start at -1, outputs and updates end at len(ops).
+
+    So does what undoes a write of rows.
+    """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for port in spec.inputs:
@@ -22,7 +25,8 @@ def compute_live_ranges(spec: ProgramSpec) -> dict[int, LiveRange]:
             last[index] = step
         for index in op.inputs:
             last[index] = step
-    for index in [port.tensor for port in spec.outputs] + [state.update for state in spec.states]:
+    kept = [index for op in spec.ops if op.name == "write_rows" for index in (op.inputs[1], op.outputs[0])]
+    for index in [port.tensor for port in spec.outputs] + [state.update for state in spec.states] + kept:
         last[index] = len(spec.ops)
     return {
         index: (first[index], last[index])

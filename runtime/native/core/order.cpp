@@ -40,6 +40,24 @@ bool has_shape_of(const Tensor& one, const Tensor& other) {
   return std::equal(std::begin(one.dims), std::end(one.dims), std::begin(other.dims));
 }
 
+// Rows are written of a state that is its own update, and come from elsewhere.
+Status check_written_rows(const Program& program) {
+  std::vector<bool> is_in_place(program.tensors.size(), false);
+  for (const State& state : program.states) is_in_place[state.tensor] = state.update == state.tensor;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (op.code != OpCode::write_rows) continue;
+    const uint32_t state = op.inputs[0];
+    if (!is_in_place[state] || op.inputs[1] == state || op.inputs[2] == state) {
+      return failure(Code::state_tensor, Section::program,
+                     "write_rows writes a state that is its own update, and reads other tensors")
+          .in_op(i)
+          .in_tensor(state);
+    }
+  }
+  return {};
+}
+
 // Every tensor of storage state has one record, with a constant and an arena tensor of its type and shape.
 Status check_states(const Program& program) {
   std::vector<bool> is_state(program.tensors.size(), false);
@@ -56,8 +74,9 @@ Status check_states(const Program& program) {
       return failure(Code::state_tensor, Section::program, "a state begins as a constant of its type and shape")
           .in_tensor(state.initial);
     }
+    if (state.update == state.tensor) continue;  // operators write rows of it in place, or nothing changes it
     if (update.storage != Storage::arena || update.is_ragged || !has_shape_of(update, tensor)) {
-      return failure(Code::state_tensor, Section::program, "a state becomes an arena tensor of its type and shape")
+      return failure(Code::state_tensor, Section::program, "a state becomes an arena tensor of its type and shape, or is its own update")
           .in_tensor(state.update);
     }
   }
@@ -73,6 +92,7 @@ Status check_states(const Program& program) {
 
 Status check_order(const Program& program) {
   ALCOVE_TRY(check_states(program));
+  ALCOVE_TRY(check_written_rows(program));
   const size_t count = program.tensors.size();
   std::vector<Definition> defined(count, Definition::none);
   std::vector<bool> is_read(count, false);
@@ -135,11 +155,13 @@ std::vector<int32_t> producers(const Program& program) {
 
 namespace {
 
-// What threads leave in scratch depends on how many there are: nothing may see it.
+// What threads leave in scratch depends on how many there are, and what undoes a write of rows is the session's: nothing may
+// see either.
 Status check_scratch_unseen(const Program& program) {
   std::vector<bool> is_scratch(program.tensors.size());
   for (const Op& op : program.ops) {
     if (ops::splits_scratch(op.code)) is_scratch[op.outputs[1]] = true;
+    if (op.code == OpCode::write_rows) is_scratch[op.outputs[0]] = true;
   }
   const auto seen = [](Code code, const char* by, uint32_t tensor) {
     return failure(code, Section::program, "%s has the scratch of an op", by).in_tensor(tensor);

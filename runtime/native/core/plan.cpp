@@ -11,7 +11,7 @@ namespace alcove {
 namespace {
 
 // Time 0: the caller sets the inputs.  Time i + 1: op i runs.  Time ops + 1: states are updated, the caller reads outputs.
-// A tensor holds its bytes from `birth` to `death`, both included.
+// A tensor holds its bytes from `birth` to `death`, both included; what undoes a write of rows until the run has succeeded.
 struct LiveRange {
   uint32_t birth = 0;
   uint32_t death = 0;
@@ -25,6 +25,9 @@ std::vector<LiveRange> find_live_ranges(const Program& program) {
     for (uint8_t k = 0; k < op.output_count; ++k) lives[op.outputs[k]] = {i + 1, i + 1};
   }
   const auto end = static_cast<uint32_t>(program.ops.size() + 1);
+  for (const Op& op : program.ops) {
+    if (op.code == OpCode::write_rows) lives[op.inputs[1]].death = lives[op.outputs[0]].death = end;
+  }
   for (const Port& port : program.outputs) lives[port.tensor].death = end;
   for (const State& state : program.states) lives[state.update].death = end;
   return lives;

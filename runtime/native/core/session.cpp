@@ -208,6 +208,7 @@ void Session::reset() noexcept {
 void Session::update_states() noexcept {
   const Program& program = model_->program();
   for (const State& state : program.states) {
+    if (state.update == state.tensor) continue;
     std::memcpy(states_[state.tensor].data, states_[state.update].data, program.tensors[state.tensor].size_bytes);
   }
 }
@@ -304,6 +305,15 @@ Status Session::run() noexcept { return run_ops<false>(nullptr); }
 
 Status Session::run_profiled(int64_t* timestamps) noexcept { return run_ops<true>(timestamps); }
 
+// Rows that the first `count` ops have written become what they were.
+void Session::restore_states(size_t count) noexcept {
+  const Program& program = this->program();
+  while (count-- > 0) {
+    const Op& op = program.ops[count];
+    if (op.code == OpCode::write_rows) ops::restore_rows({program, op, states_, model_->kernels(), true, nullptr});
+  }
+}
+
 static Status fail_cancelled() noexcept {
   return failure(Code::run_cancelled, Section::file, "the session was cancelled");
 }
@@ -329,10 +339,16 @@ Status Session::run_ops(int64_t* timestamps) noexcept {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     const ops::Call call = {program, op, states_, model_->kernels(), model_->checks_indices(i), pool};
-    if (Status status = ops::run_rule(op.code)(call); !status.is_ok()) return status.in_op(i);
+    Status status = ops::run_rule(op.code)(call);
+    if (!status.is_ok()) [[unlikely]] {
+      restore_states(i);
+      return status.in_op(i);
+    }
     // After each, so that no answer is made of what an operator has left out.
-    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (is_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] {
+      restore_states(i + 1);
       return fail_cancelled().in_op(i);
+    }
     if constexpr (kIsProfiled) *timestamps++ = now_ns();
   }
   update_states();

@@ -114,6 +114,7 @@ class Session {
   void place_tensors() noexcept;
   void place_scratch() noexcept;
   void update_states() noexcept;
+  void restore_states(size_t count) noexcept;
   Status check_port(size_t port, bool is_text) const noexcept;
   [[nodiscard]] Status too_large(size_t bucket) const noexcept;
   static Memory aligned_memory(uint64_t bytes) noexcept;

@@ -95,6 +95,15 @@ def index_put(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
     return [y]
 
 
+def write_rows(a: Any, x: Array, indices: Array, source: Array) -> list[Array]:
+    """What the state becomes: rows go to an index each."""
+    y = x.copy()
+    for at in np.ndindex(*indices.shape):
+        before: tuple[Any, ...] = (slice(None),) * a.axis
+        y[(*before, indices[at])] = source[(*before, *at)]
+    return [y]
+
+
 def ravel_multi_index(a: Any, *indices: Array) -> list[Array]:
     """One number for a place in several dimensions."""
     bounds = a.bounds[: len(indices)]

@@ -5,10 +5,12 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr Integer kAxis{{OpCode::index_select, OpCode::gather, OpCode::scatter, OpCode::index_put}, "axis"};
+constexpr Integer kAxis{
+    {OpCode::index_select, OpCode::gather, OpCode::scatter, OpCode::index_put, OpCode::write_rows}, "axis"};
 constexpr OpCodes kCombining = {OpCode::scatter, OpCode::index_put};
 constexpr Integer kScatterMode{kCombining, "mode"}, kIncludesSelf{kCombining, "includes_self"};
-constexpr Integer kSelectWraps{OpCode::index_select, "wraps"}, kPutWraps{OpCode::index_put, "wraps"};
+constexpr Integer kSelectWraps{OpCode::index_select, "wraps"}, kPutWraps{OpCode::index_put, "wraps"},
+    kWriteWraps{OpCode::write_rows, "wraps"};
 constexpr Integers kBounds = Integers::numbered({OpCode::ravel_multi_index}, "bound");
 constexpr Integer kIsRight{OpCode::searchsorted, "is_right"};
 
@@ -205,6 +207,53 @@ Status run_index_put(const Call& c) noexcept {
   const size_t bad = kernel(args);
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
+
+// The rows of a state that `source` becomes, or the other way round.
+static kernels::IndexPut rows_of_state(const Call& c, const uint8_t* source) noexcept {
+  const Tensor& state = c.input(0);
+  const auto axis = static_cast<uint8_t>(c.integer(kAxis));
+  kernels::IndexPut args{};
+  args.input = args.output = c.states[c.op.inputs[0]].data;
+  args.indices = make_indices(c, 1);
+  args.source = source;
+  args.element_bytes = dtype_bytes(state.dtype);
+  args.outer = multiply_dims(state, 0, axis);
+  args.bound = state.dims[axis];
+  args.row = multiply_dims(state, static_cast<uint8_t>(axis + 1), state.rank);
+  args.mode = kernels::ScatterMode::set;
+  args.wraps = c.integer(kWriteWraps) == 1;
+  return args;
+}
+
+Status check_write_rows(const Subject& s, Checked& cost) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "state", {.dtypes = kAnyType}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "indices", {.dtypes = kIndices}));
+  ALCOVE_TRY(check_axis(s, s.input(0)));
+  ALCOVE_TRY(check_integer(s, kWriteWraps, "wraps", 0, 1));
+  ALCOVE_TRY(check_rows(s, s.op.inputs[2], "source"));
+  ALCOVE_TRY(check_rows(s, s.op.outputs[0], "output"));
+  cost = elements(s.input(2)) * 16 + elements(s.input(1)) * 2 * kTensorAlignment;
+  return {};
+}
+
+Status run_write_rows(const Call& c) noexcept {
+  const kernels::IndexPut args = rows_of_state(c, c.in<uint8_t>(2));
+  kernels::IndexSelect before{};
+  before.input = c.in<uint8_t>(0);
+  before.indices = args.indices;
+  before.output = c.out<uint8_t>(0);
+  before.outer = args.outer;
+  before.bound = args.bound;
+  before.row_bytes = args.row * args.element_bytes;
+  before.wraps = args.wraps;
+  // Compares every index with its bound before it copies.
+  const size_t bad = c.kernels.index_select_any(before);
+  if (bad != args.indices.count) return bad_index_at(c, 1, bad, args.bound, args.wraps);
+  (void)c.kernels.index_put_any(args);
+  return {};
+}
+
+void restore_rows(const Call& c) noexcept { (void)c.kernels.index_put_any(rows_of_state(c, c.out<uint8_t>(0))); }
 
 Status check_ravel_multi_index(const Subject& s, Checked& cost) {
   uint64_t dims[kMaxRank];

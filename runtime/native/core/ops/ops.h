@@ -127,6 +127,8 @@ using RunRule = Status(const Call&) noexcept;
 // Precondition: the op's code is in the manifest.  Null where the build was made without the operator.
 [[nodiscard]] CheckRule* check_rule(OpCode code) noexcept;
 [[nodiscard]] RunRule* run_rule(OpCode code) noexcept;
+// Undoes a run of `write_rows`.  Precondition: nothing has written its tensors since, and what ran after it is undone.
+void restore_rows(const Call& c) noexcept;
 // Whether it looks at the flag of cancellation while it runs: it is shared out, or made of dense products.
 [[nodiscard]] bool polls(OpCode code) noexcept;
 // Whether its operations are multiply-adds of dense products.
