@@ -68,9 +68,15 @@ def write_results(results: dict[str, Any]) -> None:
 
 
 def _key(network: Network, more: str) -> str:
-    source = Path(networks.__file__).read_text(encoding="utf-8").partition("NETWORKS: Final")[0]
-    of = [network.name, str(network.size), str(sorted(network.options.items())), str(SEED), source, _versions(), more]
+    options = str(sorted(network.options.items()))
+    of = [network.name, str(network.size), options, str(SEED), _builder(), _versions(), more]
     return hashlib.sha256("\n".join(of).encode()).hexdigest()[:12]
+
+
+@cache
+def _builder() -> str:
+    """Return the source that builds networks."""
+    return Path(networks.__file__).read_text(encoding="utf-8").partition("NETWORKS: Final")[0]
 
 
 @cache

@@ -1,11 +1,15 @@
-"""Eliminates dead nodes, values and states, and shortens chains of reshapes.
+"""Eliminates dead nodes, values and states, shortens chains of reshapes, and copies what is copied alike once.
 
 What no output and no state needs is left out, states that nothing reads among it, and a chain of reshapes is one.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from alcove.runtime.compiler.graph import WRITE_ROWS, Graph, Node
+
+if TYPE_CHECKING:
+    from alcove.runtime.format.named_attributes import Attributes
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
@@ -20,9 +24,10 @@ def _read_states(graph: Graph) -> Graph:
 
 
 def _short_reshapes(graph: Graph) -> Graph:
-    """Let a reshape of a reshape read the first one's input, and take out those that change nothing."""
+    """Let a reshape of a reshape read the first one's input; take out those that change nothing, and equal copies."""
     origin: dict[str, str] = {}  # output of a reshape -> what it shows
-    same: dict[str, str] = {}  # output of a reshape that changes nothing -> its input
+    same: dict[str, str] = {}  # output of a reshape that changes nothing, or of a copy that is there -> that
+    copies: dict[tuple[str, Attributes, tuple[int, ...]], str] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         inputs = tuple(same.get(key, key) for key in node.inputs)
@@ -34,6 +39,12 @@ def _short_reshapes(graph: Graph) -> Graph:
                 continue
             origin[after.key] = source
             inputs = (source,)
+        if node.op == "as_strided_copy" and not graph.is_output(node.outputs[0]):
+            out = graph.values[node.outputs[0]]
+            first = copies.setdefault((inputs[0], node.attributes, out.shape), out.key)
+            if first != out.key:
+                same[out.key] = first
+                continue
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     return replace(graph, nodes=tuple(nodes))
 

@@ -5,6 +5,7 @@ First what is written out by hand becomes the operator that it is (`fuse_activat
 else reads what is between:
 
     product * scale + shift   constants by output channel, as a batch norm is: into weight and bias, in float64
+    product + product         of one image: one product, if one kernel covers the other (`parallel_products.py`)
     product + other           read by the product itself, just before it writes; it then runs where the sum did
     relu, clamp               a bound below and above, which norms of rows and groups have too
 
@@ -22,6 +23,7 @@ from alcove.runtime.compiler.fuse_activation import fuse_activations
 from alcove.runtime.compiler.fuse_attention import fuse_attention
 from alcove.runtime.compiler.fuse_norm import fuse_norms
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Value, as_f32
+from alcove.runtime.compiler.parallel_products import Weights, add_scale, add_weights, scale_of
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
     Conv2dAttributes,
@@ -67,13 +69,14 @@ class _Fusion:
         self.values = dict(graph.values)
         self.nodes: list[Node | None] = []
         self.open: dict[str, _Open] = {}
+        self.writers = {node.outputs[0]: node for node in graph.nodes}
         self.readers = Counter(key for node in graph.nodes for key in node.inputs)
         self.readers.update(port.value for port in graph.outputs)
         self.readers.update(state.update for state in graph.states)
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            if self._is_bound(node) or self._is_scale_or_shift(node) or self._is_sum(node):
+            if self._is_bound(node) or self._is_scale_or_shift(node) or self._is_parallel(node) or self._is_sum(node):
                 continue
             self.nodes.append(node)
             self._open_node(node)
@@ -212,6 +215,57 @@ class _Fusion:
         constant = as_f32(array)
         self.values[key] = Value(key, COMPUTED + key, DType.F32, constant.shape, constant=constant)
         return key
+
+    # -- parallel products ----------------------------------------------------------------------------------------
+
+    def _is_parallel(self, node: Node) -> bool:
+        """Let one product do what a sum of two products of one image does, or of a product and of the scaled image."""
+        if not has_function(node, "binary", "add") or len({self.values[key].shape for key in node.inputs}) > 1:
+            return False
+        for large, small in (node.inputs, node.inputs[::-1]):
+            if self._is_branch(large) and (
+                self._adds_product(large, small, node) or self._adds_scale(large, small, node)
+            ):
+                return True
+        return False
+
+    def _is_branch(self, key: str) -> bool:
+        """Return whether a value is that of a product of constants that nothing but a sum has followed."""
+        opened = self.open.get(key)
+        if opened is None or opened.reshape is not None or not self._is_plain(opened, before_sum=False):
+            return False
+        return self._product(opened).op in _PRODUCTS - {"conv_transpose2d"}
+
+    def _adds_product(self, large: str, small: str, node: Node) -> bool:
+        if large == small or not self._is_branch(small):
+            return False
+        product, other = self._product(self.open[large]), self._product(self.open[small])
+        weights = add_weights(self.values, product, other)
+        residuals = [*product.inputs[3:], *other.inputs[3:]]
+        if weights is None or len(residuals) > 1:
+            return False
+        self.nodes[self.open[small].product] = None
+        self._replace_weights(large, product, weights, residuals, node)
+        return True
+
+    def _adds_scale(self, large: str, other: str, node: Node) -> bool:
+        product = self._product(self.open[large])
+        found = scale_of(self.values, self.writers, other, product.inputs[0])
+        weights = None if found is None else add_scale(self.values, product, *found)
+        if weights is None:
+            return False
+        self._replace_weights(large, product, weights, list(product.inputs[3:]), node)
+        return True
+
+    def _replace_weights(self, key: str, product: Node, weights: Weights, residuals: list[str], node: Node) -> None:
+        """Let a product with other weights run here."""
+        constants = [self._constant(of, array) for of, array in zip(product.inputs[1:3], weights, strict=True)]
+        attributes = product.attributes
+        if isinstance(attributes, _Adding):
+            attributes = replace(attributes, has_residual=len(residuals))
+        self._move(self.open[key])
+        inputs = (product.inputs[0], *constants, *residuals)
+        self._take_over(self.open[key], replace(product, inputs=inputs, attributes=attributes), node)
 
     # -- sums -----------------------------------------------------------------------------------------------------
 

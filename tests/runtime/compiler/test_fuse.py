@@ -163,3 +163,84 @@ def test_folded_weights_do_not_come_back_and_others_do() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1), nn.ReLU()).eval()
     found = load_state(export(module, (torch.randn(1, 3, 2, 2),)).spec)
     assert set(found) == {"3.weight", "3.bias"}
+
+
+def branch(inputs: int = 6, outputs: int = 6, kernel: int = 3, **more: Any) -> nn.Sequential:
+    """A convolution with its norm."""
+    return nn.Sequential(conv(inputs, outputs, kernel, bias=False, **more), nn.BatchNorm2d(outputs))
+
+
+@pytest.mark.parametrize(("groups", "name"), [(1, "conv2d"), (2, "conv2d"), (6, "depthwise_conv2d")])
+def test_branches_that_were_trained_in_parallel_run_as_one_convolution(groups: int, name: str) -> None:
+    """RepVGG's and MobileOne's block: kernels that one covers, and a norm of the image itself."""
+    parts = [branch(groups=groups), branch(kernel=1, groups=groups), branch(groups=groups), nn.BatchNorm2d(6)]
+
+    def forward(x: Tensor, stem: nn.Module, *parts: nn.Module) -> Tensor:
+        x = torch.sin(stem(x))
+        return torch.relu(parts[1](x) + parts[3](x) + parts[0](x) + parts[2](x))
+
+    found = fuse_ops(Of(forward, nn.ConvTranspose2d(6, 6, 1), *parts), torch.randn(IMAGE))
+    assert found == {"conv_transpose2d": 1, "unary": 1, name: 1}
+
+
+def test_branches_keep_the_residual_of_one_of_them() -> None:
+    """And a bound behind."""
+
+    def forward(x: Tensor, a: nn.Module, b: nn.Module, stem: nn.Module) -> Tensor:
+        x = stem(x)
+        y = torch.sin(x)
+        return F.relu6(a(y) + x + b(y))
+
+    found = fuse_ops(Of(forward, conv(), conv(kernel=1), conv()), torch.randn(IMAGE))
+    assert found["conv2d"] == 2
+
+
+def test_branches_that_step_and_widen_are_one() -> None:
+    """Stride 2, more channels out than in; wide and tall kernels under a square one."""
+    wide, tall = nn.Conv2d(6, 8, (1, 3), 2, (0, 1)), nn.Conv2d(6, 8, (3, 1), 2, (1, 0))
+    module = Of(lambda x, a, b, c: a(x) + b(x) + c(x), conv(outputs=8, stride=2), wide, tall)
+    assert fuse_ops(module, torch.randn(IMAGE)) == {"conv2d": 1}
+
+
+def test_layers_of_rows_that_are_added_are_one() -> None:
+    """With and without a bias."""
+    module = Of(lambda x, a, b: a(x) + b(x), nn.Linear(5, 9), nn.Linear(5, 9, bias=False))
+    assert fuse_ops(module, torch.randn(3, 5)) == {"linear": 1}
+
+
+@pytest.mark.parametrize(
+    ("function", "layers"),
+    [
+        (lambda x, a, b: a(x) + b(x + 1), (conv(), conv(kernel=1))),  # of two images
+        (lambda x, a, b: a(x) + torch.relu(b(x)), (conv(), conv(kernel=1))),  # bounded before the sum
+        (lambda x, a, b: a(x) + b(x), (nn.Conv2d(6, 6, 3, padding=2, dilation=2), conv())),  # taps apart
+        (lambda x, a, b: a(x) + b(x), (conv(groups=2), conv(groups=1))),
+        (
+            lambda x, a, b: a(x) + b(x),
+            (nn.Conv2d(6, 6, (1, 3), padding=(0, 1)), nn.Conv2d(6, 6, (3, 1), padding=(1, 0))),
+        ),
+    ],
+)
+def test_convolutions_that_no_kernel_covers_stay_two(
+    function: Callable[..., Any], layers: tuple[nn.Module, ...]
+) -> None:
+    """The later one adds the other's result."""
+    assert fuse_ops(Of(function, *layers), torch.randn(IMAGE))["conv2d"] == 2
+
+
+def test_a_branch_that_something_else_reads_stays() -> None:
+    """What is between leaves the module."""
+
+    def forward(x: Tensor, a: nn.Module, b: nn.Module) -> tuple[Tensor, Tensor]:
+        y = b(x)
+        return a(x) + y, y * 2
+
+    assert fuse_ops(Of(forward, conv(), conv(kernel=1)), torch.randn(IMAGE))["conv2d"] == 2
+
+
+def test_the_image_itself_is_no_tap_of_a_convolution_that_steps() -> None:
+    """A norm of it is of the same shape only where the kernel is padded more than it should be."""
+    module = Of(lambda x, a, b: a(x) + b(x), nn.Conv2d(6, 6, 3, 2, padding=(4, 3)), nn.BatchNorm2d(6))
+    found = fuse_ops(module, torch.randn(IMAGE))
+    assert found["conv2d"] == 1
+    assert found["binary"] >= 1
