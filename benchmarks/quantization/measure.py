@@ -87,8 +87,8 @@ def vision(name: str, folder: Path = data.CACHE) -> Measured:
     Raises:
         FileNotFoundError: it was not trained there.
     """
-    images = PLAN[name][0](data.SHARED)
-    model = PLAN[name][1]()
+    images = PLAN[name].load(data.SHARED)
+    model = PLAN[name].make()
     model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
     model.eval()
     cpu = torch.device("cpu")

@@ -12,8 +12,9 @@ from alcove.runtime.compiler.quantize.calibrate import check_samples
 from alcove.runtime.compiler.quantize.calibration_free import quantize_without_calibration
 from alcove.runtime.compiler.quantize.embedding_quantization import quantize_embeddings, table_reports
 from alcove.runtime.compiler.quantize.options import MODES, Budget, Metric, Mode, Quantization
+from alcove.runtime.compiler.quantize.recipe import Recipe
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport
-from alcove.runtime.compiler.quantize.static import Recipe, calibrate
+from alcove.runtime.compiler.quantize.static import calibrate
 from alcove.runtime.errors import QuantizationError
 
 __all__ = [

@@ -64,7 +64,7 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
             name = layer_name(node.origin.module_path, node.outputs[0])
             layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
             continue
-        output, layer = _smaller(values, node, options)
+        output, layer = smaller_linear(values, node, options)
         nodes += output
         layers.append(layer)
     result = eliminate_dead_code(replace(base, values=values, nodes=tuple(nodes)))
@@ -80,7 +80,8 @@ def _reason(graph: Graph, node: Node) -> str:
     return reason if kind is None else f"sums of more than {MAX_PRODUCTS} products" if too_long else ""
 
 
-def _smaller(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
+def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
+    """Return nodes that stand for a linear without a residual, with weights as the options say; add their values."""
     weight, bias = values[node.inputs[1]], values[node.inputs[2]]
     rows = weight.array.astype(np.float32)
     packed, approximate = _pack_rows(rows, options)

@@ -10,7 +10,7 @@ Source: Nagel et al., "Data-free quantization through weight equalization and bi
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Any, Final
 
@@ -30,14 +30,29 @@ MOST: Final = 2.0**10
 Doubles = NDArray[np.float64]
 
 
-def equalize(graph: Graph) -> Graph:
-    """Return a graph that computes the same, with its layers' channels as alike as pairs allow."""
+def equalize(graph: Graph, untouched: Set[int] = frozenset()) -> Graph:
+    """Return a graph that computes the same, with its layers' channels as alike as pairs allow.
+
+    Args:
+        graph: without residuals.
+        untouched: indices of layers whose pairs stay as they are.
+    """
     work = _Weights(graph)
-    pairs = list(_pairs(graph))
+    pairs = [pair for pair in _pairs(graph) if untouched.isdisjoint(pair)]
     for _ in range(ROUNDS if pairs else 0):
         for first, second in pairs:
             work.share(first, second)
     return work.graph()
+
+
+def chains(graph: Graph) -> list[list[tuple[int, int]]]:
+    """Return the pairs of layers (their indices) that share ranges, those together that share a layer."""
+    found: list[list[tuple[int, int]]] = []
+    for pair in _pairs(graph):
+        tied = [chain for chain in found if any(set(pair).intersection(other) for other in chain)]
+        found = [chain for chain in found if chain not in tied]
+        found.append([*(other for chain in tied for other in chain), pair])
+    return found
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ it is first needed.  So int8 neighbours hand on int8, and conversions stand at t
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -15,6 +15,8 @@ from alcove.runtime.compiler.builder import bounds_of
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Port, Value
 from alcove.runtime.compiler.quantize.calibrate import model_of
+from alcove.runtime.compiler.quantize.calibration_free import smaller_linear
+from alcove.runtime.compiler.quantize.options import Quantization
 from alcove.runtime.compiler.quantize.packing import depthwise_panels_i8, panels_i8
 from alcove.runtime.compiler.quantize.partitioner import Regions
 from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, activations, groups_of, layer_attributes
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from alcove.runtime.compiler.rules.convolution import WindowNumbers
 
 _LEAST_RATIO: Final = 2.0**-60
+DYNAMIC: Final = Quantization("int8_dynamic")
 
 
 class _Output(TypedDict):
@@ -67,12 +70,14 @@ class Settings:
     Attributes:
         regions: what runs in int8.
         scales: scale of each tensor that exists as int8, by its root.
-        means: of the channels of a layer's input, by key; empty without bias correction.
+        means: of the channels of a layer's input, by the key of its output; of the layers with bias correction.
+        dynamic: indices of the linears whose rows are quantized as they come.
     """
 
     regions: Regions
     scales: Mapping[str, Scale]
     means: Mapping[str, NDArray[np.float64]]
+    dynamic: Set[int] = frozenset()
 
     def scale(self, key: str) -> Scale:
         """Return the scale of a tensor."""
@@ -109,7 +114,10 @@ class Emitter:
                 continue
             for key in node.inputs:
                 self.as_float(key)
-            self.nodes.append(node)
+            if index in self.settings.dynamic:
+                self.nodes += smaller_linear(self.values, node, DYNAMIC)[0]
+            else:
+                self.nodes.append(node)
             self.floats.update(node.outputs)
         for key in [port.value for port in self.graph.outputs] + [state.update for state in self.graph.states]:
             self.as_float(key)
@@ -137,6 +145,15 @@ class Emitter:
         values = {key: replace(value, key=key) for key, value in values.items()}
         self.values = {key: value for key, value in self.values.items() if key in before}
         return nodes, values, seen
+
+    def beside_dynamic(self, index: int, mark: str) -> tuple[list[Node], dict[str, Value], str]:
+        """Return as `beside` does what computes a linear whose rows are quantized as they come."""
+        node = self.graph.nodes[index]
+        out = node.outputs[0]
+        seen = f"{out}{mark}"
+        values = {**self.graph.values, seen: replace(self.values[out], key=seen, name=seen)}
+        nodes, _ = smaller_linear(values, replace(node, outputs=(seen, *node.outputs[1:])), DYNAMIC)
+        return nodes, {key: value for key, value in values.items() if key not in self.graph.values}, seen
 
     def emit(self, index: int) -> str:
         """Add the int8 form of a node; return the tensor that it gives, the clamp's if it takes one over."""
@@ -244,7 +261,7 @@ def round_weights(emitter: Emitter, node: Node, out: str) -> RoundedWeights:
     integers = quantize_rows(rows, scales)
     wide = scales.astype(np.float64)
     biases = bias.astype(np.float64)
-    means = emitter.settings.means.get(node.inputs[0])
+    means = emitter.settings.means.get(node.outputs[0])
     if means is not None:
         biases = biases - ((integers * wide[:, None] - rows) * _inputs(node, rows.shape, means)).sum(axis=1)
     words = np.rint(biases / (source.scale * wide)) - source.zero_point * integers.astype(np.int64).sum(axis=1)

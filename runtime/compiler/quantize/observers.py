@@ -3,15 +3,25 @@
 An observer sees a tensor sample by sample: first its extremes, then how its elements are spread between them.
 """
 
+from typing import Any
+
 import numpy as np
 from alcove.runtime.compiler.quantize.options import Clipping
 from numpy.typing import NDArray
 
 BINS = 2048
 STEPS = 255
+MOST_ELEMENTS = 1 << 17
 _CANDIDATES = 64
 
 Doubles = NDArray[np.float64]
+
+
+def spread_sample(x: NDArray[Any]) -> NDArray[Any]:
+    """Return the elements of an array, of a large one about `MOST_ELEMENTS` that lie evenly in it."""
+    flat = x.reshape(-1)
+    step = -(-flat.size // MOST_ELEMENTS)
+    return flat[:: step | 1] if step > 1 else flat  # an odd step meets all channels
 
 
 class Observer:
@@ -31,6 +41,7 @@ class Observer:
         self.samples = 0
         self._channel_sums: Doubles | None = None
         self._rows = 0
+        self._ranges: dict[Clipping, tuple[float, float]] = {}
 
     def see(self, x: NDArray[np.float32]) -> None:
         """Take the extremes and the sums by channel (the last dimension) of a tensor without NaN."""
@@ -45,7 +56,7 @@ class Observer:
     def count(self, x: NDArray[np.float32]) -> None:
         """Take the spread of a tensor that `see` has had."""
         if self.high > self.low:
-            self.counts += np.histogram(x, BINS, (self.low, self.high))[0]
+            self.counts += np.histogram(spread_sample(x), BINS, (self.low, self.high))[0]
 
     @property
     def channel_means(self) -> Doubles:
@@ -58,7 +69,9 @@ class Observer:
         """Return the range to quantize, within what was seen."""
         if clipping == "minmax" or not self.high > self.low:
             return self.low, self.high
-        return least_squares(self) if clipping == "mse" else least_divergence(self)
+        if clipping not in self._ranges:
+            self._ranges[clipping] = least_squares(self) if clipping == "mse" else least_divergence(self)
+        return self._ranges[clipping]
 
 
 def _centres(observer: Observer) -> Doubles:

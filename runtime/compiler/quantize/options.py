@@ -1,16 +1,18 @@
 """Defines the options of quantization that a caller of `export` gives."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from alcove.runtime.compiler.quantize.packing import GROUPS
 
 Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_weights"]
 Clipping: TypeAlias = Literal["minmax", "mse", "entropy"]
+Precision: TypeAlias = Literal["int8", "int8 dynamic", "float32"]
 
 MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_weights")
-CLIPPINGS: Final[tuple[Clipping, ...]] = ("minmax", "mse", "entropy")
+CLIPPINGS: Final[tuple[Clipping, ...]] = ("mse", "minmax", "entropy")
+PRECISIONS: Final[tuple[Precision, ...]] = ("int8", "int8 dynamic", "float32")
 
 Run: TypeAlias = Callable[..., list[Any]]
 """A program: takes its inputs, returns its outputs."""
@@ -20,7 +22,7 @@ Metric: TypeAlias = Callable[[Run], float]
 
 @dataclass(frozen=True)
 class Quantization:
-    """How `export` quantizes.
+    """How `export` quantizes.  What is None is chosen for each layer, by what it does to the calibration samples.
 
     Attributes:
         mode: "int8": tables of embeddings in int8 and, given calibration samples, weights and activations of all that
@@ -32,22 +34,26 @@ class Quantization:
         equalize: whether pairs of layers share their channels' ranges before they are quantized.
         correct_bias: whether biases make up for the mean error of rounded weights.
         group: inputs that share a scale in "int4_weights": 32 or 64.
+        layers: precision of layers by their name in `named_modules()`, for "int8": "int8", "int8 dynamic" (linears) or
+            "float32".
 
     Raises:
         ValueError: an attribute has none of these values.
     """
 
     mode: Mode
-    clipping: Clipping = "mse"
-    equalize: bool = True
-    correct_bias: bool = True
+    clipping: Clipping | None = None
+    equalize: bool | None = None
+    correct_bias: bool | None = None
     group: int = 32
+    layers: Mapping[str, Precision] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, known in (
             ("mode", self.mode, MODES),
-            ("clipping", self.clipping, CLIPPINGS),
+            ("clipping", self.clipping, (*CLIPPINGS, None)),
             ("group", self.group, GROUPS),
+            *(("layers", precision, PRECISIONS) for precision in self.layers.values()),
         ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {known}, not {value!r}")

@@ -6,7 +6,7 @@ round for nothing.  A clamp that alone reads a layer, sum, product or mean becom
 """
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from alcove.runtime.compiler.builder import binary_attributes, bounds_of, unary_attributes
@@ -68,18 +68,18 @@ def _split(values: dict[str, Value], node: Node, settings: LinearAttributes | Co
     return results
 
 
-def choose(graph: Graph, excluded: Set[int] = frozenset()) -> Regions:
+def choose(graph: Graph, excluded: Mapping[int, str] | None = None) -> Regions:
     """Return the int8 parts of a graph without residuals.
 
     Args:
         graph: after fusion and layout.
-        excluded: indices of nodes that must stay float32.
+        excluded: index of a node that must not join -> why.
     """
-    return _Choice(graph, excluded).run()
+    return _Choice(graph, excluded or {}).run()
 
 
 class _Choice:
-    def __init__(self, graph: Graph, excluded: Set[int]) -> None:
+    def __init__(self, graph: Graph, excluded: Mapping[int, str]) -> None:
         self.graph = graph
         self.excluded = excluded
         self.readers: dict[str, list[int]] = {}
@@ -96,7 +96,7 @@ class _Choice:
         for index, node in enumerate(self.graph.nodes):
             kind, reason = kind_of(self.graph, node)
             if kind is not None and index in self.excluded:
-                self.reasons[index] = "it costs too much accuracy"
+                self.reasons[index] = self.excluded[index]
             elif kind is not None:
                 self.able[index] = kind
             elif node.op in LAYERS or self._has_weights(node):

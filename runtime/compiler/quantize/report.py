@@ -8,6 +8,7 @@ from typing import Final
 
 COLUMNS: Final = (
     "layer", "operator", "precision", "SNR dB", "input range", "output range", "float32 bytes", "bytes", "why float32",
+    "chosen",
 )  # fmt: skip
 
 
@@ -28,6 +29,7 @@ class LayerReport:
         output_scale: likewise.
         float_bytes: of its weights in float32.
         stored_bytes: of its weights in the program.
+        chosen: what was chosen for it and why, where something else was there to choose; empty otherwise.
     """
 
     layer: str
@@ -41,6 +43,7 @@ class LayerReport:
     output_scale: float | None = None
     float_bytes: int = 0
     stored_bytes: int = 0
+    chosen: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class QuantizationReport:
         drop: how much worse the quantized program is on the metric; without a metric, noise energy over signal energy
             of its outputs on the calibration samples; None where there were none.
         max_drop: what was allowed, or None.
+        whole: what was chosen for all layers at once and why; empty where each layer has its own.
+        trials: whole programs that were made and run to choose.
     """
 
     mode: str
@@ -61,6 +66,8 @@ class QuantizationReport:
     samples: int = 0
     drop: float | None = None
     max_drop: float | None = None
+    whole: str = ""
+    trials: int = 0
 
     @property
     def kept_float(self) -> tuple[LayerReport, ...]:
@@ -80,6 +87,8 @@ class QuantizationReport:
         if self.drop is not None:
             allowed = "" if self.max_drop is None else f" of at most {self.max_drop:g}"
             parts.append(f"drop {self.drop:.4g}{allowed}")
+        if self.whole:
+            parts.append(self.whole)
         return ", ".join(parts)
 
     @property
@@ -100,6 +109,7 @@ class QuantizationReport:
                 f"{layer.float_bytes:,}" if layer.float_bytes else "",
                 f"{layer.stored_bytes:,}" if layer.float_bytes else "",
                 layer.reason,
+                layer.chosen,
             )
             for layer in self.layers
         ]

@@ -1,4 +1,4 @@
-"""Equalization, bias correction and the accuracy budget each improve a case that was built to need it."""
+"""Equalization, bias correction and the accuracy budget each improve a case that needs it, and are chosen there."""
 
 from typing import Any
 
@@ -16,6 +16,11 @@ def snr_db(exact: Any, rough: Any) -> float:
     """Signal to noise of one array against another."""
     noise = np.square(exact.astype(np.float64) - rough).sum()
     return float(10 * np.log10(np.square(exact.astype(np.float64)).sum() / noise))
+
+
+def all_int8(model: nn.Module) -> dict[str, Any]:
+    """Options that leave every layer in static int8."""
+    return {"layers": {name: "int8" for name, layer in model.named_modules() if hasattr(layer, "weight")}}
 
 
 def quantized_snr(model: nn.Module, calibration: list[Tensor], x: Tensor, **options: Any) -> float:
@@ -38,10 +43,11 @@ def test_equalization_rescues_channels_of_very_different_ranges(depthwise: bool)
         second.weight /= spread[:, None, None, None] if depthwise else spread[None, :, None, None]
     calibration = [torch.randn(1, 3, 12, 12) for _ in range(16)]
     x = torch.randn(1, 3, 12, 12)
-    without = quantized_snr(model, calibration, x, equalize=False)
-    equal = quantized_snr(model, calibration, x, equalize=True)
+    without = quantized_snr(model, calibration, x, equalize=False, **all_int8(model))
+    equal = quantized_snr(model, calibration, x, equalize=True, **all_int8(model))
     assert equal > without + 8
     assert equal > 30
+    assert quantized_snr(model, calibration, x, **all_int8(model)) > equal - 1
 
 
 def test_bias_correction_removes_a_mean_error() -> None:
@@ -54,10 +60,11 @@ def test_bias_correction_removes_a_mean_error() -> None:
         model.bias.zero_()
     calibration = [torch.rand(4, 256) for _ in range(16)]
     x = torch.rand(4, 256)
-    without = quantized_snr(model, calibration, x, equalize=False, correct_bias=False)
-    corrected = quantized_snr(model, calibration, x, equalize=False, correct_bias=True)
+    without = quantized_snr(model, calibration, x, correct_bias=False, layers={"%linear": "int8"})
+    corrected = quantized_snr(model, calibration, x, correct_bias=True, layers={"%linear": "int8"})
     assert without < 12
     assert corrected > without + 15
+    assert quantized_snr(model, calibration, x) > without + 15
 
 
 class Poisoned(nn.Module):
@@ -96,8 +103,9 @@ def poisoned_samples(count: int) -> list[Tensor]:
 def test_the_budget_keeps_the_poisoned_layer_in_float32(poisoned: nn.Module) -> None:
     """That one and no other layer; the report says why."""
     calibration = poisoned_samples(16)
-    options = Quantization("int8", clipping="minmax")
+    options = Quantization("int8", clipping="minmax", **all_int8(poisoned))
     free = export(poisoned, (calibration[0],), quantize=options, calibration=calibration).quantization
+    options = Quantization("int8", clipping="minmax")
     bound = export(poisoned, (calibration[0],), quantize=options, calibration=calibration, max_drop=0.01).quantization
     assert free is not None
     assert bound is not None
