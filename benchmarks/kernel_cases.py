@@ -102,6 +102,9 @@ def _linear(name: str) -> bytes:
         return case.result(name, [x, case.add_packed(256, 256)], out, SCRATCH)
     if name == "linear_f32_qc8w":
         return case.result(name, [x, case.add_packed(256, 256)], out)
+    if name == "linear_qd8_qb4w":
+        panel = np.concatenate([np.full(128, 0x3A80, np.uint16).view(np.int8), case.bytes_of(8 * 256)])
+        return case.result(name, [x, case.constant("int4", np.tile(panel, (16, 1)))], out, SCRATCH, attributes=(32,))
     block = np.concatenate([np.full(16, 1e-3, np.float32).view(np.int8), case.bytes_of(256)])
     weight = case.constant("int4", np.tile(block, (16, 8)))
     return case.result(name, [x, weight], out, attributes=(32,))
@@ -225,6 +228,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("linear_f32_qc8w", "f32"): partial(_linear, "linear_f32_qc8w"),
     ("linear_f32_qc8w", "panels"): partial(_recurrent, "gru", 3, 0, is_int8=True),
     ("linear_f32_qb4w", "f32"): partial(_linear, "linear_f32_qb4w"),
+    ("linear_qd8_qb4w", "f32"): partial(_linear, "linear_qd8_qb4w"),
     ("matmul", "f32"): _matmul,
     ("attention", "f32"): _attention,
     ("rnn", "f32"): partial(_recurrent, "rnn", 1, 0, 0),

@@ -316,6 +316,8 @@ def quantization() -> bytes:
     build.show("linear_qd8_qc8w", [row, layer, bias], (F32, (2, 18)), SCRATCH)
     build.show("linear_f32_qc8w", [row, layer], (F32, (2, 18)))
     build.show("linear_f32_qb4w", [row, build.bytes_of("int4", 2, 3 * 320), bias], (F32, (2, 18)), attributes=(32,))
+    groups = build.bytes_of("groups", 2, 2 * 64 + 3 * 256)
+    build.show("linear_qd8_qb4w", [row, groups, bias], (F32, (2, 18)), SCRATCH, attributes=(32,))
     return build.program()
 
 

@@ -129,7 +129,7 @@ def language_id() -> Measured:
     tests = {kind: texts[1 :: max(2, len(texts) // LANGUAGE_TEXTS)] for kind, texts in kinds.items()}
     programs = {"float32": export(module, ("text",)), "int8 tables": export(module, ("text",), quantize="int8")}
     programs["int8"] = export(module, ("text",), quantize="int8", calibration=samples)
-    for mode in ("int8_dynamic", "int8_weights", "int4_weights"):
+    for mode in ("int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights"):
         programs[mode.replace("_", " ")] = export(module, ("text",), quantize=mode)
 
     predictions: dict[str, list[Prediction]] = {}

@@ -57,7 +57,8 @@ def export(
     quantize: Annotated[
         str | None,
         typer.Option(
-            help="int8 (tables; with --calibration weights and activations), int8_dynamic, int8_weights, int4_weights."
+            help="int8 (tables; with --calibration weights and activations), int8_dynamic, int8_weights, "
+            "int4_dynamic, int4_weights."
         ),
     ] = None,
     calibration: Annotated[

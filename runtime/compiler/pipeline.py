@@ -54,7 +54,8 @@ def export(
             the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
         quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
-            weights and activations; "int8_dynamic", "int8_weights" or "int4_weights" for linears; or a `Quantization`.
+            weights and activations; "int8_dynamic", "int8_weights", "int4_dynamic" or "int4_weights" for linears; or a
+            `Quantization`.
         calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
             the shapes of `args`; an axis that varies has its largest size.
         max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, till

@@ -194,6 +194,24 @@ def _linear_f32_qc8w(inputs: Sequence[Array], _a: Attributes, shape: tuple[int, 
     return _canonical(fma(acc, scales[None], start)).reshape(shape)
 
 
+def _linear_qd8_qb4w(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
+    x, packed, *bias = inputs
+    flat, group = x.reshape(-1, x.shape[-1]), a["group"]
+    rows, scales = packing.unpanel_qb4(packed, shape[-1], flat.shape[1], group)
+    y = np.broadcast_to(bias[0] if bias else np.float32(0), (len(flat), shape[-1])).astype(np.float32)
+    for start in range(0, flat.shape[1], group):
+        part = flat[:, start : start + group]
+        is_finite = np.isfinite(part).all(axis=1, keepdims=True)
+        part = np.where(is_finite, part, np.float32(0))
+        scale = np.abs(part).max(axis=1, keepdims=True) / np.float32(127)
+        scale = np.where(scale < np.float32(2.0**-100), np.float32(1), scale)
+        q = requantize((part * (np.float32(1) / scale)).astype(np.float32), 0, -127, 127)
+        acc = q.astype(np.int64) @ rows[:, start : start + group].T.astype(np.int64)
+        scale = np.where(is_finite, scale, np.float32(np.nan))
+        y = fma(acc.astype(np.float32), scales[None, :, start // group] * scale, y)
+    return _canonical(y).reshape(shape)
+
+
 def _linear_f32_qb4w(inputs: Sequence[Array], a: Attributes, shape: tuple[int, ...]) -> Array:
     x, packed, *bias = inputs
     flat, group = x.reshape(-1, x.shape[-1]), a["group"]
@@ -252,6 +270,7 @@ OPERATORS: Final[Mapping[str, Callable[[Sequence[Array], Attributes, tuple[int, 
     "linear_qd8_qc8w": _linear_qd8_qc8w,
     "linear_f32_qc8w": _linear_f32_qc8w,
     "linear_f32_qb4w": _linear_f32_qb4w,
+    "linear_qd8_qb4w": _linear_qd8_qb4w,
     "embedding_i8": _embedding_i8,
     "reshape": _reshape,
     "as_strided_copy": _as_strided_copy,

@@ -63,4 +63,5 @@ class MeanI8Attributes(Attributes): first_axis: int; axis_count: int; keeps_axes
 class MulI8Attributes(Attributes): ratio: float; a_zero_point: int; b_zero_point: int; zero_point: int; low: int; high: int
 class MaxPool2dI8Attributes(Attributes): kernel_h: int; kernel_w: int; stride_h: int; stride_w: int; pad_h: int; pad_w: int; dilation_h: int; dilation_w: int; ceil_mode: int
 class WriteRowsAttributes(Attributes): axis: int; wraps: int
+class LinearQd8Qb4wAttributes(Attributes): group: int
 class SpecialAttributes(Attributes): function: int

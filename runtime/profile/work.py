@@ -104,7 +104,7 @@ def _is_int8(seen: _Seen) -> bool:
     if seen.op.name in _RECURRENT:  # rank 1: packed for products of bytes; other int8 weights are made floats
         weights = seen.inputs[_RECURRENT[seen.op.name][1]]
         return weights.dtype is DType.I8 and len(weights.shape) == 1
-    return seen.op.name.endswith("_i8") or seen.op.name == "linear_qd8_qc8w"
+    return seen.op.name.endswith("_i8") or seen.op.name.startswith("linear_qd8_")
 
 
 def _elements(tensor: TensorSpec) -> int:
@@ -178,6 +178,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
     "linear": _linear,
     "linear_i8": _linear,
     "linear_qd8_qc8w": _linear,
+    "linear_qd8_qb4w": _linear,
     "linear_f32_qc8w": _linear,
     "linear_f32_qb4w": _linear,
     "matmul": _linear,
@@ -201,7 +202,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
 
 _SCRATCH: Final = frozenset({
     "matmul", "attention", "conv2d", "conv_transpose2d", "winograd_conv2d", "separable_conv2d", "squeeze_excite_conv2d",
-    "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "sort",
+    "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "linear_qd8_qb4w", "sort",
 })  # fmt: skip
 _PICKS: Final = {"index_select": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
 """Operators that read as much of an input as they write, and which input that is."""

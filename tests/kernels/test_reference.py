@@ -27,7 +27,7 @@ from tools.operator_attributes import class_name
 FAMILIES = (elements, images, movement, products, quantized, reductions)
 RTOL, ATOL = 1e-4, 1e-5
 PACKED = {"gru": (2, 3)} | dict.fromkeys(
-    ("linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_qd8_qc8w", "linear_f32_qb4w"), (1,)
+    ("linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_qd8_qc8w", "linear_f32_qb4w", "linear_qd8_qb4w"), (1,)
 )
 """Which operands are packed int8, with words and scales of 4 bytes among the weights."""
 
@@ -46,6 +46,9 @@ def temper(spec: ProgramSpec) -> ProgramSpec:
         for place in PACKED.get(op.name, ()):
             tensor = tensors[op.inputs[place]]
             is_i4 = op.name == "linear_f32_qb4w"
+            if op.name == "linear_qd8_qb4w":
+                tensors[op.inputs[place]] = replace(tensor, data=temper_heads(tensor, op.attributes[0], random))
+                continue
             group = operator_attributes.LinearF32Qb4wAttributes.from_numbers(op.attributes).group if is_i4 else 0
             if tensor.dtype is DType.I8:
                 inputs = spec.tensors[op.inputs[place - PACKED[op.name][0]]].shape[-1]
@@ -65,6 +68,15 @@ def temper_groups(tensor: TensorSpec, group: int, random: np.random.Generator) -
     groups = np.frombuffer(tensor.data, np.int8).copy().reshape(-1, 64 + 8 * group)
     groups[:, :64] = random.uniform(0.005, 0.02, (len(groups), 16)).astype(np.float32).view(np.int8)
     return groups.tobytes()
+
+
+def temper_heads(tensor: TensorSpec, group: int | float, random: np.random.Generator) -> bytes:
+    """Return int4 weights with small scales in front of them, in the upper halves of float32."""
+    panels = np.frombuffer(tensor.data, np.int8).copy().reshape(tensor.shape)
+    head = next(size for size in range(64, panels.shape[1], 64) if size // 32 * (32 + 8 * group) >= panels.shape[1])
+    scales = random.uniform(0.005, 0.02, (len(panels), head // 2)).astype(np.float32)
+    panels[:, :head] = (scales.view(np.uint32) >> 16).astype(np.uint16).view(np.int8)
+    return panels.tobytes()
 
 
 def temper_words(tensor: TensorSpec, random: np.random.Generator) -> bytes:

@@ -1,12 +1,13 @@
 """Quantizes the weights of linears and recurrent layers, without calibration.
 
     int8_dynamic   int8 weights; each row of inputs is quantized by its own range as it comes
+    int4_dynamic   weights of 4 bits, a scale for each group of inputs; each group is quantized to int8 as it comes
     int8_weights   int8 weights, one scale an output; the arithmetic stays float32
     int4_weights   weights of 4 bits, a scale for each group of inputs; likewise
 
 What a linear does beside its product (a sum, bounds) becomes nodes of their own again.  Recurrent layers have int8
-weights in all three modes; with int8_dynamic the rows of their inputs and states are quantized for the products, while
-gates and cells stay float32.
+weights in all four modes; with the dynamic ones the rows of their inputs and states are quantized for the products,
+while gates and cells stay float32.
 """
 
 from dataclasses import replace
@@ -24,6 +25,7 @@ from alcove.runtime.compiler.quantize.packing import (
     dynamic_panels_i8,
     panels_i4,
     panels_i8,
+    panels_qb4,
     quantize_i4,
 )
 from alcove.runtime.compiler.quantize.partitioner import without_residuals
@@ -31,13 +33,19 @@ from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCT
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
 from alcove.runtime.compiler.weights import COMPUTED
-from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes
+from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
 RECURRENT: Final = ("rnn", "gru", "lstm")
-OPS = {"int8_dynamic": "linear_qd8_qc8w", "int8_weights": "linear_f32_qc8w", "int4_weights": "linear_f32_qb4w"}
-_PRECISIONS = {"int8_dynamic": "int8 dynamic", "int8_weights": "int8 weights", "int4_weights": "int4 weights"}
+OPS = {
+    "int8_dynamic": "linear_qd8_qc8w",
+    "int8_weights": "linear_f32_qc8w",
+    "int4_dynamic": "linear_qd8_qb4w",
+    "int4_weights": "linear_f32_qb4w",
+}
+_MOST_GROUPS: Final = 1024
+"""Of a product with inputs in groups: a sum of floats of more would be taken in blocks."""
 
 
 def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[Graph, QuantizationReport]:
@@ -48,14 +56,14 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
     layers: list[LayerReport] = []
     for node in base.nodes:
         if node.op in RECURRENT:
-            recurrent, layer = _recurrent(values, node, is_dynamic=options.mode == "int8_dynamic")
+            recurrent, layer = _recurrent(values, node, is_dynamic=options.mode.endswith("_dynamic"))
             nodes.append(recurrent)
             layers.append(layer)
             continue
         if node.op not in LAYERS:
             nodes.append(node)
             continue
-        reason = _reason(base, node)
+        reason = _reason(base, node, options)
         if reason:
             nodes.append(node)
             size = sum(
@@ -71,13 +79,14 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
     return result, QuantizationReport(options.mode, tuple(layers))
 
 
-def _reason(graph: Graph, node: Node) -> str:
+def _reason(graph: Graph, node: Node, options: Quantization) -> str:
     """Return why a layer stays float32."""
     if node.op != "linear":
         return "only linears have smaller weights without calibration"
     kind, reason = kind_of(graph, node)
-    too_long = graph.values[node.inputs[0]].shape[-1] > MAX_PRODUCTS
-    return reason if kind is None else f"sums of more than {MAX_PRODUCTS} products" if too_long else ""
+    most = min(MAX_PRODUCTS, _MOST_GROUPS * options.group) if options.mode == "int4_dynamic" else MAX_PRODUCTS
+    too_long = graph.values[node.inputs[0]].shape[-1] > most
+    return reason if kind is None else f"sums of more than {most} products" if too_long else ""
 
 
 def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
@@ -85,7 +94,8 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
     weight, bias = values[node.inputs[1]], values[node.inputs[2]]
     rows = weight.array.astype(np.float32)
     packed, approximate = _pack_rows(rows, options)
-    key = f"{weight.key}:{options.mode}{options.group if options.mode == 'int4_weights' else ''}"
+    is_grouped = options.mode.startswith("int4")
+    key = f"{weight.key}:{options.mode}{options.group if is_grouped else ''}"
     values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
     settings = node.read(LinearAttributes)
     is_clamped = settings.activation == 1
@@ -93,11 +103,17 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
     plain = f"{out}:plain" if is_clamped else out
     values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
     inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
-    attributes = LinearF32Qb4wAttributes(group=options.group) if options.mode == "int4_weights" else NONE
+    attributes = NONE
     outputs: tuple[str, ...] = (plain,)
-    if options.mode == "int8_dynamic":
+    if options.mode == "int4_weights":
+        attributes = LinearF32Qb4wAttributes(group=options.group)
+    if options.mode == "int4_dynamic":
+        attributes = LinearQd8Qb4wAttributes(group=options.group)
+    if options.mode.endswith("_dynamic"):
         scratch = f"{out}:scratch"
-        values[scratch] = Value(scratch, scratch, DType.U8, (_dynamic_scratch_bytes(rows.shape[1]),))
+        needed = {"group": options.group} if is_grouped else {}
+        size = _native.scratch_bytes(OPS[options.mode], inputs=rows.shape[1], **needed)
+        values[scratch] = Value(scratch, scratch, DType.U8, (size,))
         outputs = (plain, scratch)
     nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
     if is_clamped:
@@ -108,7 +124,7 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
     layer = LayerReport(
         layer_name(node.origin.module_path, out),
         node.op,
-        _PRECISIONS[options.mode],
+        options.mode.replace("_", " "),
         snr_db=decibels(float((wide**2).sum()), float(((wide - approximate) ** 2).sum())),
         float_bytes=rows.nbytes + bias_bytes,
         stored_bytes=packed.nbytes + bias_bytes,
@@ -143,7 +159,7 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
     layer = LayerReport(
         layer_name(node.origin.module_path, node.outputs[0]),
         node.op,
-        _PRECISIONS["int8_dynamic" if is_dynamic else "int8_weights"],
+        "int8 dynamic" if is_dynamic else "int8 weights",
         snr_db=decibels(signal, noise),
         float_bytes=before,
         stored_bytes=after,
@@ -157,10 +173,11 @@ def _dynamic_scratch_bytes(inputs: int) -> int:
 
 def _pack_rows(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
     """Return packed weights and what they stand for."""
-    if options.mode == "int4_weights":
-        integers, scales = quantize_i4(rows, options.group)
+    if options.mode.startswith("int4"):
+        is_dynamic = options.mode == "int4_dynamic"
+        integers, scales = quantize_i4(rows, options.group, has_half_scales=is_dynamic)
         spread = np.repeat(scales.astype(np.float64), options.group, axis=1)[:, : rows.shape[1]]
-        return panels_i4(integers, scales, options.group), integers * spread
+        return (panels_qb4 if is_dynamic else panels_i4)(integers, scales, options.group), integers * spread
     scales = weight_scales(rows, np.zeros(len(rows)), 1.0)
     integers = quantize_rows(rows, scales)
     packed = panels_i8(integers, integers.astype(np.int64).sum(axis=1), scales)

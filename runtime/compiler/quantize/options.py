@@ -6,11 +6,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from alcove.runtime.compiler.quantize.packing import GROUPS
 
-Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_weights"]
+Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights"]
 Clipping: TypeAlias = Literal["minmax", "mse", "entropy"]
 Precision: TypeAlias = Literal["int8", "int8 dynamic", "float32"]
 
-MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_weights")
+MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights")
 CLIPPINGS: Final[tuple[Clipping, ...]] = ("mse", "minmax", "entropy")
 PRECISIONS: Final[tuple[Precision, ...]] = ("int8", "int8 dynamic", "float32")
 
@@ -27,13 +27,14 @@ class Quantization:
     Attributes:
         mode: "int8": tables of embeddings in int8 and, given calibration samples, weights and activations of all that
             has an int8 form; "int8_dynamic": linears with int8 weights, whose inputs are quantized row by row as they
-            come; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.  In
-            these three recurrent layers have int8 weights; all but the products of "int8_dynamic" is float32.
+            come; "int4_dynamic": linears with weights of 4 bits, whose inputs are quantized to int8 group by group
+            likewise; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.  In
+            these four recurrent layers have int8 weights; all but the products of the dynamic modes is float32.
         clipping: how the range of an activation is chosen from what was seen: all of it, the range with the least
             squared error, or the one that keeps most information (KL divergence).
         equalize: whether pairs of layers share their channels' ranges before they are quantized.
         correct_bias: whether biases make up for the mean error of rounded weights.
-        group: inputs that share a scale in "int4_weights": 32 or 64.
+        group: inputs that share a scale in "int4_dynamic" and "int4_weights": 32 or 64.
         layers: precision of layers by their name in `named_modules()`, for "int8": "int8", "int8 dynamic" (linears) or
             "float32".
 

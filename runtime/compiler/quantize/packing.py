@@ -1,7 +1,8 @@
 """Packs quantized weights as kernels read them (kernels/requantize.h and the kernels' headers), and unpacks them.
 
 Panels of 16 outputs.  For int8: int32[16], float32[16], int8[ceil(k/4)][16][4]; of a depthwise convolution the
-weights are int8[taps][16]; for int4: blocks of float32[16] and uint32[group/8][16].
+weights are int8[taps][16]; for int4: blocks of float32[16] and uint32[group/8][16], or for products whose inputs are
+quantized in groups: uint16[groups made even][16], the upper halves of scales, and uint32[groups][group/8][16].
 """
 
 from typing import Any, Final
@@ -72,17 +73,63 @@ def depthwise_unpanel_i8(packed: Int8s, channels: int) -> tuple[Int8s, NDArray[n
     return np.ascontiguousarray(taps[:, :channels]), words, scales
 
 
-def quantize_i4(rows: Floats, group: int) -> tuple[Int8s, Floats]:
-    """Return [n, k] in [-7, 7] and the scales [n, ceil(k/group)], each the group's greatest magnitude / 7."""
+def quantize_i4(rows: Floats, group: int, *, has_half_scales: bool = False) -> tuple[Int8s, Floats]:
+    """Return [n, k] in [-7, 7] and the scales [n, ceil(k/group)], each the group's greatest magnitude / 7.
+
+    Args:
+        rows: f32 [n, k].
+        group: inputs that share a scale.
+        has_half_scales: whether the scales are rounded to the upper halves of float32.
+    """
     n, k = rows.shape
     count = -(-k // group)
     padded = np.zeros((n, count * group))
     padded[:, :k] = rows
     groups = padded.reshape(n, count, group)
     scales = (np.abs(groups).max(axis=2) / INT4_MAX).astype(np.float32)
+    if has_half_scales:
+        scales = round_to_half_bits(scales)
     scales[scales == 0] = 1
     integers = np.clip(np.rint(groups / scales.astype(np.float64)[:, :, None]), -INT4_MAX, INT4_MAX)
     return integers.reshape(n, -1)[:, :k].astype(np.int8), scales
+
+
+def round_to_half_bits(scales: Floats) -> Floats:
+    """Return the nearest numbers whose lower 16 bits are 0, ties to even; scales are finite and above 0."""
+    bits = np.ascontiguousarray(scales).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(
+        np.float32
+    )
+
+
+def panels_qb4(rows: Int8s, scales: Floats, group: int) -> Int8s:
+    """Return int8 [ceil(n/16), 64 * ceil(groups/2) + 8 * group * groups] of [n, k] in [-8, 7] and scales [n, groups].
+
+    The scales' lower 16 bits are 0.
+    """
+    n, k = rows.shape
+    panels, count = _panels(n), scales.shape[1]
+    nibbles = np.full((panels * OUTPUTS, count * group), 8, np.uint8)
+    nibbles[:n, :k] = rows + np.int8(8)
+    eights = nibbles.reshape(panels, OUTPUTS, count * group // 8, 2, 4)
+    words = (eights[..., 0, :] | eights[..., 1, :] << np.uint8(4)).transpose(0, 2, 1, 3).reshape(panels, -1)
+    heads = np.zeros((panels, count + count % 2, OUTPUTS), "<u2")
+    halves = np.zeros((panels * OUTPUTS, count), np.uint16)
+    halves[:n] = (np.ascontiguousarray(scales).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    heads[:, :count] = halves.reshape(panels, OUTPUTS, count).transpose(0, 2, 1)
+    return np.concatenate([_bytes(heads.reshape(panels, -1), "<u2"), words.view(np.int8)], axis=1)
+
+
+def unpanel_qb4(packed: Int8s, n: int, k: int, group: int) -> tuple[Int8s, Floats]:
+    """Return rows and scales of `panels_qb4`."""
+    panels, count = len(packed), -(-k // group)
+    head = -(-count // 2) * 64
+    halves = np.ascontiguousarray(packed[:, :head]).view("<u2").reshape(panels, -1, OUTPUTS)[:, :count]
+    bits = halves.transpose(0, 2, 1).reshape(panels * OUTPUTS, count)[:n].astype(np.uint32) << np.uint32(16)
+    words = np.ascontiguousarray(packed[:, head:]).view(np.uint8).reshape(panels, count * group // 8, OUTPUTS, 4)
+    places = np.stack([words & np.uint8(15), words >> np.uint8(4)], axis=3)
+    rows = places.transpose(0, 2, 1, 3, 4).reshape(panels * OUTPUTS, -1)[:n, :k]
+    return rows.astype(np.int8) - np.int8(8), bits.view(np.float32)
 
 
 def panels_i4(rows: Int8s, scales: Floats, group: int) -> Int8s:

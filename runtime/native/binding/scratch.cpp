@@ -11,6 +11,7 @@
 #include "kernels/operators/matmul/matmul.h"
 #include "kernels/operators/recurrent/recurrent.h"
 #include "kernels/operators/separable_conv2d/separable_conv2d.h"
+#include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
 #include "kernels/microkernels/sort/sort.h"
 #include "kernels/operators/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
 #include "kernels/operators/winograd_conv2d/winograd_conv2d.h"
@@ -93,6 +94,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
          return conv_transpose2d_scratch_bytes(taps, in_c, size("out_c"));
        }},
       {"gru", [](Sizes& size) { return recurrent(Recurrence::gru, size); }},
+      {"linear_qd8_qb4w",
+       [](Sizes& size) {
+         const size_t inputs = size("inputs");
+         return linear_qd8_qb4w_scratch_bytes(inputs, size.positive("group"));
+       }},
       {"linear_qd8_qc8w", [](Sizes& size) { return linear_qd8_qc8w_scratch_bytes(size("inputs")); }},
       {"lstm", [](Sizes& size) { return recurrent(Recurrence::lstm, size); }},
       {"matmul",

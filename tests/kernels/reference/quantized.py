@@ -113,6 +113,24 @@ def linear_f32_qb4w(a: Any, x: Array, packed: Array, *bias: Array, shape: tuple[
     return [x.astype(np.float64) @ rows[: shape[-1], : x.shape[-1]].T + (bias[0] if bias else 0)]
 
 
+def linear_qd8_qb4w(a: Any, x: Array, packed: Array, *bias: Array, shape: tuple[int, ...]) -> list[Array]:
+    """Weights are 4 bits and inputs 8, with a scale for each group of inputs."""
+    count = -(-x.shape[-1] // a.group)
+    head = 64 * -(-count // 2)
+    halves = packed[:, :head].copy().view(np.uint16).reshape(len(packed), -1, LANES)[:, :count]
+    scales = (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64)  # [panels, groups, 16]
+    words = packed[:, head:].copy().view(np.uint32).reshape(len(packed), count, a.group // 8, LANES)
+    places = np.array([8 * (j % 4) + 4 * (j // 4) for j in range(8)], np.uint32)
+    nibbles = (words[..., None] >> places & 15).astype(np.float64) - 8
+    weight = nibbles.transpose(0, 3, 1, 2, 4).reshape(len(packed), LANES, count, a.group)
+    rows = (weight * scales.transpose(0, 2, 1)[..., None]).reshape(len(packed) * LANES, -1)
+    padded = np.zeros((*x.shape[:-1], count, a.group))
+    padded.reshape(*x.shape[:-1], -1)[..., : x.shape[-1]] = x
+    step = np.abs(padded).max(-1, keepdims=True) / 127
+    rounded = np.rint(padded / step) * step
+    return [rounded.reshape(*x.shape[:-1], -1) @ rows[: shape[-1]].T + (bias[0] if bias else 0)]
+
+
 def max_pool2d_i8(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
     """The greatest tap inside the image."""
     h = windows(x.shape[1], shape[1], a.kernel_h, a.stride_h, a.pad_h, a.dilation_h)

@@ -181,6 +181,7 @@ QUANTIZED_FOR_NOTHING = {
     "int8": (nn.Linear(8, 3), X, r"calibration=\.\.\.; on the command line --calibration MODULE:FUNCTION"),
     "int8_dynamic": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
     "int8_weights": (nn.ReLU(), X, "'int8' with calibration samples"),
+    "int4_dynamic": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
     "int4_weights": (nn.Conv1d(2, 3, 3), X[None], "'int8' with calibration samples"),
 }
 

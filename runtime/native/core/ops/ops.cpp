@@ -57,6 +57,7 @@ bool splits_scratch(OpCode code) noexcept {
     case OpCode::attention:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
+    case OpCode::linear_qd8_qb4w:
     case OpCode::linear_qd8_qc8w:
     case OpCode::separable_conv2d:
     case OpCode::squeeze_excite_conv2d:
@@ -72,6 +73,7 @@ bool is_gemm(OpCode code) noexcept {
     case OpCode::conv_transpose2d:
     case OpCode::gru:
     case OpCode::linear:
+    case OpCode::linear_qd8_qb4w:
     case OpCode::linear_qd8_qc8w:
     case OpCode::linear_i8:
     case OpCode::linear_f32_qb4w:

@@ -1,4 +1,5 @@
-// Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_qd8_qc8w, linear_f32_qc8w, linear_f32_qb4w.
+// Products with quantized weights: linear_i8, conv2d_i8, depthwise_conv2d_i8, linear_qd8_qc8w, linear_qd8_qb4w, linear_f32_qc8w,
+// linear_f32_qb4w.
 #include "core/ops/partition.h"
 #include "core/ops/gemm.h"
 #include "core/ops/quantized.h"
@@ -23,7 +24,8 @@ struct ConvolutionAttributes {
   Int8Output output;
 };
 constexpr ConvolutionAttributes kConv{OpCode::conv2d_i8}, kDepthwise{OpCode::depthwise_conv2d_i8};
-constexpr Integer kGroups{OpCode::conv2d_i8, "groups"}, kGroupSize{OpCode::linear_f32_qb4w, "group"};
+constexpr Integer kGroups{OpCode::conv2d_i8, "groups"},
+    kGroupSize{{OpCode::linear_f32_qb4w, OpCode::linear_qd8_qb4w}, {}, "group"};
 constexpr Int8Output kLinearOutput{OpCode::linear_i8};
 
 // Input 1 is `count` panels of `bytes` each, in int8.
@@ -73,6 +75,13 @@ Status check_bias(const Subject& s) {
   if (s.op.input_count < 3) return {};
   ALCOVE_TRY(check_type(s, s.op.inputs[2], "bias", {.dtypes = kFloat, .rank = 1}));
   return check_dimension(s, s.op.inputs[2], "bias", 0, s.output(0).dims[s.output(0).rank - 1]);
+}
+
+Status check_group(const Subject& s) {
+  const int64_t group = s.integer(kGroupSize);
+  if (group == 32 || group == 64) return {};
+  return failure(Code::op_attribute, Section::program, "%s: group is %" PRId64 ", allowed are 32 and 64", s.name(),
+                 group);
 }
 
 Checked linear_cost(const Subject& s, uint64_t a_product) {
@@ -284,12 +293,36 @@ Status run_linear_f32_qc8w(const Call& c) noexcept {
   return {};
 }
 
+Status check_linear_qd8_qb4w(const Subject& s, Checked& cost) {
+  ALCOVE_TRY(check_float_linear(s));
+  ALCOVE_TRY(check_group(s));
+  const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
+  const auto group = static_cast<size_t>(s.integer(kGroupSize));
+  if (sizes.k > kernels::kMostGroupsQb4 * group) {
+    return failure(Code::op_shape, Section::program, "%s: a sum of more than %zu groups", s.name(),
+                   kernels::kMostGroupsQb4);
+  }
+  ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16, kernels::panel_bytes_qb4(sizes.k, group)));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::linear_qd8_qb4w_scratch_bytes(sizes.k, group)));
+  cost = linear_cost(s, 1);
+  return {};
+}
+
+Status run_linear_qd8_qb4w(const Call& c) noexcept {
+  const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
+  const auto group = static_cast<size_t>(c.integer(kGroupSize));
+  split_gemm(c, sizes, true, kInt8Gain, [&](const Block& at, size_t part) noexcept {
+    c.kernels.linear_qd8_qb4w_f32({c.in<float>(0) + at.row * sizes.k,
+                                   panels_at(c, at, kernels::panel_bytes_qb4(sizes.k, group)), bias_at(c, at),
+                                   c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part), at.rows,
+                                   at.columns, sizes.k, group, sizes.n});
+  });
+  return {};
+}
+
 Status check_linear_f32_qb4w(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_float_linear(s));
-  if (s.integer(kGroupSize) != 32 && s.integer(kGroupSize) != 64) {
-    return failure(Code::op_attribute, Section::program, "linear_f32_qb4w: group is %" PRId64 ", allowed are 32 and 64",
-                   s.integer(kGroupSize));
-  }
+  ALCOVE_TRY(check_group(s));
   const Sizes sizes = read_linear_sizes(s.input(0), s.output(0));
   ALCOVE_TRY(check_packed(s, (sizes.n + 15) / 16,
                           kernels::panel_bytes_i4(sizes.k, static_cast<size_t>(s.integer(kGroupSize)))));

@@ -220,3 +220,10 @@ def _float_linear(random: np.random.Generator) -> Named:
                     narrow = packing.panels_i4(*packing.quantize_i4(weight, group), group)
                     inputs = [(x, False), (narrow, True), *biases]
                     yield f"linear_f32_qb4w {case} {group}", one_op("linear_f32_qb4w", inputs, out, (group,))
+                    halves = packing.quantize_i4(weight, group, has_half_scales=True)
+                    inputs = [(x, False), (packing.panels_qb4(*halves, group), True), *biases]
+                    scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qb4w", inputs=k, group=group),))
+                    yield (
+                        f"linear_qd8_qb4w {case} {group}",
+                        one_op("linear_qd8_qb4w", inputs, [*out, scratch], (group,)),
+                    )

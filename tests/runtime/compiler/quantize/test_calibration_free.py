@@ -12,7 +12,12 @@ from torch import Tensor, nn
 
 from tests.runtime.compiler.quantize.nets import SmallMlp, accuracy, bars, train_net
 
-OPS = {"int8_dynamic": "linear_qd8_qc8w", "int8_weights": "linear_f32_qc8w", "int4_weights": "linear_f32_qb4w"}
+OPS = {
+    "int8_dynamic": "linear_qd8_qc8w",
+    "int8_weights": "linear_f32_qc8w",
+    "int4_dynamic": "linear_qd8_qb4w",
+    "int4_weights": "linear_f32_qb4w",
+}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,9 @@ def mlp() -> nn.Module:
     return train_net(SmallMlp)
 
 
-@pytest.mark.parametrize(("mode", "share"), [("int8_dynamic", 0.35), ("int8_weights", 0.35), ("int4_weights", 0.25)])
+@pytest.mark.parametrize(
+    ("mode", "share"), [("int8_dynamic", 0.35), ("int8_weights", 0.35), ("int4_dynamic", 0.25), ("int4_weights", 0.25)]
+)
 def test_smaller_weights_keep_the_accuracy(mode: str, share: float, mlp: nn.Module) -> None:
     """Of a third and a quarter of the size; every linear takes part and is reported."""
     example = (bars(1, 9)[0],)
@@ -68,7 +75,7 @@ def test_what_a_linear_does_beside_its_product_still_happens(mode: str) -> None:
     program = export(model, (x,), quantize=mode)
     expected = model(x).detach().numpy()
     (seen,) = load(bytes(program))(x.numpy())
-    assert np.abs(seen - expected).max() < (0.4 if mode == "int4_weights" else 0.05)
+    assert np.abs(seen - expected).max() < (0.4 if mode.startswith("int4") else 0.05)
     assert (seen >= 0).all()
     report = program.quantization
     assert report is not None
