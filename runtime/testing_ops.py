@@ -174,6 +174,7 @@ def products() -> bytes:
     shape = (F32, (1, 4, 3, 6))
     build.show("attention", [query, key, value], shape, SCRATCH, attributes=(0.25, 1, -np.inf, 0))
     build.show("attention", [query, key, value, mask], shape, SCRATCH, attributes=(0.5, 0, -1e4, 1))
+    build.show("cached_attention", [query, key, value, mask], shape, SCRATCH, attributes=(0.5, -1e30, 0))
     layer = build.layer("layer", 19, 5)
     wide = build.show("linear", [x, layer], (F32, (2, 3, 19)), attributes=(0, 1, -1.0, 1.0))
     build.show("linear", [x, layer, wide], (F32, (2, 3, 19)), attributes=(1, 0, 0.0, 0.0))

@@ -21,6 +21,7 @@ from alcove.runtime.compiler.builder import bounds_of, has_function
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.fuse_activation import fuse_activations
 from alcove.runtime.compiler.fuse_attention import fuse_attention
+from alcove.runtime.compiler.fuse_cached_attention import fuse_cached_attention
 from alcove.runtime.compiler.fuse_norm import fuse_norms
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Value, as_f32
 from alcove.runtime.compiler.parallel_products import Weights, add_scale, add_weights, scale_of
@@ -57,7 +58,7 @@ class _Open:
 
 def fuse(graph: Graph) -> Graph:
     """Return the graph with hand-written operators as one node, and scales, shifts, sums and bounds inside products."""
-    graph = fuse_attention(fuse_norms(fuse_activations(graph)))
+    graph = fuse_cached_attention(fuse_attention(fuse_norms(fuse_activations(graph))))
     return eliminate_dead_code(_Fusion(graph).run())
 
 

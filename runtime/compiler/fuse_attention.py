@@ -80,7 +80,7 @@ def _attention(scene: Scene, node: Node) -> list[Node] | None:
     if placed is None:
         return None
     query, key, value = placed
-    key, value = _ungroup(scene, nodes, query, key, value)
+    key, value = ungroup(scene, nodes, query, key, value)
     inputs = [query, key, value]
     if scores.mask is not None:
         inputs.append(_invert(scene, nodes, scores.mask) if scores.is_inverted else scores.mask)
@@ -288,7 +288,7 @@ def _match_repeat(scene: Scene, key: str) -> _Repeated | None:
     )
 
 
-def _ungroup(scene: Scene, nodes: list[Node], query: str, key: str, value: str) -> tuple[str, str]:
+def ungroup(scene: Scene, nodes: list[Node], query: str, key: str, value: str) -> tuple[str, str]:
     """Return key and value as they were before each of their heads was repeated for a group of queries."""
     heads = {scene.shape(x)[-3:-2] for x in (query, key, value)}
     repeated = [_match_repeat(scene, x) for x in (key, value)]

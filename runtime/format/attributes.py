@@ -64,4 +64,5 @@ class MulI8Attributes(Attributes): ratio: float; a_zero_point: int; b_zero_point
 class MaxPool2dI8Attributes(Attributes): kernel_h: int; kernel_w: int; stride_h: int; stride_w: int; pad_h: int; pad_w: int; dilation_h: int; dilation_w: int; ceil_mode: int
 class WriteRowsAttributes(Attributes): axis: int; wraps: int
 class LinearQd8Qb4wAttributes(Attributes): group: int
+class CachedAttentionAttributes(Attributes): scale: float; masked: float; empty_is_nan: int
 class SpecialAttributes(Attributes): function: int

@@ -55,6 +55,7 @@ CheckRule* check_rule(OpCode code) noexcept {
 bool splits_scratch(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
+    case OpCode::cached_attention:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
     case OpCode::linear_qd8_qb4w:
@@ -68,6 +69,7 @@ bool splits_scratch(OpCode code) noexcept {
 bool is_gemm(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
+    case OpCode::cached_attention:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
     case OpCode::conv_transpose2d:
