@@ -19,7 +19,8 @@ DIFFERENCES: Final[dict[str, str]] = {
     ),
     "gelu": (
         "of +∞ is +∞, as the formula and eager's own kernel have it; eager gives NaN for 8 elements and more where "
-        "oneDNN computes it, and +∞ for the greatest number"
+        "oneDNN computes it, and +∞ for the greatest number. Below −2, where eager adds 1 to nearly −1, a program is "
+        "nearer to the exact value, by tanh too"
     ),
     "softshrink": "of numbers within lambd: a zero of either sign, in eager as well (its vectors and tails differ)",
     "softmax": "of a number more than 87 below the greatest: 0, where eager has a subnormal number",

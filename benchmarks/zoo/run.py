@@ -13,7 +13,7 @@ from typing import Any, Final
 from benchmarks.models import peers
 from benchmarks.models.cases import ROOT
 from benchmarks.zoo.networks import BY_NAME, Network
-from benchmarks.zoo.store import is_settled, read_results, refusal_of, write_results
+from benchmarks.zoo.store import is_settled, newest, read_results, refusal_of, write_results
 
 PEERS: Final = ("ort", "litert", "et")
 ENVIRONMENTS: Final[Mapping[str, str]] = {"litert": "lt", "et": "venv"}
@@ -55,11 +55,12 @@ class Bench:
                 _run_module(python, "export", ",".join(whats), *some, timeout_s=EXPORT_TIMEOUT_S)
 
     def time(self, names: Sequence[str], window_s: float) -> None:
-        """Time networks, those timed longest ago first, until a window is over; each result is kept at once."""
+        """Time what is exported, what was timed longest ago first, until a window is over; results are kept at once."""
         until = time.monotonic() + window_s
         python: list[str | Path] = ["taskset", "-c", str(self.core), Path(sys.executable)]
         results = read_results()
-        for name in sorted(names, key=lambda name: float(results.get(name, {}).get("at_s", 0.0))):
+        there = [name for name in names if newest(BY_NAME[name], "golden") and newest(BY_NAME[name], "alcove")]
+        for name in sorted(there, key=lambda name: float(results.get(name, {}).get("at_s", 0.0))):
             if time.monotonic() > until:
                 break
             self.say(f"timing {name}")

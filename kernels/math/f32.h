@@ -31,6 +31,47 @@ ALCOVE_INLINE float exp_f32(float x) noexcept {
   return y * first * second;
 }
 
+// exp(-x) for x >= 0, 2 ulp, with one power of two; +0 above 87 and for a NaN.
+ALCOVE_INLINE float exp_of_negative(float x) noexcept {
+  const float a = x < 87.0f ? x : 87.0f;
+  const float t = fma(a, -kLog2E, kRoundMagic);
+  const float n = t - kRoundMagic;
+  const float r = fma(n, -kLn2Low, fma(n, -kLn2High, -a));
+  float p = kExpC0;
+  p = fma(p, r, kExpC1);
+  p = fma(p, r, kExpC2);
+  p = fma(p, r, kExpC3);
+  p = fma(p, r, kExpC4);
+  p = fma(p, r, kExpC5);
+  const float y = fma(p, r * r, r) + 1.0f;
+  const float power = float_of(bits_of(y) + (bits_of(t) << 23));
+  return x < 87.0f ? power : 0.0f;
+}
+
+// erfc(x * sqrt(2)) for x in [0, 4] as 2^q(x), q a minimax fit in the weight of gelu, and 2^r with Cephes' exp2f.
+ALCOVE_INLINE float erfc_of_gelu(float x) noexcept {
+  float q = 1.8252361042e-04f;
+  q = fma(q, x, -1.8480410799e-03f);
+  q = fma(q, x, 7.7577922493e-03f);
+  q = fma(q, x, -1.5205186792e-02f);
+  q = fma(q, x, -2.3149887566e-03f);
+  q = fma(q, x, 1.1240764707e-01f);
+  q = fma(q, x, -4.1992977262e-01f);
+  q = fma(q, x, -1.8368189335e+00f);
+  q = fma(q, x, -2.3022122383e+00f);
+  q = fma(q, x, 3.6009861759e-08f);
+  const float t = q + kRoundMagic;
+  const float r = q - (t - kRoundMagic);
+  float p = 1.535336188319500e-4f;
+  p = fma(p, r, 1.339887440266574e-3f);
+  p = fma(p, r, 9.618437357674640e-3f);
+  p = fma(p, r, 5.550332471162809e-2f);
+  p = fma(p, r, 2.402264791363012e-1f);
+  p = fma(p, r, 6.931472028550421e-1f);
+  p = fma(p, r, 1.0f);
+  return float_of(bits_of(p) + (bits_of(t) << 23));
+}
+
 // log(x), 2 ulp; -inf for zeros, NaN below.  x = m * 2^e with m in [sqrt(1/2), sqrt(2)); f = m - 1;
 // log = e * ln 2 + f - f^2/2 + f^3 * p(f), the coefficients and the split of ln 2 those of Cephes' logf.
 ALCOVE_INLINE float log_f32(float x) noexcept {

@@ -1,8 +1,8 @@
 """Exports a torch module as a program: runs the passes in order.
 
 capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → winograd →
-fuse_depthwise_separable → fuse_squeeze_excite → write_state_rows → pack → plan → emit → check → bytes → the verifier
-of the devices
+fuse_depthwise_separable → fuse_squeeze_excite → choose_activations → write_state_rows → pack → plan → emit → check →
+bytes → the verifier of the devices
 """
 
 import contextlib
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.cast import cast_all
+from alcove.runtime.compiler.choose_activations import choose_activations
 from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.every_size import program_at_every_size
@@ -119,11 +120,12 @@ def export(
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
             fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
-            return write_state_rows(fused)
+            return write_state_rows(choose_activations(fused))
 
         first = record("winograd", winograd(largest_graph, in_form))
         first = record("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
         first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
+        first = record("choose_activations", choose_activations(first))
         first = record("write_state_rows", write_state_rows(first))
         if not captured.symbols:
             return Program(generate_program(first, record_text), passes, quantizer.report)

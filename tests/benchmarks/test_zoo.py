@@ -92,6 +92,9 @@ def test_a_network_that_an_engine_refuses_is_not_exported_again() -> None:
 def test_a_window_that_is_over_begins_no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks that were timed longest ago come first."""
     store.write_results({"resnet18": {"at_s": 2.0}, "resnet26": {"at_s": 1.0}})
+    for name in ("resnet18", "resnet26"):
+        for what in ("golden", "alcove"):
+            store.path_of(BY_NAME[name], what).write_bytes(b"")
     timed: list[str] = []
 
     def note(_python: object, module: str, name: str, *_rest: str, timeout_s: float) -> dict[str, float]:
@@ -100,9 +103,9 @@ def test_a_window_that_is_over_begins_no_timing(monkeypatch: pytest.MonkeyPatch)
         return {}
 
     monkeypatch.setattr(run, "_run_module", note)
-    Bench(0, 1, 0.1, lambda _what: None).time(["resnet18", "resnet26"], 1e-9)
+    Bench(0, 1, 0.1, lambda _what: None).time(["resnet18", "resnet26", "resnet50"], 1e-9)
     assert timed == []
-    Bench(0, 1, 0.1, lambda _what: None).time(["resnet18", "resnet26"], 100)
+    Bench(0, 1, 0.1, lambda _what: None).time(["resnet18", "resnet26", "resnet50"], 100)
     assert [line for line in timed if line.startswith("call")] == ["call resnet26", "call resnet18"]
 
 

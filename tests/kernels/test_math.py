@@ -166,6 +166,32 @@ def test_sigmoid_is_within_three_ulp_until_its_exponential_overflows() -> None:
     assert (unary("sigmoid", np.array([-89.0, -1e30, -INF], np.float32)) == 0).all()
 
 
+def gelu_of_tanh(x: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """As 'Gaussian Error Linear Units' approximates it."""
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("gelu_exp", lambda x: -0.5 * x * np.vectorize(math.erfc)(-x / math.sqrt(2)) * -1),
+        ("gelu_tanh_exp", gelu_of_tanh),
+        ("silu_exp", lambda x: x / (1 + np.exp(-x))),
+    ],
+)
+def test_activations_by_one_exponential_are_as_near_as_torch(name: str, exact: Callable[..., Any]) -> None:
+    """Some units in the last place above -2; below, where they vanish, of the largest number that they take there."""
+    x = np.concatenate([np.linspace(-30, 30, 100_001), np.linspace(-1e-3, 1e-3, 1001), [-1e30, 1e30, -3.4e38]])
+    ours, expected = unary(name, x.astype(np.float32)), exact(x.astype(np.float32).astype(np.float64).clip(-700))
+    assert np.abs(ours - expected)[x < 0].max() <= 3e-7
+    assert ulps(ours, expected)[(x > 0) & (x < 30)].max() <= 4
+    assert ulps(ours, expected)[(x > -2) & (x < 0)].max() <= 12
+    special = unary(name, np.array([INF, -INF, NAN, 0.0, 3e38], np.float32))
+    assert special[0] == INF
+    assert np.isnan(special[1:3]).all()
+    assert special[3:].tolist() == [0.0, float(np.float32(3e38))]
+
+
 def test_angles_of_any_size_are_reduced_exactly() -> None:
     """Where a reduction by doubles alone would be far off; the C library's double precision is exact there."""
     x = np.array([3.4028235e38, 1e30, 16777216.0, 1e10, -1e22, 1048576.0, 1048575.9], np.float32)

@@ -37,6 +37,20 @@ ALCOVE_INLINE float mish_factor(float x) noexcept {
   return n / (n + 2.0f);
 }
 
+// max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)), with the sign of x; the first as x / 2 + |x| / 2, so that -inf gives a NaN.
+ALCOVE_INLINE float gelu_by_exp(float x) noexcept {
+  const float half = 0.5f * __builtin_fabsf(x);
+  const float h = half < 4.0f ? half : 4.0f;
+  const float far = half < 4.0f ? erfc_of_gelu(h) : 0.0f;
+  return __builtin_copysignf(fma(-h, far, fma(0.5f, x, half)), x);
+}
+// x / (1 + exp(-gate)) by the exponential of -|gate|; gate has the sign of x.
+ALCOVE_INLINE float gated_by_exp(float x, float gate) noexcept {
+  const float e = exp_of_negative(__builtin_fabsf(gate));
+  const float part = gate < 0.0f ? e : 1.0f;
+  return x * part / (1.0f + e);
+}
+
 #define ALCOVE_FORMULA(name, type, formula) \
   ALCOVE_INLINE type unary_##name([[maybe_unused]] float x, [[maybe_unused]] const UnaryF32& p) noexcept { return formula; }
 
@@ -82,6 +96,9 @@ ALCOVE_FORMULA(gelu, float, x * 0.5f * (1.0f + erf_f32(x * 0.707106781186547524f
 ALCOVE_FORMULA(gelu_tanh, float,
                0.5f * x * (1.0f + tanh_f32(0.797884560802865356f * (x + 0.044715f * (x * x * x)))))
 ALCOVE_FORMULA(silu, float, x / (1.0f + exp_f32(-x)))
+ALCOVE_FORMULA(gelu_exp, float, gelu_by_exp(x))
+ALCOVE_FORMULA(gelu_tanh_exp, float, gated_by_exp(x, 1.595769121605730711f * (x + 0.044715f * (x * x * x))))
+ALCOVE_FORMULA(silu_exp, float, gated_by_exp(x, x))
 ALCOVE_FORMULA(mish, float, x * mish_factor(x))
 ALCOVE_FORMULA(hardswish, float, x * between_0_and_6(x + 3.0f) * kSixth)
 ALCOVE_FORMULA(hardsigmoid, float, between_0_and_6(x + 3.0f) * kSixth)

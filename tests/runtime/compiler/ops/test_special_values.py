@@ -135,6 +135,7 @@ BINARY: Final[dict[str, Callable[[Tensor, Tensor], Tensor]]] = {
 }
 ALLOWED: Final[dict[str, str]] = {
     "gelu": "gelu",
+    "gelu tanh": "gelu",
     "softshrink": "softshrink",
     "softmax": "softmax",
     "sinh": "sinh, cosh",
