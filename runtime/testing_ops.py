@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
+from numpy.typing import NDArray
 
 F32, I8, I32, I64, U8, BOOL = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8, DType.BOOL
 SCRATCH: Final = (U8, (1 << 18,))
@@ -335,6 +336,34 @@ def special() -> bytes:
     return build.program()
 
 
+def transform_table(first: int, second: int, *, is_real: bool) -> NDArray[np.float32]:
+    """Return the table of a transform of first * second points, as fft.h says."""
+    points = first * second
+    turns = [np.outer(np.arange(first), np.arange(second)).ravel() / points]
+    turns += [np.arange(size) / size for size in (first, second)]
+    turns += [np.arange(points) / (2 * points)] * is_real
+    waves = np.exp(-2j * np.pi * np.concatenate(turns))
+    return np.stack([waves.real, waves.imag]).astype(np.float32)
+
+
+def transforms() -> bytes:
+    """Return a program of Fourier transforms, by columns and by rows."""
+    build = _Program()
+    x = build.input("x", F32, (3, 60))
+    half = build.input("half", F32, (3, 31))
+    long = build.input("long", F32, (2, 280))
+    rows, halves, long_rows = (F32, (3, 60)), (F32, (3, 31)), (F32, (2, 280))
+    tables = {
+        name: build.constant(name, transform_table(first, second, is_real=name.startswith("real")))
+        for name, first, second in (("short", 1, 60), ("long", 14, 20), ("real short", 1, 30), ("real", 5, 6))
+    }
+    build.show("fft", [x, x, tables["short"]], rows, SCRATCH, rows, attributes=(1, 0.5))
+    build.show("fft", [long, long, tables["long"]], long_rows, SCRATCH, long_rows, attributes=(14, 1.0))
+    build.show("rfft", [x, tables["real"]], halves, SCRATCH, halves, attributes=(5, 2.0))
+    build.show("irfft", [half, half, tables["real short"]], rows, SCRATCH, attributes=(1, 1.0))
+    return build.program()
+
+
 FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     elements,
     movement,
@@ -346,6 +375,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     images,
     quantization,
     special,
+    transforms,
 )
 
 

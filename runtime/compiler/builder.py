@@ -114,7 +114,7 @@ class Builder:
         stored = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
         dtype = _DTYPE_OF[stored.dtype]
         cache_key = None
-        if name is None and stored.nbytes <= 4096:
+        if name is None and stored.nbytes <= 65536:
             cache_key = (dtype.name, stored.tobytes(), stored.shape)
             if cache_key in self._constants:
                 return self._constants[cache_key]

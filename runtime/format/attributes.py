@@ -66,3 +66,6 @@ class WriteRowsAttributes(Attributes): axis: int; wraps: int
 class LinearQd8Qb4wAttributes(Attributes): group: int
 class CachedAttentionAttributes(Attributes): scale: float; masked: float; empty_is_nan: int
 class SpecialAttributes(Attributes): function: int
+class FftAttributes(Attributes): first: int; scale: float
+class RfftAttributes(Attributes): first: int; scale: float
+class IrfftAttributes(Attributes): first: int; scale: float

@@ -22,6 +22,7 @@ from alcove.runtime.compiler.rules import (
     sorting,
     special,
     text,
+    transforms,
 )
 from alcove.runtime.compiler.rules.registry import (
     DTYPES,
@@ -54,6 +55,7 @@ FAMILIES = (
     sorting,
     special,
     text,
+    transforms,
 )
 """The modules that register rules; importing them is what fills `RULES`."""
 

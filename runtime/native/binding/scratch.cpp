@@ -15,6 +15,7 @@
 #include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
 #include "kernels/microkernels/sort/sort.h"
 #include "kernels/operators/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
+#include "kernels/microkernels/fft/fft.h"
 #include "kernels/operators/winograd_conv2d/winograd_conv2d.h"
 
 namespace nb = nanobind;
@@ -98,6 +99,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
        [](Sizes& size) {
          const size_t taps = size.positive("taps"), in_c = size.positive("in_c");
          return conv_transpose2d_scratch_bytes(taps, in_c, size("out_c"));
+       }},
+      {"fft",
+       [](Sizes& size) {
+         const size_t points = size.positive("points");
+         return fft_scratch_floats<size_t>(points, size("first")) * sizeof(float);
        }},
       {"gru", [](Sizes& size) { return recurrent(Recurrence::gru, size); }},
       {"linear_qd8_qb4w",

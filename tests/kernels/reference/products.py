@@ -39,6 +39,23 @@ def cached_attention(a: Any, query: Array, key: Array, value: Array, mask: Array
     return attention(SimpleNamespace(**vars(a), is_causal=0), query, key, value, mask)
 
 
+def fft(a: Any, re: Array, im: Array, _: Array) -> list[Array | None]:
+    """The transform of each row."""
+    y = np.fft.fft(re.astype(np.float64) + 1j * im) * a.scale
+    return [y.real, None, y.imag]
+
+
+def rfft(a: Any, x: Array, _: Array) -> list[Array | None]:
+    """That of real rows."""
+    y = np.fft.rfft(x.astype(np.float64)) * a.scale
+    return [y.real, None, y.imag]
+
+
+def irfft(a: Any, re: Array, im: Array, _: Array) -> list[Array | None]:
+    """And back, without the factor."""
+    return [np.fft.irfft(re.astype(np.float64) + 1j * im, norm="forward") * a.scale]
+
+
 def sigmoid(x: Array) -> Array:
     """One over one plus the exponential."""
     return np.asarray(1 / (1 + np.exp(-x)))

@@ -58,8 +58,11 @@ bool splits_scratch(OpCode code) noexcept {
     case OpCode::cached_attention:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
+    case OpCode::fft:
+    case OpCode::irfft:
     case OpCode::linear_qd8_qb4w:
     case OpCode::linear_qd8_qc8w:
+    case OpCode::rfft:
     case OpCode::separable_conv2d:
     case OpCode::squeeze_excite_conv2d:
     case OpCode::winograd_conv2d: return true;
@@ -91,7 +94,7 @@ bool is_gemm(OpCode code) noexcept {
 }
 bool polls(OpCode code) noexcept {
   return is_gemm(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
-         code == OpCode::as_strided_copy;
+         code == OpCode::as_strided_copy || code == OpCode::fft || code == OpCode::rfft || code == OpCode::irfft;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
