@@ -119,6 +119,11 @@ def indices() -> bytes:
     build.show("searchsorted", [build.floats("boundaries", 9), x], (I64, (4, 3)), attributes=(1,))
     build.show("embedding_bag_offsets", [at, table], (F32, (2, 3)), attributes=(2, -1, 0, 0))
     build.show("embedding_bag_offsets", [rows, table, offsets], (F32, (3, 3)), attributes=(1, 0, 1, 0))
+    shared = build.layer("shared", 8, 3)
+    build.show("embedding_panels", [at, shared], (F32, (2, 2, 3)), attributes=(8, 0, 0))
+    for form, size in ((1, 128 + 64), (2, 64 + 256), (3, 64 + 256)):
+        table = build.constant(f"form {form}", build.random.integers(1, 60, (1, size), np.int8))
+        build.show("embedding_panels", [at, table], (F32, (2, 2, 3)), attributes=(8, form, 32 if form > 1 else 0))
     build.show("embedding_i8", [at, build.bytes_of("int8", 8, 3), build.floats("scale", 3)], (F32, (2, 2, 3)))
     return build.program()
 

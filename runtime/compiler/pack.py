@@ -12,6 +12,7 @@ from typing import Final
 from alcove.runtime.compiler.dead_code_elimination import remove_unused
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.panels import panels
+from alcove.runtime.compiler.share_tables import share_tables
 from alcove.runtime.compiler.weights import COMPUTED, JOIN, join_names
 from alcove.runtime.format.spec import DType, Layout
 
@@ -43,8 +44,13 @@ def packer(*ops: str, reads_attributes: bool = False) -> Callable[[Packer], Pack
 def pack(graph: Graph) -> Graph:
     """Return the graph with every product reading packed constants."""
     values = dict(graph.values)
-    nodes = tuple(pack_node(values, node) if _has_constants(graph, node) else node for node in graph.nodes)
-    return remove_unused(replace(graph, values=values, nodes=nodes))
+    nodes: list[Node] = []
+    packed: dict[str, tuple[str, Node]] = {}
+    for node in graph.nodes:
+        nodes.append(pack_node(values, node) if _has_constants(graph, node) else node)
+        if node.op == "linear" and nodes[-1] is not node:
+            packed[node.inputs[1]] = (nodes[-1].inputs[1], node)
+    return share_tables(remove_unused(replace(graph, values=values, nodes=tuple(nodes))), packed)
 
 
 def _has_constants(graph: Graph, node: Node) -> bool:

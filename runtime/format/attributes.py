@@ -65,6 +65,7 @@ class MaxPool2dI8Attributes(Attributes): kernel_h: int; kernel_w: int; stride_h:
 class WriteRowsAttributes(Attributes): axis: int; wraps: int
 class LinearQd8Qb4wAttributes(Attributes): group: int
 class CachedAttentionAttributes(Attributes): scale: float; masked: float; empty_is_nan: int
+class EmbeddingPanelsAttributes(Attributes): rows: int; form: int; group: int
 class SpecialAttributes(Attributes): function: int
 class FftAttributes(Attributes): first: int; scale: float
 class RfftAttributes(Attributes): first: int; scale: float

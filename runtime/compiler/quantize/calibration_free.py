@@ -32,6 +32,7 @@ from alcove.runtime.compiler.quantize.partitioner import without_residuals
 from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCTS, kind_of
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
+from alcove.runtime.compiler.share_tables import share_tables
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
 from alcove.runtime.format.spec import DType, Layout
@@ -54,6 +55,7 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
     values = dict(base.values)
     nodes: list[Node] = []
     layers: list[LayerReport] = []
+    products: dict[str, Node] = {}  # by the keys of their weights as they were
     for node in base.nodes:
         if node.op in RECURRENT:
             recurrent, layer = _recurrent(values, node, is_dynamic=options.mode.endswith("_dynamic"))
@@ -73,9 +75,11 @@ def quantize_without_calibration(graph: Graph, options: Quantization) -> tuple[G
             layers.append(LayerReport(name, node.op, "float32", reason, float_bytes=size, stored_bytes=size))
             continue
         output, layer = smaller_linear(values, node, options)
+        products[node.inputs[1]] = output[0]
         nodes += output
         layers.append(layer)
-    result = eliminate_dead_code(replace(base, values=values, nodes=tuple(nodes)))
+    packed = {weight: (product.inputs[1], product) for weight, product in products.items()}
+    result = share_tables(eliminate_dead_code(replace(base, values=values, nodes=tuple(nodes))), packed)
     return result, QuantizationReport(options.mode, tuple(layers))
 
 

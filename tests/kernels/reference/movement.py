@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.kernels.reference.layouts import Array
+from tests.kernels.reference.layouts import Array, read_int8
 
 
 def strided_places(shape: tuple[int, ...], a: Any) -> Array:
@@ -144,6 +144,30 @@ def embedding_bag_offsets(a: Any, ids: Array, table: Array, *offsets: Array) -> 
 def embedding_i8(_: Any, ids: Array, table: Array, scale: Array) -> list[Array]:
     """Rows of int8 with a scale for each column."""
     return [table[ids].astype(np.float64) * scale]
+
+
+def embedding_panels(a: Any, ids: Array, table: Any, *, shape: tuple[int, ...]) -> list[Array]:
+    """Rows of the weights of a product; forms are float32, int8, and int4 in groups with whole or half scales."""
+    width = shape[-1]
+    if a.form == 0:
+        return [table.weight[ids]]
+    if a.form == 1:
+        layer = read_int8(table, a.rows, width)
+        return [(layer.weight * layer.scales[:, None].astype(np.float64))[ids]]
+    panels, count = len(table), -(-width // a.group)
+    if a.form == 2:
+        blocks = table.reshape(panels, count, 64 + 8 * a.group)
+        scales, words = blocks[..., :64].copy().view(np.float32), blocks[..., 64:].copy().view(np.uint32)
+        places = 4 * np.arange(8, dtype=np.uint32)
+    else:
+        head = 64 * -(-count // 2)
+        halves = table[:, :head].copy().view(np.uint16).reshape(panels, -1, 16)[:, :count]
+        scales, words = (halves.astype(np.uint32) << 16).view(np.float32), table[:, head:].copy().view(np.uint32)
+        places = np.array([8 * (j % 4) + 4 * (j // 4) for j in range(8)], np.uint32)
+    words = words.reshape(panels, count, a.group // 8, 16, 1) >> places & 15
+    weight = (words.astype(np.float64) - 8).transpose(0, 3, 1, 2, 4).reshape(panels, 16, count, a.group)
+    rows = (weight * scales.astype(np.float64).transpose(0, 2, 1)[..., None]).reshape(panels * 16, -1)
+    return [rows[:, :width][ids]]
 
 
 def windows(size: int, out: int, *window: int) -> list[list[tuple[int, int]]]:
