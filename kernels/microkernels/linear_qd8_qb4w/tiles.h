@@ -41,27 +41,38 @@ struct QuantizedRows {
 void quantize_group(const float* x, size_t count, const QuantizedRows& to, size_t at) noexcept {
   constexpr uint32_t kInfinity = 0x7F800000u;
   int8_t* q = to.numbers + at * to.group;
-  uint32_t greatest = 0;  // of the bits without the sign: ordered like the magnitudes, NaN above infinity
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFFu;
-    greatest = bits > greatest ? bits : greatest;
+  float whole[64];  // of a last group that is not full
+  if (count < to.group) {
+    for (size_t i = 0; i < to.group; ++i) whole[i] = i < count ? x[i] : 0.0f;
+    x = whole;
   }
-  if (count < to.group || greatest >= kInfinity) std::memset(q, 0, to.group);
-  to.starts[at] = 0;
+  uint32_t greatest = 0;  // of the bits without the sign: ordered like the magnitudes, NaN above infinity
+  for (size_t step = 0; step < to.group; step += kStep) {
+    for (size_t i = 0; i < kStep; ++i) {  // of a known number, so that it is some vectors
+      const uint32_t bits = std::bit_cast<uint32_t>(x[step + i]) & 0x7FFFFFFFu;
+      greatest = bits > greatest ? bits : greatest;
+    }
+  }
+  if (greatest >= kInfinity) std::memset(q, 0, to.group);
   to.scales[at] = std::bit_cast<float>(kCanonicalNanBits);
   if (greatest >= kInfinity) return;
   float scale = std::bit_cast<float>(greatest) / 127.0f;
   if (scale < 0x1p-100f) scale = 1.0f;
   const Lanes16::Floats inverse = Lanes16::fill(1.0f / scale);
   const Int8Range range = int8_range(-127, 127, 0);
-  for (size_t i = 0; i < count; i += 16) {
-    const size_t lanes = count - i;
-    Lanes16::requantize_store(q + i, lanes, Lanes16::multiply(Lanes16::load_some(x + i, lanes), inverse), range);
-  }
-  int32_t sum = 0;
-  for (size_t i = 0; i < to.group; ++i) sum += q[i];
-  to.starts[at] = -8 * sum;
+  for (size_t i = 0; i < to.group; i += 16)
+    Lanes16::requantize_store(q + i, 16, Lanes16::multiply(Lanes16::load(x + i), inverse), range);
   to.scales[at] = scale;
+}
+
+// After all groups of a row: a sum right behind its stores would wait for them.
+void sum_group(const QuantizedRows& to, size_t at) noexcept {
+  const int8_t* q = to.numbers + at * to.group;
+  int32_t sum = 0;
+  for (size_t step = 0; step < to.group; step += kStep) {
+    for (size_t i = 0; i < kStep; ++i) sum += q[step + i];
+  }
+  to.starts[at] = -8 * sum;
 }
 
 template <class Way, int kRows, int kPanels>
@@ -146,6 +157,7 @@ void multiply(const LinearQd8Qb4w& a) noexcept {
         quantize_group(a.input + (first + r) * a.k + g * a.group, left < a.group ? left : a.group, rows,
                        r * rows.groups + g);
       }
+      for (size_t g = 0; g < rows.groups; ++g) sum_group(rows, r * rows.groups + g);
     }
     const size_t count = (here + kMostRows - 1) / kMostRows, few = here / count, longer = here % count;
     size_t panel = 0;

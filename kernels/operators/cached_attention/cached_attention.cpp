@@ -32,7 +32,13 @@ Columns find_allowed(const uint8_t* mask, size_t span) noexcept {
 }
 
 bool allows_all(const uint8_t* mask, size_t count) noexcept {
-  for (size_t s = 0; s < count; ++s) {
+  constexpr uint64_t kOnes = 0x0101010101010101u, kTops = 0x8080808080808080u;
+  size_t s = 0;
+  for (; s + 8 <= count; s += 8) {
+    const uint64_t eight = load_eight(mask + s);
+    if (((eight - kOnes) & ~eight & kTops) != 0) return false;  // a byte is 0
+  }
+  for (; s < count; ++s) {
     if (mask[s] == 0) return false;
   }
   return true;
@@ -71,8 +77,15 @@ struct Block {
     const size_t count = columns.end - columns.first;
     for (size_t row = 0; row < rows; ++row, scores += count) {
       const uint8_t* allowed = mask_of(row) + columns.first;
-      if (allows_all(allowed, count) && scores[0] * a.scale > kMinusInfinity) {
-        a.softmax({scores, scores, 1, count, false, a.scale, sums + row});
+      const Columns run = find_allowed(allowed, count);
+      const bool is_run = run.first < run.end && allows_all(allowed + run.first, run.end - run.first);
+      const bool is_whole = run.end - run.first == count;
+      if (is_run && scores[run.first] * a.scale > kMinusInfinity &&
+          (is_whole || (a.masked == kMinusInfinity && a.scale > 0.0f))) {
+        // Behind the run exponentials are +0, which changes no sum.
+        for (size_t s = 0; s < run.first; ++s) scores[s] = kMinusInfinity;
+        a.softmax({scores, scores, 1, run.end, false, a.scale, sums + row});
+        std::memset(scores + run.end, 0, (count - run.end) * sizeof(float));
         continue;
       }
       bool is_empty = !a.empty_is_nan;
