@@ -129,6 +129,14 @@ def _attention() -> bytes:
     return case.result("attention", qkv, (F32, shape), SCRATCH, attributes=(0.25, 0, -np.inf, 0))
 
 
+def _attention_i8() -> bytes:
+    case = _Case()
+    shape = (1, 4, 128, 16)
+    qkv = [case.input(name, I8, shape) for name in "qkv"]
+    attributes = (2**-8, 0, -np.inf, 3, -2, 5, 0.75, 4, -128, 127)
+    return case.result("attention_i8", qkv, (I8, shape), SCRATCH, attributes=attributes)
+
+
 def _recurrent(name: str, gates: int, *attributes: int, is_int8: bool = False) -> bytes:
     case = _Case()
     x, h = case.input("x", F32, (16, 1, 64)), case.input("h", F32, (1, 64))
@@ -231,6 +239,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("linear_qd8_qb4w", "f32"): partial(_linear, "linear_qd8_qb4w"),
     ("matmul", "f32"): _matmul,
     ("attention", "f32"): _attention,
+    ("attention_i8", "i8"): _attention_i8,
     ("rnn", "f32"): partial(_recurrent, "rnn", 1, 0, 0),
     ("gru", "f32"): partial(_recurrent, "gru", 3, 0),
     ("lstm", "f32"): partial(_recurrent, "lstm", 4, 0),

@@ -325,6 +325,13 @@ def quantization() -> bytes:
     build.show("linear_f32_qb4w", [row, build.bytes_of("int4", 2, 3 * 320), bias], (F32, (2, 18)), attributes=(32,))
     groups = build.bytes_of("groups", 2, 2 * 64 + 3 * 256)
     build.show("linear_qd8_qb4w", [row, groups, bias], (F32, (2, 18)), SCRATCH, attributes=(32,))
+    query = build.input("query", I8, (1, 4, 3, 5))
+    key, value = build.input("key", I8, (1, 2, 7, 5)), build.input("value", I8, (1, 2, 7, 6))
+    mask = build.input("mask", BOOL, (3, 7))
+    shape = (I8, (1, 4, 3, 6))
+    numbers = (3, -2, 5, 0.75, 4, -100, 127)
+    build.show("attention_i8", [query, key, value], shape, SCRATCH, attributes=(2**-10, 1, -np.inf, *numbers))
+    build.show("attention_i8", [query, key, value, mask], shape, SCRATCH, attributes=(2**-11, 0, -1e4, *numbers))
     return build.program()
 
 

@@ -70,3 +70,4 @@ class SpecialAttributes(Attributes): function: int
 class FftAttributes(Attributes): first: int; scale: float
 class RfftAttributes(Attributes): first: int; scale: float
 class IrfftAttributes(Attributes): first: int; scale: float
+class AttentionI8Attributes(Attributes): scale: float; is_causal: int; masked: float; query_zero_point: int; key_zero_point: int; value_zero_point: int; ratio: float; zero_point: int; low: int; high: int

@@ -184,6 +184,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
     "matmul": _linear,
     "attention": _attention,
     "cached_attention": _attention,
+    "attention_i8": _attention,
     "conv2d": _conv2d,
     "conv2d_i8": _conv2d,
     "depthwise_conv2d": _depthwise,
@@ -204,6 +205,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
 _SCRATCH: Final = frozenset({
     "matmul", "attention", "cached_attention", "conv2d", "conv_transpose2d", "winograd_conv2d", "separable_conv2d",
     "squeeze_excite_conv2d", "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "linear_qd8_qb4w", "sort",
+    "attention_i8",
 })  # fmt: skip
 _PICKS: Final = {"index_select": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
 """Operators that read as much of an input as they write, and which input that is."""

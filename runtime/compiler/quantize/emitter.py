@@ -31,6 +31,8 @@ from alcove.runtime.compiler.quantize.scales import (
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
     AddI8Attributes,
+    AttentionAttributes,
+    AttentionI8Attributes,
     Conv2dI8Attributes,
     DepthwiseConv2dI8Attributes,
     DequantizeAttributes,
@@ -212,6 +214,12 @@ class Emitter:
         self.nodes.append(Node(op, inputs, (result,), attributes, self.origin))
         self.int8[out] = result
 
+    def scratch(self, out: str, size: int) -> None:
+        """Give the last node room to work in."""
+        key = f"{out}:scratch"
+        self.values[key] = Value(key, key, DType.U8, (size,))
+        self.nodes[-1] = replace(self.nodes[-1], outputs=(*self.nodes[-1].outputs, key))
+
     def constant(self, key: str, array: Array) -> str:
         """Add an int8 constant; return its key."""
         self.values[key] = Value(key, COMPUTED + key, DType.I8, array.shape, constant=array)
@@ -315,11 +323,7 @@ def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> Non
     packed = np.concatenate([panels_i8(*part) for part in parts])
     whole = Conv2dI8Attributes(**window, groups=groups, input_zero_point=zero, **numbers)
     e.add("conv2d_i8", (x, e.constant(key, packed)), out, whole)
-    scratch = f"{out}:scratch"
-    e.values[scratch] = Value(
-        scratch, scratch, DType.U8, (_native.scratch_bytes("conv2d_i8", patch=result.rows.shape[1]),)
-    )
-    e.nodes[-1] = replace(e.nodes[-1], outputs=(*e.nodes[-1].outputs, scratch))
+    e.scratch(out, _native.scratch_bytes("conv2d_i8", patch=result.rows.shape[1]))
 
 
 # -- everything else ----------------------------------------------------------------------------------------------
@@ -413,6 +417,24 @@ def _natively(graph: Graph, node: Node, key: str, x: NDArray[np.float32]) -> NDA
     return result
 
 
+def _attention(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> None:
+    query, key, value = (e.scale(each) for each in node.inputs[:3])
+    old = node.read(AttentionAttributes)
+    attributes = AttentionI8Attributes(
+        scale=_ratio(query.scale * key.scale * old.scale),
+        is_causal=old.is_causal,
+        masked=old.masked,
+        query_zero_point=query.zero_point,
+        key_zero_point=key.zero_point,
+        value_zero_point=value.zero_point,
+        ratio=_ratio(value.scale / e.settings.scale(out).scale),
+        **e.output(out, limits),
+    )
+    e.add("attention_i8", (*(e.as_int8(each) for each in node.inputs[:3]), *node.inputs[3:]), out, attributes)
+    (span, value_width), width = e.graph.values[node.inputs[2]].shape[-2:], e.graph.values[node.inputs[0]].shape[-1]
+    e.scratch(out, _native.scratch_bytes("attention_i8", span=span, width=width, value_width=value_width))
+
+
 def _movement(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) -> None:
     inputs = tuple(e.as_int8(key) for key in node.inputs)
     op, argument = node.op, node.attributes
@@ -442,5 +464,6 @@ _EMITTERS: Final[Mapping[str, Callable[[Emitter, Node, str, tuple[float, float]]
     "product": _product,
     "mean": _mean,
     "function": _function,
+    "attention": _attention,
     "movement": _movement,
 }

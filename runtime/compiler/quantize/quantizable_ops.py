@@ -5,6 +5,7 @@ sum        binary add of two computed tensors, or of one and a constant
 product    binary mul, likewise
 mean       reduce mean, adaptive average to one pixel, average windows
 function   anything from one float32 element to one: a table of 256 entries
+attention  scaled dot-product attention; its mask stays as it is
 movement   what keeps its elements: reshape, as_strided_copy, concat, pad, max pooling; one scale for all its tensors
 """
 
@@ -16,6 +17,7 @@ from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.format.attributes import (
     AdaptivePool2dAttributes,
+    AttentionAttributes,
     Conv2dAttributes,
     DepthwiseConv2dAttributes,
     LinearAttributes,
@@ -24,10 +26,12 @@ from alcove.runtime.format.attributes import (
 )
 from alcove.runtime.format.spec import DType
 
-Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "movement"]
+Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "attention", "movement"]
 
 MAX_PRODUCTS: Final = 65536
 MAX_SUMMED: Final = 1 << 23
+MAX_SPAN: Final = 32768
+LEAST_SCALE: Final = 2.0**-20
 
 Layer: TypeAlias = LinearAttributes | Conv2dAttributes | DepthwiseConv2dAttributes
 LAYERS: Final = frozenset({"linear", "conv2d", "depthwise_conv2d"})
@@ -43,9 +47,9 @@ def kind_of(graph: Graph, node: Node) -> tuple[Kind | None, str]:
     """Return the kind of a node's int8 form; (None, why it has none) otherwise."""
     if not all(_is_float(graph, key) for key in (*_operands(node), node.outputs[0])):
         return None, "not float32"
-    if node.op in LAYERS:
-        reason = _layer_reason(graph, node)
-        return (None, reason) if reason else ("layer", "")
+    if node.op in LAYERS or node.op == "attention":
+        reason = _layer_reason(graph, node) if node.op in LAYERS else _attention_reason(graph, node)
+        return (None, reason) if reason else ("layer" if node.op in LAYERS else "attention", "")
     if node.op in _MOVEMENTS or (node.op == "pool2d" and node.read(Pool2dAttributes).mode == _MAX):
         is_constant = any(graph.values[key].constant is not None for key in node.inputs)
         return (None, "a constant among its inputs") if is_constant else ("movement", "")
@@ -78,10 +82,10 @@ def groups_of(node: Node) -> int:
 
 
 def _operands(node: Node) -> tuple[str, ...]:
-    """Return the inputs that are activations or constants of their kind; not weights, not room to work in."""
+    """Return the inputs that are activations or constants of their kind; not weights, masks or room to work in."""
     if node.op in LAYERS:
         return node.inputs[:1]
-    return node.inputs
+    return node.inputs[:3] if node.op == "attention" else node.inputs
 
 
 def _is_float(graph: Graph, key: str) -> bool:
@@ -102,6 +106,14 @@ def _layer_reason(graph: Graph, node: Node) -> str:
     if math.prod(weight.shape[1:]) > MAX_PRODUCTS:
         return f"sums of more than {MAX_PRODUCTS} products"
     return ""
+
+
+def _attention_reason(graph: Graph, node: Node) -> str:
+    if graph.values[node.inputs[1]].shape[-2] > MAX_SPAN:
+        return f"more than {MAX_SPAN} keys"
+    if not LEAST_SCALE <= node.read(AttentionAttributes).scale <= 1 / LEAST_SCALE:
+        return "its scores are scaled by no usual number"
+    return "its products are with a constant" if len(activations(graph, node)) < 3 else ""
 
 
 def _is_mean(graph: Graph, node: Node) -> bool:

@@ -5,6 +5,7 @@
 
 #include "kernels/operators/attention/attention.h"
 #include "kernels/operators/cached_attention/cached_attention.h"
+#include "kernels/operators/attention_i8/attention_i8.h"
 #include "kernels/operators/conv2d/conv2d.h"
 #include "kernels/operators/conv2d_i8/conv2d_i8.h"
 #include "kernels/operators/conv_transpose2d/conv_transpose2d.h"
@@ -92,6 +93,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
        [](Sizes& size) {
          const size_t span = size("span"), width = size("width");
          return cached_attention_scratch_floats<size_t>(span, width, size("value_width")) * sizeof(float);
+       }},
+      {"attention_i8",
+       [](Sizes& size) {
+         const size_t span = size("span"), width = size("width");
+         return attention_i8_scratch_bytes<size_t>(span, width, size("value_width"));
        }},
       {"conv2d", conv2d},
       {"conv2d_i8", [](Sizes& size) { return conv2d_i8_scratch_bytes(size("patch")); }},

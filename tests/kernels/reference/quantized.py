@@ -81,6 +81,21 @@ def lut_i8(_: Any, x: Array, table: Array) -> list[Array]:
     return [table[x.astype(np.int64) + 128]]
 
 
+def attention_i8(a: Any, query: Array, key: Array, value: Array, *mask: Array) -> list[Array]:
+    """Exact scores, shares of 255 of the values; each head of keys serves neighboring heads of queries."""
+    groups = query.shape[-3] // key.shape[-3]
+    q = query.astype(np.int64) - a.query_zero_point
+    k = np.repeat(key.astype(np.int64) - a.key_zero_point, groups, axis=-3)
+    v = np.repeat(value.astype(np.int64) - a.value_zero_point, groups, axis=-3)
+    scores = (q @ np.swapaxes(k, -1, -2)) * a.scale
+    if mask:
+        scores = np.where(mask[0], scores, a.masked)
+    if a.is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    shares = np.rint(255 * np.exp(scores - scores.max(-1, keepdims=True)))
+    return [requantize(shares @ v / shares.sum(-1, keepdims=True) * a.ratio, a, a.zero_point)]
+
+
 def mean_i8(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
     """Exact sums of some dimensions, scaled."""
     axes = tuple(range(a.first_axis, a.first_axis + a.axis_count))

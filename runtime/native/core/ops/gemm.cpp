@@ -44,12 +44,12 @@ void set_strides(const Tensor& operand, const Batch& batch, size_t* strides) noe
   for (size_t d = 0; d < batch.rank - rank; ++d) strides[d] = 0;
 }
 
-Status check_batched_output(const Subject& s, const Batch& batch, uint64_t rows, uint64_t columns) {
+Status check_batched_output(const Subject& s, const Batch& batch, uint64_t rows, uint64_t columns, uint32_t dtypes) {
   uint64_t dims[kMaxRank];
   for (size_t d = 0; d < batch.rank; ++d) dims[d] = batch.dims[d];
   dims[batch.rank] = rows;
   dims[batch.rank + 1] = columns;
-  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = dtypes}));
   return check_shape(s, s.op.outputs[0], "output", dims, batch.rank + 2);
 }
 

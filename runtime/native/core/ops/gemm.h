@@ -15,7 +15,8 @@ struct Batch {
 [[nodiscard]] bool broadcast_into(const Tensor& operand, Batch& batch) noexcept;
 // Elements from one index of the batch to the next within `operand`, 0 where it is repeated.
 void set_strides(const Tensor& operand, const Batch& batch, size_t* strides) noexcept;
-[[nodiscard]] Status check_batched_output(const Subject& s, const Batch& batch, uint64_t rows, uint64_t columns);
+[[nodiscard]] Status check_batched_output(const Subject& s, const Batch& batch, uint64_t rows, uint64_t columns,
+                                          uint32_t dtypes = kFloat);
 // The same index does not fit all operands.
 [[nodiscard]] Status batch_failure(const Subject& s);
 // Tensor `index` is constant panels of [n, k]; 0 for either: any.

@@ -56,6 +56,7 @@ bool splits_scratch(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
     case OpCode::cached_attention:
+    case OpCode::attention_i8:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
     case OpCode::fft:
@@ -73,6 +74,7 @@ bool is_gemm(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:
     case OpCode::cached_attention:
+    case OpCode::attention_i8:
     case OpCode::conv2d:
     case OpCode::conv2d_i8:
     case OpCode::conv_transpose2d:
