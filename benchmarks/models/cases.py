@@ -42,10 +42,13 @@ CASES: Final = (
     Case("bwe", "bwe"),
     Case("bwe int8", "bwe", quantize="int8_dynamic"),
     Case("rank", "rank"),
+    Case("rank int8", "rank", quantize="int8_dynamic"),
     Case("tag", "tag"),
     Case("tag int8", "tag", quantize="int8", peer_suffix="_int8"),
     Case("seg", "seg"),
+    Case("seg int8", "seg", quantize="int8"),
     Case("style", "style"),
+    Case("style int8", "style", quantize="int8"),
 )
 
 

@@ -51,9 +51,65 @@ def one(name: str, inputs: list[Floats], outputs: Any, attributes: Any, held: li
     return build.program(), inputs
 
 
+def depthwise_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Every window that has tiles of its own and some that have none, with one output a channel and several."""
+    cases: dict[str, Any] = {}
+    for kernel, stride in ((3, 1), (5, 1), (3, 2), (5, 2), (7, 1), (7, 2)):
+        for channels in (7, 16, 20, 40):
+            side = out_size(17, kernel, stride, kernel // 2, 1)
+            window = (kernel, kernel, stride, stride, *[kernel // 2] * 4, 1, 1)
+            x = numbers(random, 1, 17, 17, channels, special=0.01)
+            weight = numbers(random, kernel * kernel + 1, channels)
+            for function in range(4):
+                cases[f"depthwise {kernel} {stride} {channels} function {function}"] = one(
+                    "depthwise_conv2d",
+                    [x],
+                    [(DType.F32, (1, side, side, channels))],
+                    (*window, function, -1.0, 1.0),
+                    [weight],
+                )
+    for kernel, stride, dilation, multiplier in ((7, 2, 1, 2), (5, 1, 2, 3), (3, 3, 1, 20), (33, 1, 1, 2)):
+        for channels in (1, 5, 16, 21):
+            side = out_size(13, kernel, stride, kernel // 2 * dilation, dilation)
+            cases[f"depthwise {kernel} {stride} {dilation} {channels} times {multiplier}"] = one(
+                "depthwise_conv2d",
+                [numbers(random, 1, 13, 13, channels, special=0.005)],
+                [(DType.F32, (1, side, side, channels * multiplier))],
+                (kernel, kernel, stride, stride, *[kernel // 2 * dilation] * 4, dilation, dilation, 2, 0.0, 0.0),
+                [numbers(random, kernel * kernel + 1, channels * multiplier)],
+            )
+    return cases
+
+
+def grouped_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Taps that do not lie side by side, read in place, on lines long enough for it; a long sum over them."""
+    cases: dict[str, Any] = {}
+    for groups, inputs, outputs, stride, dilation in (
+        (2, 5, 17, 1, 1),
+        (3, 8, 5, 2, 1),
+        (1, 6, 20, 1, 2),
+        (2, 4, 33, 1, 3),
+        (2, 130, 8, 1, 1),
+    ):
+        rows, columns = out_size(9, 3, stride, dilation, dilation), out_size(25, 3, stride, dilation, dilation)
+        shape = (1, rows, columns, groups * outputs)
+        weight = np.zeros((groups, -(-outputs // 16), 9 * inputs + 1, 16), np.float32)
+        for output in range(outputs):
+            weight[:, output // 16, :, output % 16] = numbers(random, groups, 9 * inputs + 1)
+        x = numbers(random, 1, 9, 25, groups * inputs, special=0.003)
+        cases[f"conv2d groups {groups} {inputs} {outputs} {stride} {dilation}"] = one(
+            "conv2d",
+            [x, numbers(random, *shape)],
+            [(DType.F32, shape), scratch(9 * inputs)],
+            (3, 3, stride, stride, *[dilation] * 4, dilation, dilation, groups, 1, 2, 0.0, 0.0),
+            [weight],
+        )
+    return cases
+
+
 def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
     """Channels around every vector; borders, strides and dilations; a multiplier; bounds."""
-    cases: dict[str, Any] = {}
+    cases = depthwise_cases(random) | grouped_cases(random)
     for channels in CHANNELS:
         for stride, dilation, multiplier, special in ((1, 1, 1, 0.0), (2, 1, 1, 0.02), (1, 2, 1, 0.0), (1, 1, 2, 0.01)):
             rows, columns = out_size(7, 3, stride, 1, dilation), out_size(11, 3, stride, 1, dilation)
@@ -86,30 +142,6 @@ def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
             (3, 3, 2, 2, 0, 1, 1, 1, groups),
             [numbers(random, floats)],
         )
-    for kernel, stride in ((3, 1), (5, 1), (3, 2), (5, 2), (7, 1), (7, 2)):
-        for channels in (7, 16, 20, 40):
-            side = out_size(17, kernel, stride, kernel // 2, 1)
-            window = (kernel, kernel, stride, stride, *[kernel // 2] * 4, 1, 1)
-            x = numbers(random, 1, 17, 17, channels, special=0.01)
-            weight = numbers(random, kernel * kernel + 1, channels)
-            for function in range(4):
-                cases[f"depthwise {kernel} {stride} {channels} function {function}"] = one(
-                    "depthwise_conv2d",
-                    [x],
-                    [(DType.F32, (1, side, side, channels))],
-                    (*window, function, -1.0, 1.0),
-                    [weight],
-                )
-    for kernel, stride, dilation, multiplier in ((7, 2, 1, 2), (5, 1, 2, 3), (3, 3, 1, 20), (33, 1, 1, 2)):
-        for channels in (1, 5, 16, 21):
-            side = out_size(13, kernel, stride, kernel // 2 * dilation, dilation)
-            cases[f"depthwise {kernel} {stride} {dilation} {channels} times {multiplier}"] = one(
-                "depthwise_conv2d",
-                [numbers(random, 1, 13, 13, channels, special=0.005)],
-                [(DType.F32, (1, side, side, channels * multiplier))],
-                (kernel, kernel, stride, stride, *[kernel // 2 * dilation] * 4, dilation, dilation, 2, 0.0, 0.0),
-                [numbers(random, kernel * kernel + 1, channels * multiplier)],
-            )
     for index, (kernel_h, kernel_w, stride, dilation_h) in enumerate(WINDOWS):
         for count in (1, 2, 3, 4, 5, 16, 37, 130):
             case = dense(random, (kernel_h, kernel_w), stride, dilation_h, count, special=0.003 * (index % 2))

@@ -4,8 +4,9 @@
 // function of its name (kernels/microkernels/unary).  A NaN comes out as 0x7FC00000.
 //
 // Weights are panels of 16 outputs: [ceil(n/16)][k + 1][16] floats, row 0 the bias, zero beyond n.  The input of a row may lie
-// in `runs` pieces of k / runs floats, run_stride floats from piece to piece: the kernel rows of a convolution.
-// The caller has checked: sizes are at least 1, runs divides k, a stride that is given is at least its row, low <= high or they
+// in `runs` pieces of k / runs floats, in rows of row_runs pieces: run_stride floats from piece to piece of a row, row_stride from
+// row to row.  They are the kernel rows of a convolution, or its taps where those do not lie side by side.
+// The caller has checked: sizes are at least 1, runs divides k, row_runs divides runs, a stride that is given is at least its row, low <= high or they
 // are the infinities, and the output overlaps no input.  No pointer needs more alignment than a float.  Any number of threads.
 #pragma once
 
@@ -23,8 +24,8 @@ struct LinearF32 {
   const float* residual = nullptr;  // [m][n], with the stride of the output
   size_t input_stride = 0;          // floats from row to row; 0: k
   size_t output_stride = 0;         // floats from row to row; 0: n
-  size_t runs = 1;
-  size_t run_stride = 0;
+  size_t runs = 1, row_runs = 1;
+  size_t run_stride = 0, row_stride = 0;
   Activated activation = {};
 };
 

@@ -21,7 +21,9 @@ void linear_f32_scalar(const LinearF32& a) noexcept {
           sums.add(&acc);
           acc = 0.0f;
         }
-        acc = __builtin_fmaf(x[k / run * a.run_stride + k % run], *(weights += 16), acc);
+        const size_t piece = k / run;
+        const size_t start = piece / a.row_runs * a.row_stride + piece % a.row_runs * a.run_stride;
+        acc = __builtin_fmaf(x[start + k % run], *(weights += 16), acc);
       }
       sums.add(&acc);
       acc = *sums.total();

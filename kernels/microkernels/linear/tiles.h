@@ -76,6 +76,7 @@ template <class V, int kRows, int kVectors>
   line += 16;
   const size_t run = a.k / a.runs, block = sum_block(a.k);
   const float* x = a.input + row * input_stride;
+  size_t row_left = a.row_runs;
   LongSums<kRows * kColumns> long_sums;
   typename V::Register sums[kRows][kVectors];
   for (size_t left = a.k, at = 0;;) {
@@ -102,6 +103,10 @@ template <class V, int kRows, int kVectors>
       if (at == run) {
         at = 0;
         x += a.run_stride;
+        if (--row_left == 0) {
+          row_left = a.row_runs;
+          x += a.row_stride - a.row_runs * a.run_stride;
+        }
       }
     }
     if (left == 0 && a.k <= kLongestChain && is_plain(a, panel, kColumns)) break;

@@ -12,6 +12,8 @@ namespace {
 // Fewer pixels than this are better gathered: tiles of few rows leave `linear` waiting.
 constexpr size_t kFewestInPlace = 6;
 constexpr size_t kFewestNarrow = 16;
+// Taps with fewer inputs, apart from each other, are better gathered: going from one to the next takes longer.
+constexpr size_t kFewestOfTap = 4;
 
 // Every step-th output pixel, `count` of them: neighbours in rows (1) or in a column (out_w).
 struct Pixels {
@@ -93,8 +95,13 @@ LinearF32 make_gemm(const Conv2dF32& a, const Pixels& pixels, size_t group) noex
   return args;
 }
 
+// Whether a kernel row is one piece of the input.
+bool is_side_by_side(const Conv2dF32& a) noexcept { return a.kernel_w == 1 || (a.groups == 1 && a.dilation_w == 1); }
+
 void convolve_gathered(const Conv2dF32& a, const Pixels& pixels) noexcept {
-  const size_t block = conv2d_block_pixels(a.kernel_h * a.kernel_w * a.in_c);
+  const size_t patch = a.kernel_h * a.kernel_w * a.in_c, least = conv2d_block_pixels(patch);
+  const size_t fitting = a.scratch_bytes / (patch * sizeof(float));
+  const size_t block = fitting > kMostPatches ? kMostPatches : fitting > least ? fitting : least;
   for (size_t done = 0; done < pixels.count; done += block) {
     const size_t count = pixels.count - done < block ? pixels.count - done : block;
     for (size_t group = 0; group < a.groups; ++group) {
@@ -113,7 +120,11 @@ void convolve_in_place(const Conv2dF32& a, const Pixels& pixels, const float* in
     args.input = input + group * a.in_c;
     args.input_stride = a.stride_w * channels;
     args.runs = a.kernel_h;
-    args.run_stride = a.dilation_h * a.in_w * channels;
+    args.row_stride = a.dilation_h * a.in_w * channels;
+    if (!is_side_by_side(a)) {
+      args.runs *= args.row_runs = a.kernel_w;
+      args.run_stride = a.dilation_w * channels;
+    }
     a.linear(args);
   }
 }
@@ -176,8 +187,8 @@ void conv2d_f32_scalar(const Conv2dF32& a) noexcept {
   }
   const Inside rows = inside(a.out_h, a.in_h, a.kernel_h, a.stride_h, a.pad_top, a.dilation_h);
   const Inside columns = inside(a.out_w, a.in_w, a.kernel_w, a.stride_w, a.pad_left, a.dilation_w);
-  const bool is_side_by_side = a.kernel_w == 1 || (a.groups == 1 && a.dilation_w == 1);
-  if (!is_side_by_side || rows.first == rows.end || columns.end - columns.first < kFewestInPlace) {
+  const bool is_long_enough = is_side_by_side(a) || a.in_c >= kFewestOfTap;
+  if (!is_long_enough || rows.first == rows.end || columns.end - columns.first < kFewestInPlace) {
     return convolve_gathered(a, {0, pixels, 1});
   }
   const size_t channels = a.groups * a.in_c;

@@ -6,8 +6,8 @@
 // A NaN comes out as 0x7FC00000.
 //
 // `linear` multiplies.  It reads the input where it lies, kernel row by kernel row, wherever a row of output pixels looks at
-// nothing outside the input and a kernel's columns lie side by side; other patches are gathered into scratch, a block of
-// pixels at a time.  With up to 4 outputs and lines that are long enough, rows of the input become planes in scratch, and
+// nothing outside the input, or tap by tap where a kernel's columns do not lie side by side; other patches are gathered into scratch,
+// a block of pixels at a time.  With up to 4 outputs and lines that are long enough, rows of the input become planes in scratch, and
 // `narrow` multiplies.
 //
 // Panels are those of linear, one set a group: [groups][ceil(out_c/16)][kernel_h * kernel_w * in_c + 1][16].
@@ -28,6 +28,7 @@ struct Conv2dF32 {
   const float* residual;  // as the output, or null
   float* output;          // [batch][out_h][out_w][groups * out_c]
   float* scratch;         // aligned to a size_t
+  size_t scratch_bytes;   // conv2d_scratch_bytes or more: what is more holds more patches at a time
   LinearF32Kernel* linear;
   Conv2dNarrowKernel* narrow;
   size_t batch, in_h, in_w, in_c, out_h, out_w, out_c, groups;  // in_c and out_c: of one group
@@ -39,11 +40,13 @@ using Conv2dF32Kernel = void(const Conv2dF32&) noexcept;
 
 Conv2dF32Kernel conv2d_f32_scalar;
 
-// Output pixels that are multiplied at a time: patches of 64 pixels, fewer where they would fill more than 128 KiB.
+inline constexpr size_t kMostPatches = 64;
+
+// Output pixels that are multiplied at a time, at least: patches of 64 pixels, fewer where they would fill more than 128 KiB.
 constexpr size_t conv2d_block_pixels(size_t patch) noexcept {
   constexpr size_t kScratchFloats = 32768;
   const size_t fitting = kScratchFloats / patch / 4 * 4;
-  return fitting > 64 ? 64 : fitting < 4 ? 4 : fitting;
+  return fitting > kMostPatches ? kMostPatches : fitting < 4 ? 4 : fitting;
 }
 
 struct Conv2dSizes {

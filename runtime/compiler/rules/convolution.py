@@ -28,6 +28,11 @@ from alcove.runtime.format.spec import PANEL_COLUMNS, DType, Layout
 
 CHANNELS_LAST: Final = (0, 2, 3, 1)
 CHANNELS_FIRST: Final = (0, 3, 1, 2)
+_LARGE_BYTES: Final = 4 << 20
+"""Weights that a second-level cache does not hold, nor a phone's last one beside much else."""
+_SCRATCH_SHARE: Final = 8
+_MOST_PATCHES: Final = 64
+"""`kMostPatches` of kernels/operators/conv2d/conv2d.h."""
 
 
 @rule("aten.convolution.default")
@@ -158,6 +163,8 @@ def emit_conv2d(
         dilation_h=window.dilation[0],
         dilation_w=window.dilation[1],
     )
+    if kernel_h * kernel_w > 1:
+        scratch = max(scratch, _patches_bytes(outputs // groups, kernel_h * kernel_w * channels))
     return b.ops(
         "conv2d",
         [operands.image, *inputs],
@@ -171,6 +178,12 @@ def emit_conv2d(
             high=math.inf,
         ),
     )[0]
+
+
+def _patches_bytes(outputs: int, patch: int) -> int:
+    """Return scratch for as many patches as keep large weights from being read again for every four pixels."""
+    weights = 4 * outputs * patch
+    return min(_MOST_PATCHES, weights // _SCRATCH_SHARE // (4 * patch)) * 4 * patch if weights >= _LARGE_BYTES else 0
 
 
 def _forward(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:

@@ -74,13 +74,6 @@ Session::Session(std::shared_ptr<const Model> model, const SessionOptions& optio
 
 Session::~Session() = default;
 
-Session::Memory Session::aligned_memory(uint64_t bytes) noexcept {
-  const uint64_t size = bytes > 0 ? bytes : kTensorAlignment;
-  auto* memory = static_cast<uint8_t*>(::operator new(size, std::align_val_t{kTensorAlignment}, std::nothrow));
-  if (memory != nullptr) std::memset(memory, 0, bytes);
-  return Memory(memory);
-}
-
 // What one helper takes: the scratch of the op that needs most.
 uint64_t Session::helper_bytes(size_t bucket) const noexcept {
   const Program& program = model_->program();
@@ -114,7 +107,7 @@ Status Session::allocate() noexcept {
   const Program& program = model_->program();
   if (bytes_of(0) > memory_limit_bytes_) return too_large(0);
   const uint64_t bound_bytes = kept_bytes(program) - program.states_bytes;  // the copy to bind has the rest of them
-  memory_ = aligned_memory(bound_bytes + program.states_bytes);
+  memory_ = allocate_zeros(bound_bytes + program.states_bytes);
   if (memory_ == nullptr) return too_large(0);
   states_ = reinterpret_cast<TensorState*>(memory_.get());
   for (size_t t = 0; t < program.tensors.size(); ++t) {
@@ -138,12 +131,12 @@ Status Session::grow(size_t bucket) noexcept {
   if (arena_ != nullptr && bytes <= arena_capacity_) return {};
   const uint64_t before = std::exchange(arena_capacity_, 0);
   arena_ = nullptr;
-  arena_ = aligned_memory(bytes);
+  arena_ = allocate_zeros(bytes);
   if (arena_ != nullptr) {
     arena_capacity_ = bytes;
     return {};
   }
-  arena_ = before > 0 ? aligned_memory(before) : nullptr;
+  arena_ = before > 0 ? allocate_zeros(before) : nullptr;
   if (arena_ != nullptr) arena_capacity_ = before;
   return too_large(bucket);
 }

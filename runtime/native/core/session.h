@@ -17,6 +17,7 @@
 #include <new>
 
 #include "core/model.h"
+#include "core/memory.h"
 #include "core/pool.h"
 
 namespace alcove {
@@ -96,11 +97,6 @@ class Session {
   void uncancel() noexcept { is_cancelled_.store(false, std::memory_order_relaxed); }
 
  private:
-  struct Free {
-    void operator()(uint8_t* memory) const noexcept { ::operator delete(memory, std::align_val_t{kTensorAlignment}); }
-  };
-  using Memory = std::unique_ptr<uint8_t, Free>;
-
   Session(std::shared_ptr<const Model> model, const SessionOptions& options);
   // Two of it, so that a run that nobody looks at never asks whether somebody does.
   template <bool kIsProfiled>
@@ -117,7 +113,6 @@ class Session {
   void restore_states(size_t count) noexcept;
   Status check_port(size_t port, bool is_text) const noexcept;
   [[nodiscard]] Status too_large(size_t bucket) const noexcept;
-  static Memory aligned_memory(uint64_t bytes) noexcept;
 
   std::shared_ptr<const Model> model_;
   uint64_t memory_limit_bytes_;

@@ -113,6 +113,7 @@ Status run_conv2d(const Call& c) noexcept {
   args.residual = c.integer(kHasResidual) == 1 ? c.in<float>(2) : nullptr;
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
+  args.scratch_bytes = c.output(1).dims[0];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c;
   const bool is_gemm = make_column(args) && args.groups == 1;
   if (is_gemm && c.pool != nullptr) {  // the same sums; of few pixels, panels can be shared out
