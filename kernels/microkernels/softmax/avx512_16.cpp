@@ -26,11 +26,11 @@ inline __m512 exp_nonpositive(__m512 x) {
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpC4));
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpC5));
   const __m512 y = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
-  const __m512i exponent = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_castps_si512(magic));
-  const __m512i power = _mm512_slli_epi32(_mm512_add_epi32(exponent, _mm512_set1_epi32(127)), 23);
-  const __mmask16 in_range = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExpLowest), _CMP_GE_OQ);
-  const __m512 value = _mm512_maskz_mul_ps(in_range, y, _mm512_castsi512_ps(power));
-  return _mm512_mask_mov_ps(value, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+  const __m512i zero_power = _mm512_sub_epi32(_mm512_castps_si512(magic), _mm512_set1_epi32(127));
+  const __m512i power = _mm512_slli_epi32(_mm512_sub_epi32(_mm512_castps_si512(t), zero_power), 23);
+  // Not less: a NaN too, which stays one.
+  const __mmask16 in_range = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExpLowest), _CMP_NLT_UQ);
+  return _mm512_maskz_mul_ps(in_range, y, _mm512_castsi512_ps(power));
 }
 
 // Lane j + lane j + 8, then + 4, + 2, + 1.
@@ -49,21 +49,18 @@ template <bool kIsLog>
 void softmax_row(const float* input, float* output, size_t count, float scale, float* sum_to) {
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(kCanonicalNanBits)));
   const __m512 factor = _mm512_set1_ps(scale);
-  __m512 best = _mm512_set1_ps(kMinusInfinity);
-  __mmask16 unordered = 0;
-  for (size_t i = 0; i < count; i += 16) {
-    const __mmask16 lanes = lanes_from(i, count);
-    const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
-    best = _mm512_mask_max_ps(best, lanes, best, x);
-    unordered = static_cast<__mmask16>(unordered | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));
+  // Two at a time, since each step waits for the one before it.
+  __m512 best = _mm512_set1_ps(kMinusInfinity), other = best;
+  size_t start = 0;
+  for (; start + 32 <= count; start += 32) {
+    best = _mm512_max_ps(best, _mm512_mul_ps(_mm512_loadu_ps(input + start), factor));
+    other = _mm512_max_ps(other, _mm512_mul_ps(_mm512_loadu_ps(input + start + 16), factor));
   }
-  if (unordered != 0) {
-    for (size_t i = 0; i < count; i += 16) _mm512_mask_storeu_ps(output + i, lanes_from(i, count), nan);
-    if (sum_to != nullptr) *sum_to = _mm512_cvtss_f32(nan);
-    return;
+  for (; start < count; start += 16) {
+    const __mmask16 lanes = lanes_from(start, count);
+    best = _mm512_mask_max_ps(best, lanes, best, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + start), factor));
   }
-
-  const __m512 shift = _mm512_set1_ps(_mm512_reduce_max_ps(best));
+  const __m512 shift = _mm512_set1_ps(_mm512_reduce_max_ps(_mm512_max_ps(best, other)));
   __m512 sums = _mm512_setzero_ps();
   LongSums<16> long_sums;
   const bool is_long = count > kSoftmaxBlock;
@@ -76,12 +73,19 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
   };
   for (size_t i = 0; i < count;) {
     const size_t end = count - i < kSoftmaxBlock ? count : i + kSoftmaxBlock;
-    for (; i < end; i += 16) {
+    for (; i + 16 <= end; i += 16) {
+      const __m512 x = _mm512_mul_ps(_mm512_loadu_ps(input + i), factor);
+      const __m512 y = exp_nonpositive(_mm512_sub_ps(x, shift));
+      if constexpr (!kIsLog) _mm512_storeu_ps(output + i, y);
+      sums = _mm512_add_ps(sums, y);
+    }
+    if (i < end) {
       const __mmask16 lanes = lanes_from(i, count);
       const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, input + i), factor);
       const __m512 y = _mm512_maskz_mov_ps(lanes, exp_nonpositive(_mm512_sub_ps(x, shift)));
       if constexpr (!kIsLog) _mm512_mask_storeu_ps(output + i, lanes, y);
       sums = _mm512_add_ps(sums, y);
+      i = end;
     }
     if (end < count) end_block();
   }
@@ -91,6 +95,11 @@ void softmax_row(const float* input, float* output, size_t count, float scale, f
     sums = _mm512_loadu_ps(long_sums.total());
   }
   const float sum = tree(sums);
+  if (sum != sum) {
+    for (size_t i = 0; i < count; i += 16) _mm512_mask_storeu_ps(output + i, lanes_from(i, count), nan);
+    if (sum_to != nullptr) *sum_to = _mm512_cvtss_f32(nan);
+    return;
+  }
   if (sum_to != nullptr) {
     *sum_to = sum;
     return;

@@ -18,11 +18,15 @@ size_t block_rows(size_t span) noexcept {
 
 // Scales and masks a row of scores; says whether softmax is to see it: a row of -inf alone may count as empty.
 bool mask_row(const AttentionF32& a, size_t row, size_t mask_at, float* scores) noexcept {
-  for (size_t s = 0; s < a.span; ++s) scores[s] *= a.scale;
   const size_t at = mask_at + row * a.mask_row_stride;
-  if (a.float_mask != nullptr) {
+  if (a.float_mask != nullptr && a.mask_column_stride == 1) {  // becomes vector code
     const float* mask = a.float_mask + at;
-    for (size_t s = 0; s < a.span; ++s) scores[s] += mask[s * a.mask_column_stride];
+    for (size_t s = 0; s < a.span; ++s) scores[s] = scores[s] * a.scale + mask[s];
+  } else {
+    for (size_t s = 0; s < a.span; ++s) scores[s] *= a.scale;
+    for (size_t s = 0; a.float_mask != nullptr && s < a.span; ++s) {
+      scores[s] += a.float_mask[at + s * a.mask_column_stride];
+    }
   }
   if (a.bool_mask != nullptr) {
     const uint8_t* mask = a.bool_mask + at;
