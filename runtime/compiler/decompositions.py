@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 import torch
+from alcove.runtime.compiler.local_decompositions import NotLocal, decompose_locally
 from alcove.runtime.compiler.rules import KEPT
 
 _Table: TypeAlias = dict[Any, Any]
@@ -20,6 +21,7 @@ _Table: TypeAlias = dict[Any, Any]
 
 # Torch has no public way to decompose with kernels that are there already.
 _PROGRAMS: Final[Any] = import_module("torch.export.exported_program")
+_TRACE: Final[Any] = import_module("torch.export._trace")
 _FAKE_RULES: Final[_Table] = import_module("torch._subclasses.fake_impls").op_implementations_dict
 
 
@@ -29,6 +31,16 @@ def run_decompositions(exported: torch.export.ExportedProgram) -> torch.export.E
     Raises:
         Exception: whatever torch raises.
     """
+    composites, others = _RECORD.split({})
+    try:
+        with _RECORD.override(composites), _as_torch_decomposes():
+            decompose_locally(exported, composites, others)
+    except NotLocal:
+        return _run_whole(exported)
+    return exported
+
+
+def _run_whole(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     with (
         _replace("_split_decomp_table_to_cia_and_python_decomp", _RECORD.split),
         _replace("_override_composite_implicit_decomp", _RECORD.override),
@@ -101,6 +113,13 @@ class _Record:
 
 
 _RECORD: Final = _Record()
+
+
+@contextlib.contextmanager
+def _as_torch_decomposes() -> Iterator[None]:
+    """Set what `run_decompositions` sets for its trace: no gradients, no kernels of a backend's own."""
+    with _TRACE._ignore_backend_decomps(), _TRACE._compiling_state_context(), torch.no_grad():  # noqa: SLF001 - see above
+        yield
 
 
 @contextlib.contextmanager

@@ -83,7 +83,9 @@ def take_snapshot(module: nn.Module, *, by_value: bool = False) -> PythonSnapsho
     for path, part in module.named_modules():
         walk.container(vars(part))
         for name, value in vars(part).items():
-            if name not in _OWN and not name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")):
+            if name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")):
+                walk.container(value)  # a library may set hooks in the first call, and an attribute that says so
+            elif name not in _OWN:
                 walk.leaf(Place("attribute", path, name), "", value, 0)
         for kind in type(part).__mro__:
             if is_users_class(kind):

@@ -1,9 +1,13 @@
 """Exported graphs are decomposed as torch decomposes them, and torch is left as it was."""
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from alcove.runtime import export, load
+from alcove.runtime.compiler import decompositions
 from alcove.runtime.compiler.decompositions import run_decompositions
 from alcove.runtime.compiler.rules import KEPT
 from torch import Tensor, nn
@@ -53,7 +57,7 @@ def test_recorded_kernels_give_torchs_graph_and_leave_its_tables() -> None:
     module = Mixed()
     run_decompositions(trace(module))
     before = read_kernels()
-    graphs = {str(run_decompositions(trace(module)).graph) for _ in range(3)}
+    graphs = {str(decompositions._run_whole(trace(module)).graph) for _ in range(3)}
     assert graphs == {decompose_plainly(trace(module))}
     assert read_kernels() == before
 
@@ -71,5 +75,152 @@ def test_composite_operator_of_a_later_library_is_decomposed() -> None:
             return result
 
     graph = str(run_decompositions(trace(Later())).graph)
-    assert graph == decompose_plainly(trace(Later()))
+    assert _calls(graph) == _calls(decompose_plainly(trace(Later())))
     assert "alcove_later" not in graph
+
+
+def _calls(graph: str) -> Counter[str]:
+    """Return how often each operator is called."""
+    return Counter(line.partition("[target=")[2].partition("]")[0] for line in graph.splitlines())
+
+
+def _names_of_wholes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by one for each graph that is traced whole."""
+    wholes: list[str] = []
+    plain = decompositions._run_whole
+
+    def run_whole(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+        wholes.append("whole")
+        return plain(exported)
+
+    monkeypatch.setattr(decompositions, "_run_whole", run_whole)
+    return wholes
+
+
+class Applied(nn.Module):
+    """A function of an image [1, 4, 6, 6] with weights."""
+
+    def __init__(self, function: Callable[[Tensor, nn.Module], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it."""
+        return self.function(x, self.conv)
+
+
+def _view_before(x: Tensor, conv: nn.Module) -> Tensor:
+    y = conv(x)
+    early = y[:, 0]
+    y.relu_()
+    return early + y[:, 1]
+
+
+def _part(x: Tensor, conv: nn.Module) -> Tensor:
+    y = conv(x)
+    first, second = y[:, :2], y[:, 2:]
+    first.add_(1.0)
+    return y * second.sum()
+
+
+def _expansion(x: Tensor, conv: nn.Module) -> Tensor:
+    row = conv(x)[:, :1, :1, :1]
+    row.mul_(2.0)
+    return row.expand(1, 4, 6, 6) + x
+
+
+def _own_input(x: Tensor, conv: nn.Module) -> Tensor:
+    y = x + 0
+    z = y.contiguous()  # the same tensor
+    z.mul_(3.0)
+    return conv(y)
+
+
+SHARING = [_view_before, _part, _expansion]
+"""Functions that change a tensor while another has its bytes."""
+
+
+@pytest.mark.parametrize("function", SHARING)
+def test_change_that_others_see_is_left_to_torch(
+    function: Callable[[Tensor, nn.Module], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What shares the bytes has the new elements too."""
+    wholes = _names_of_wholes(monkeypatch)
+    _check_outputs(Applied(function))
+    assert wholes == ["whole"]
+
+
+def _chain(x: Tensor, conv: nn.Module) -> Tensor:
+    y = conv(x)
+    z = y.add_(x)
+    z.relu_()
+    late = y[:, 0]
+    return late + nn.functional.silu(y, inplace=True)[:, 1]
+
+
+def _reader_before(x: Tensor, conv: nn.Module) -> Tensor:
+    y = conv(x)
+    total = y.sum()
+    y.clamp_(min=0.0)
+    return y * total
+
+
+ALONE = [_reader_before, _own_input]
+"""Functions that change a tensor whose bytes nothing else has."""
+
+
+@pytest.mark.parametrize("function", ALONE)
+def test_change_of_a_tensor_that_is_alone_needs_no_second_trace(
+    function: Callable[[Tensor, nn.Module], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers before it have the old elements, those after it the new ones."""
+    wholes = _names_of_wholes(monkeypatch)
+    _check_outputs(Applied(function))
+    assert not wholes
+
+
+def test_view_between_two_changes_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two changes are alone, the third is not."""
+    wholes = _names_of_wholes(monkeypatch)
+    _check_outputs(Applied(_chain))
+    assert wholes == ["whole"]
+
+
+class Block(nn.Module):
+    """A residual block as libraries write it: changes in place, pooling, a kept and some composite operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+        self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+        self.gate = nn.Hardswish(inplace=True)
+        self.classes = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Run."""
+        y = self.gate(self.norm(self.first(x)))
+        y = nn.functional.relu(self.second(y).add_(x), inplace=True)
+        return self.classes(nn.functional.adaptive_avg_pool2d(y, 1).flatten(1)).softmax(-1), y
+
+
+def test_block_has_torchs_operators_without_a_second_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graphs differ in names and in what nothing reads."""
+    wholes = _names_of_wholes(monkeypatch)
+    x = torch.randn(1, 4, 6, 6, generator=torch.Generator().manual_seed(1))
+    exported = torch.export.export(Block().eval(), (x,), strict=False)
+    found = _calls(str(run_decompositions(exported).graph))
+    assert not wholes
+    whole = decompose_plainly(torch.export.export(Block().eval(), (x,), strict=False))
+    assert found == _calls(whole)
+    _check_outputs(Block())
+
+
+def _check_outputs(module: nn.Module) -> None:
+    torch.manual_seed(3)
+    x = torch.randn(1, 4, 6, 6)
+    with torch.no_grad():
+        expected = module.eval()(x.clone())
+    outputs = load(bytes(export(module, (x,))))(x.numpy())
+    for output, wanted in zip(outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert torch.allclose(torch.from_numpy(output), wanted, atol=1e-5)

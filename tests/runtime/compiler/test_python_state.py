@@ -420,3 +420,45 @@ def test_failed_trace_leaves_the_module_as_it_was() -> None:
     with pytest.raises(ExportError, match="no further"):
         export(module, (torch.ones(2, 3),))
     assert module.kept == []
+
+
+class HooksInFirstCall(nn.Module):
+    """Sets hooks in its first call that gather what its layers give, as libraries do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.is_hooked = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        gathered: list[Tensor] = []
+        if not self.is_hooked:
+            for layer in self.layers:
+                layer.register_forward_hook(_gather)
+            self.is_hooked = True
+        _GATHERED.append(gathered)
+        for layer in self.layers:
+            x = layer(x)
+        _GATHERED.pop()
+        return gathered[-1] + len(gathered)
+
+
+_GATHERED: list[list[Tensor]] = []
+
+
+def _gather(_layer: nn.Module, _args: object, result: Tensor) -> None:
+    _GATHERED[-1].append(result)
+
+
+def test_module_that_sets_hooks_in_its_first_call_answers_as_before_after_its_export() -> None:
+    """The attribute and the hooks go back together: hooks that are set twice would gather everything twice."""
+    torch.manual_seed(0)
+    module, x = HooksInFirstCall().eval(), torch.randn(1, 4)
+    with torch.no_grad():
+        expected = copy.deepcopy(module)(x)
+    for _ in range(2):
+        program = export(module, (x,))
+        assert np.allclose(load(bytes(program))(x.numpy())[0], expected.numpy(), atol=1e-6)
+        with torch.no_grad():
+            assert torch.equal(copy.deepcopy(module)(x), expected)
