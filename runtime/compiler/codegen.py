@@ -31,9 +31,10 @@ def generate_program(graph: Graph, record: RecordText = lambda _name, _text: Non
     record("pack", render(graph))
     planned = plan(graph)
     record("plan", _render_plan(graph, planned))
-    spec = emit(graph, [planned])
+    spec, nodes = emit(graph, [planned]), graph.nodes
+    del graph, planned  # packed weights: what is written has copies of its own
     check_plan(spec)
-    return _write_verified(spec, graph.nodes)
+    return _write_verified(spec, nodes)
 
 
 def generate_dynamic_program(dynamic: Dynamic, record: RecordText = lambda _name, _text: None) -> bytes:

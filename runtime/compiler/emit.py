@@ -7,6 +7,7 @@ backwards, and the same graph gives the same bytes.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
 from alcove.runtime.compiler.dynamic_shapes import Dynamic
 from alcove.runtime.compiler.graph import Array, Graph, Value
 from alcove.runtime.compiler.plan import Plan, size_bytes
@@ -181,4 +182,4 @@ def _buckets(keys: Sequence[str], plans: Sequence[Plan], dynamic: Dynamic) -> tu
 
 def _encode_constant(constant: Array, dtype: DType) -> bytes:
     """Return the bytes of a constant as they lie in a program: little-endian, row-major or packed."""
-    return constant.astype(_STORED[dtype]).tobytes()
+    return np.ascontiguousarray(constant, dtype=_STORED[dtype]).tobytes()

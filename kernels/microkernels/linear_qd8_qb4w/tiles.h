@@ -81,6 +81,7 @@ void tile(const LinearQd8Qb4w& a, const QuantizedRows& rows, size_t row, size_t 
   constexpr size_t kWidth = V::kWidth;
   constexpr int kParts = 16 / static_cast<int>(kWidth), kAll = kParts * kPanels;
   const size_t stride = panel_bytes_qb4(a.k, a.group);
+  const size_t ahead = kRows == 1 ? kAhead : stride;  // several rows come back to a panel: the next one
   const int8_t* scales = a.panels + panel * stride;
   const int8_t* weights = scales + panel_head_bytes_qb4(a.k, a.group);
   const size_t groups = rows.groups, group = rows.group, columns = a.n - panel * 16;
@@ -104,9 +105,8 @@ void tile(const LinearQd8Qb4w& a, const QuantizedRows& rows, size_t row, size_t 
 #pragma GCC unroll 16
     for (int part = 0; part < kAll; ++part) {
       const size_t of_panel = static_cast<size_t>(part / kParts) * stride, at = static_cast<size_t>(part % kParts);
-      if (kRows == 1 && at == 0) {
-        for (size_t line = 0; line < 8 * group; line += 64)
-          __builtin_prefetch(weights + of_panel + kAhead + line, 0, 2);
+      if (at == 0 && (kRows == 1 || row == 0)) {
+        for (size_t line = 0; line < 8 * group; line += 64) __builtin_prefetch(weights + of_panel + ahead + line, 0, 2);
       }
       typename Way::Words acc[kRows];
 #pragma GCC unroll 16
