@@ -244,3 +244,33 @@ def test_the_image_itself_is_no_tap_of_a_convolution_that_steps() -> None:
     found = fuse_ops(module, torch.randn(IMAGE))
     assert found["conv2d"] == 1
     assert found["binary"] >= 1
+
+
+@pytest.mark.parametrize(("groups", "name"), [(1, "conv2d"), (6, "depthwise_conv2d")])
+def test_zeros_around_an_image_are_the_padding_of_the_convolution(groups: int, name: str) -> None:
+    """More behind than before, as TensorFlow pads; the convolution may pad too, and steps."""
+    window = nn.Conv2d(6, 6, 3, 2, padding=(1, 0), groups=groups)
+
+    def forward(x: Tensor, stem: nn.Module, window: nn.Module) -> Tensor:
+        return F.relu(window(F.pad(F.relu(stem(x)), (0, 1, 1, 2))))
+
+    assert fuse_ops(Of(forward, conv(kernel=1), window), torch.randn(IMAGE)) == Counter(("conv2d", name))
+
+
+@pytest.mark.parametrize(
+    "pad",
+    [
+        lambda y: F.pad(y, (1, 1, 1, 1), value=0.5),
+        lambda y: F.pad(y, (1, 1, 1, 1), mode="reflect"),
+        lambda y: F.pad(y, (0, 0, 0, 0, 1, 0)),
+    ],
+)
+def test_other_margins_stay_before_the_convolution(pad: Callable[[Tensor], Tensor]) -> None:
+    """Numbers that are not zero, mirror images, channels."""
+    inputs = 7 if pad(torch.zeros(IMAGE)).shape[1] == 7 else 6
+
+    def forward(x: Tensor, stem: nn.Module, window: nn.Module) -> Tensor:
+        return F.relu(window(pad(F.relu(stem(x)))))
+
+    found = fuse_ops(Of(forward, conv(kernel=1), conv(inputs)), torch.randn(IMAGE))
+    assert found["pad"] == 1
