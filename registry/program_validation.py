@@ -115,10 +115,11 @@ class RuntimeValidator:
         except AlcoveRuntimeError as error:
             raise ProgramRefusedError(variant, str(error)) from error
         ops: dict[str, int] = {}
-        for op in spec.ops:
+        for op in (op for method in spec.methods for op in method.ops):
             ops[op.name] = ops.get(op.name, 0) + 1
+        tensors = list(dict.fromkeys(tensor for method in spec.methods for tensor in method.tensors))
         nans: dict[str, int] = {}
-        for tensor in spec.tensors:
+        for tensor in tensors:
             if tensor.storage is Storage.CONSTANT and tensor.dtype is DType.F32:
                 # Whatever the layout, it is four-byte floats throughout; padding is zeros.
                 count = int(np.isnan(np.frombuffer(tensor.data, dtype="<f4")).sum())
@@ -126,7 +127,7 @@ class RuntimeValidator:
                     nans[tensor.name] = nans.get(tensor.name, 0) + count
         weights = {
             tensor.name: (hashlib.sha256(tensor.data).hexdigest(), len(tensor.data))
-            for tensor in spec.tensors
+            for tensor in tensors
             if tensor.storage is Storage.CONSTANT
         }
         if certificate is None:
@@ -148,17 +149,20 @@ class RuntimeValidator:
         try:
             model = load(program)
             samples = [
-                [decode_input(index, value) for value in sample.inputs]
+                (
+                    model.method(sample.method) if sample.method else model,
+                    [decode_input(index, value) for value in sample.inputs],
+                )
                 for index, sample in enumerate(parse(model.certificate).samples)
             ]
-            for inputs in samples:
-                model(*inputs)
+            for of_method, inputs in samples:
+                of_method(*inputs)
             times_ns: list[int] = []
             began_ns = time.perf_counter_ns()
             for _ in range(LATENCY_RUNS):
-                for inputs in samples:
+                for of_method, inputs in samples:
                     start_ns = time.perf_counter_ns()
-                    model(*inputs)
+                    of_method(*inputs)
                     end_ns = time.perf_counter_ns()
                     times_ns.append(end_ns - start_ns)
                     if end_ns - began_ns > LATENCY_S * 1e9:

@@ -27,6 +27,7 @@ from alcove.runtime.errors import (
 if TYPE_CHECKING:
     from alcove.runtime.cancellation import Cancellation
     from alcove.runtime.compiler import export
+    from alcove.runtime.compiler.methods import Method
     from alcove.runtime.compiler.quantize.options import Quantization
     from alcove.runtime.model import Model, Port, Session, load
 
@@ -41,6 +42,7 @@ __all__ = [
     "InputError",
     "InvalidTextError",
     "IsaError",
+    "Method",
     "Model",
     "Port",
     "ProgramError",
@@ -56,6 +58,7 @@ __all__ = [
 # Loaded on first use: importing the SDK must not pay for numpy or torch.
 _LAZY = {
     "Cancellation": "alcove.runtime.cancellation",
+    "Method": "alcove.runtime.compiler.methods",
     "Model": "alcove.runtime.model",
     "Port": "alcove.runtime.model",
     "Quantization": "alcove.runtime.compiler.quantize.options",

@@ -55,6 +55,15 @@ class NativeModel:
     def states(self) -> list[str]:
         """Names of what a session keeps from run to run."""
     @property
+    def methods(self) -> list[str]:
+        """Names of the entry points, the first's first; "forward" where there is one."""
+    def method(self, name: str) -> NativeModel:
+        """Return the same file with another of its methods as the one that ports, states and runs are of.
+
+        Raises:
+            KeyError: there is no such method.
+        """
+    @property
     def run_cost(self) -> int:
         """Elementary operations of one run, as the verifier counts them; at its greatest sizes."""
     @property
@@ -122,8 +131,20 @@ class NativeSession:
             RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
-    def record_timestamps(self, inputs: tuple[Any, ...], runs: int) -> NDArray[np.int64]:
+    def run(self, method: str, inputs: tuple[Any, ...]) -> list[NDArray[Any]]:
+        """Run a method by its name, as a call runs the model's own.
+
+        Raises:
+            KeyError: there is no such method.
+            InputError: as a call, and `InvalidTextError`, `SessionBusyError`, `RunCancelledError` and `MemoryError`.
+        """
+    def record_timestamps(self, inputs: tuple[Any, ...], runs: int, method: str | None = None) -> NDArray[np.int64]:
         """Run the program `runs` times with these inputs, and say when; releases the GIL while it runs.
+
+        Args:
+            inputs: as a call takes them.
+            runs: how many, at least 1.
+            method: name of the one to run; None for the model's own.
 
         Returns:
             Nanoseconds of a steady clock, int64 [runs, ops + 2]: before the first op, after each op in order, and after

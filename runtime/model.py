@@ -6,15 +6,15 @@ load(path | bytes) ─▶ Model ──session()──▶ Session ──(inputs)�
 import math
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.cancellation import Cancellation
-from alcove.runtime.errors import ProgramError
+from alcove.runtime.errors import ArgumentError, ProgramError
 from alcove.runtime.format.spec import DType
 
 if TYPE_CHECKING:
@@ -49,17 +49,23 @@ class Port:
     dims: tuple[str, ...]
 
 
+Labels: TypeAlias = "tuple[tuple[int, NDArray[np.str_]], ...]"
+"""Of a method: which outputs are indices of names, and the names."""
+
+
 class Session:
     """Runs a model with memory of its own; one thread at a time. `Model.session()` makes it.
 
-    What the model keeps from run to run (`Model.states`) begins with the session; each run that succeeds changes it.
+    What the model keeps from run to run (`Model.states`) begins with the session; each run that succeeds changes it,
+    whichever method it is of.
     """
 
-    __slots__ = ("_labels", "_native")
+    __slots__ = ("_labels", "_labels_of", "_native")
 
-    def __init__(self, native: "_native.NativeSession", labels: "tuple[tuple[int, NDArray[np.str_]], ...]") -> None:
+    def __init__(self, native: "_native.NativeSession", labels: Labels, labels_of: Mapping[str, Labels]) -> None:
         self._native = native
         self._labels = labels
+        self._labels_of = labels_of
 
     def __call__(self, *inputs: Any) -> "list[NDArray[Any]]":
         """Return the outputs for one set of inputs, as new arrays.
@@ -77,12 +83,34 @@ class Session:
             RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
-        outputs = self._native(*inputs)
-        for index, labels in self._labels:
-            outputs[index] = labels.take(outputs[index])
-        return outputs
+        return _with_names(self._native(*inputs), self._labels)
 
-    def timestamps(self, inputs: Sequence[Any], runs: int) -> "NDArray[np.int64]":
+    def run(self, method: str, *inputs: Any) -> "list[NDArray[Any]]":
+        """Return the outputs of one of the model's methods; a call runs the first.
+
+        Args:
+            method: one of `Model.methods`.
+            inputs: as a call takes them, for the inputs of this method.
+
+        Raises:
+            ArgumentError: the model has no such method.
+            InputError: as a call, and `InvalidTextError`, `SessionBusyError`, `RunCancelledError` and `MemoryError`.
+        """
+        if method not in self._labels_of:
+            raise ArgumentError(f"the program has no method {method!r}; it has {', '.join(self._labels_of)}")
+        return _with_names(self._native.run(method, inputs), self._labels_of[method])
+
+    def method(self, method: str) -> "Callable[..., list[NDArray[Any]]]":
+        """Return a function that runs one of the model's methods in this session, as `run` does.
+
+        Raises:
+            ArgumentError: the model has no such method.
+        """
+        if method not in self._labels_of:
+            raise ArgumentError(f"the program has no method {method!r}; it has {', '.join(self._labels_of)}")
+        return partial(self.run, method)
+
+    def timestamps(self, inputs: Sequence[Any], runs: int, method: str | None = None) -> "NDArray[np.int64]":
         """Run several times, for a profile, and return when: nanoseconds of a steady clock, [runs, operators + 2].
 
         A run takes timestamps before its first operator, after each, and after its states have changed.
@@ -90,6 +118,7 @@ class Session:
         Args:
             inputs: as a call takes them.
             runs: how many, at least 1; as the runs of calls, they change what the model keeps.
+            method: one of `Model.methods`; None for the one that a call runs.
 
         Raises:
             InputError: as a call; or there would be more than 2**23 timestamps.
@@ -98,7 +127,7 @@ class Session:
             RunCancelledError: the session was cancelled.
             MemoryError: the system gave none for these sizes.
         """
-        return self._native.record_timestamps(tuple(inputs), runs)
+        return self._native.record_timestamps(tuple(inputs), runs, method)
 
     def reset(self) -> None:
         """Make what the model keeps from run to run what it was when the session began.
@@ -134,6 +163,7 @@ class Model:
         inputs: what a call takes, in order.
         outputs: what a call returns, in order.
         states: names of what a session keeps from run to run.
+        methods: names of the entry points, the one that a call runs among them; ("forward",) for most models.
     """
 
     def __init__(self, native: "_native.NativeModel") -> None:
@@ -141,7 +171,8 @@ class Model:
         self.inputs = tuple(map(_port, native.inputs))
         self.outputs = tuple(map(_port, native.outputs))
         self.states = tuple(native.states)
-        self._labels = tuple((index, _label_array(port)) for index, port in enumerate(self.outputs) if port.labels)
+        self.methods = tuple(native.methods)
+        self._labels = _labels(self.outputs)
         # Appending and popping are atomic, so that threads need no lock; when it is full the oldest goes.
         self._idle: deque[Session] = deque(maxlen=MAX_IDLE_SESSIONS)
 
@@ -206,7 +237,24 @@ class Model:
             MemoryError: the system gave none.
             OSError: the system gave no threads.
         """
-        return Session(self._native.session(memory_limit_bytes, threads), self._labels)
+        return Session(self._native.session(memory_limit_bytes, threads), self._labels, self._labels_of)
+
+    def method(self, name: str) -> "Model":
+        """Return the model with another of its methods as the one that a call runs: its inputs, outputs and states.
+
+        Raises:
+            ArgumentError: there is no such method.
+        """
+        if name not in self.methods:
+            raise ArgumentError(f"the program has no method {name!r}; it has {', '.join(self.methods)}")
+        return Model(self._native.method(name))
+
+    @cached_property
+    def _labels_of(self) -> dict[str, Labels]:
+        """The labels of each method, by its name."""
+        if len(self.methods) == 1:
+            return {self.methods[0]: self._labels}
+        return {name: _labels(tuple(map(_port, self._native.method(name).outputs))) for name in self.methods}
 
     def verify_weights(self) -> None:
         """Compare the weights with their digest: at installation, not at every load.
@@ -255,6 +303,17 @@ def load(program: str | os.PathLike[str] | bytes) -> Model:
     if isinstance(program, bytes):
         return Model(_native.open_bytes(program))
     return Model(_native.open_file(os.fsencode(program)))
+
+
+def _with_names(outputs: "list[NDArray[Any]]", labels: Labels) -> "list[NDArray[Any]]":
+    """Return the outputs with names in place of the indices of names."""
+    for index, names in labels:
+        outputs[index] = names.take(outputs[index])
+    return outputs
+
+
+def _labels(outputs: Sequence[Port]) -> Labels:
+    return tuple((index, _label_array(port)) for index, port in enumerate(outputs) if port.labels)
 
 
 def _label_array(port: Port) -> "NDArray[np.str_]":

@@ -60,6 +60,11 @@ class Program:
         """
         return read_spec(self._data)
 
+    @property
+    def passes(self) -> tuple[tuple[str, str], ...]:
+        """Name of each pass of the exporter and the graph after it, in order."""
+        return self._passes
+
     def explain(self) -> str:
         """Return the graph after each pass of the exporter as text, one line an operator; empty if it is not known."""
         return "\n".join(f"== after {name} ==\n{text}\n" for name, text in self._passes)

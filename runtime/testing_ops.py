@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 from alcove.runtime.format.spec import DType
+from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import Assembly
+from alcove.runtime.testing_methods import prefill_and_decode
 from numpy.typing import NDArray
 
 F32, I8, I32, I64, U8, BOOL = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8, DType.BOOL
@@ -392,5 +394,6 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
 
 
 def op_samples() -> dict[str, bytes]:
-    """Return the programs by name."""
-    return {family.__name__: family() for family in FAMILIES}
+    """Return the programs by name, and one of two methods."""
+    programs = {family.__name__: family() for family in FAMILIES}
+    return programs | {"methods": write_program(prefill_and_decode())}

@@ -48,30 +48,31 @@ def answer_of(program: bytes) -> str:
     session = model.session()
     digest = hashlib.sha256()
     for run in range(RUNS):
-        for output in session(*inputs_of(model, run)):
-            digest.update(f"{output.dtype.str}{output.shape}".encode("ascii"))
-            digest.update(output.tobytes())
+        for method in model.methods:
+            for output in session.run(method, *inputs_of(model.method(method), run)):
+                digest.update(f"{output.dtype.str}{output.shape}".encode("ascii"))
+                digest.update(output.tobytes())
     return digest.hexdigest()
 
 
 def main() -> None:
-    """Write the programs of today's version that are not there yet."""
+    """Write the programs of today's versions that are not there yet; each has the version that it needs."""
     argparse.ArgumentParser(prog="python -m tools.golden", description=__doc__).parse_args()
     from alcove.runtime.testing import samples  # noqa: PLC0415 - the test needs the rules above and not today's programs
     from alcove.runtime.testing_ops import op_samples  # noqa: PLC0415
 
-    folder = FOLDER / f"{records.MAJOR}.{records.MINOR}"
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "answers.json"
-    answers = json.loads(page.read_text(encoding="utf-8")) if page.exists() else {}
     for name, program in (samples() | op_samples()).items():
+        folder = FOLDER / f"{records.MAJOR}.{records.HEADER.unpack_from(program)[2]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        page = folder / "answers.json"
+        answers = json.loads(page.read_text(encoding="utf-8")) if page.exists() else {}
         path = folder / f"{name}.alc"
         if path.exists():
             continue
         path.write_bytes(program)
         answers[name] = {"program": hashlib.sha256(program).hexdigest(), "outputs": answer_of(program)}
+        page.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         print(f"{path.relative_to(FOLDER)}: {len(program):,} bytes")
-    page.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

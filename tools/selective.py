@@ -95,7 +95,9 @@ def operators_of(programs: Iterable[Path]) -> frozenset[str]:
     """
     from alcove.runtime.format.reader import read_spec  # noqa: PLC0415 - `choose` and `filter_manifest` need no runtime
 
-    return frozenset(op.name for program in programs for op in read_spec(program.read_bytes()).ops)
+    return frozenset(
+        op.name for program in programs for method in read_spec(program.read_bytes()).methods for op in method.ops
+    )
 
 
 def cmake() -> str:

@@ -109,15 +109,17 @@ def check_certificate(
 
 def _check_fit(model: "Model", certificate: Document) -> None:
     """Refuse samples that the program's ports don't take, before anything is made of them."""
+    check_methods(model, [sample.method or "" for sample in certificate.samples])
     for index, sample in enumerate(certificate.samples):
-        if len(sample.inputs) != len(model.inputs):
+        inputs = method_model(model, sample.method or "").inputs
+        if len(sample.inputs) != len(inputs):
             raise CertificateError(
-                f"sample {index} has {len(sample.inputs)} inputs, the program takes {len(model.inputs)}",
+                f"sample {index} has {len(sample.inputs)} inputs, the program takes {len(inputs)}",
                 sample=index,
-                bound=str(len(model.inputs)),
+                bound=str(len(inputs)),
                 value=str(len(sample.inputs)),
             )
-        for port, value in zip(model.inputs, sample.inputs, strict=True):
+        for port, value in zip(inputs, sample.inputs, strict=True):
             expected, seen = _port_text(port), _input_text(value)
             if not _fits(port, value):
                 raise CertificateError(
@@ -126,6 +128,37 @@ def _check_fit(model: "Model", certificate: Document) -> None:
                     bound=expected,
                     value=seen,
                 )
+
+
+def check_methods(model: "Model", methods: Sequence[str]) -> None:
+    """Refuse samples that leave a method out, or are for one that there is not.
+
+    Args:
+        model: a program.
+        methods: that of each sample; "" for the only one of a program.
+
+    Raises:
+        CertificateError: names the sample or the method.
+    """
+    known = model.methods if len(model.methods) > 1 else ("",)
+    for index, method in enumerate(methods):
+        if method not in known:
+            raise CertificateError(
+                f"sample {index} is for the method {method!r}, the program has {', '.join(model.methods)}",
+                sample=index,
+                bound=str(model.methods),
+                value=method,
+            )
+    for method in known:
+        if len(known) > 1 and method not in methods:
+            raise CertificateError(
+                f"no sample is for the method {method!r}", bound=str(known), value=str(list(methods))
+            )
+
+
+def method_model(model: "Model", method: str) -> "Model":
+    """Return the model of a sample's method."""
+    return model.method(method) if method else model
 
 
 def _fits(port: "Port", value: InputRecord) -> bool:
@@ -149,15 +182,17 @@ def _input_text(value: InputRecord) -> str:
 
 
 def _run_all(model: "Model", certificate: Document, ended: Cancellation) -> CertificateReport:
-    names = [port.name for port in model.outputs]
     largest = 0.0
+    models = {method: method_model(model, method) for method in {sample.method or "" for sample in certificate.samples}}
     for index, sample in enumerate(certificate.samples):
+        of_method = models[sample.method or ""]
+        names = [port.name for port in of_method.outputs]
         promised = [output.name for output in sample.outputs]
         if promised != names:
             raise CertificateError(
                 f"sample {index} has outputs {promised}, the program has {names}", sample=index, bound=str(names)
             )
-        outputs = run_sample(model, index, [decode_input(index, value) for value in sample.inputs], ended)
+        outputs = run_sample(of_method, index, [decode_input(index, value) for value in sample.inputs], ended)
         for output, native in zip(sample.outputs, outputs, strict=True):
             expected = decode_expected(index, output.torch)
             shown = native
@@ -197,7 +232,7 @@ def certificate_bytes(
     samples: Sequence[Sample],
     torch_outputs: Sequence[Sequence[NDArray[Any]]],
     native_outputs: Sequence[Sequence[NDArray[Any]]],
-    names: Sequence[str],
+    names: Sequence[Sequence[str]],
     *,
     licence: str,
     tolerance: str,
@@ -208,7 +243,7 @@ def certificate_bytes(
         samples: 1 to 16.
         torch_outputs: for each sample, each output of the torch module, labels as text.
         native_outputs: for each sample, each output of the program.
-        names: of the outputs.
+        names: of the outputs, for each sample.
         licence: one of `LICENCES`.
         tolerance: a key of `TOLERANCES`.
 
@@ -223,11 +258,14 @@ def certificate_bytes(
                 "inputs": [encode_input(value) for value in sample.inputs],
                 "outputs": [
                     {"name": name, "native_sha256": output_digest(native), "torch": encode_expected(expected)}
-                    for name, expected, native in zip(names, expected_all, native_all, strict=True)
+                    for name, expected, native in zip(names_all, expected_all, native_all, strict=True)
                 ],
                 "source": sample.source,
             }
-            for sample, expected_all, native_all in zip(samples, torch_outputs, native_outputs, strict=True)
+            | ({"method": sample.method} if sample.method else {})
+            for sample, names_all, expected_all, native_all in zip(
+                samples, names, torch_outputs, native_outputs, strict=True
+            )
         ],
         "tolerance": tolerance,
     }

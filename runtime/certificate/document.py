@@ -96,6 +96,7 @@ class SampleRecord(_Strict):
     """One set of inputs with what came out."""
 
     inputs: list[Input]
+    method: Annotated[str, Field(min_length=1, max_length=255)] | None = None  # not written for the only one
     outputs: list[Output]
     source: Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -189,7 +190,7 @@ def parse(data: bytes) -> Document:
         raise CertificateError(
             f"the certificate is malformed at {where or 'its start'}: {first['msg']}", value=repr(first["input"])[:100]
         ) from error
-    if canonical(certificate.model_dump()) != data:
+    if canonical(certificate.model_dump(exclude_none=True)) != data:
         raise CertificateError("the certificate is not in its canonical encoding")
     _check_input_bytes(certificate)
     return certificate

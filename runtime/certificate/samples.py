@@ -98,10 +98,12 @@ class Sample:
         inputs: one for each input of the program: `str` for a text, a numpy array of the port's type, or a rule that
             makes one.
         source: where it is from, in words: "written for this test", "Common Voice 21 (CC0-1.0), sentence 4711".
+        method: which of the program's methods it is for; "" where there is one.
     """
 
     inputs: tuple[Input, ...]
     source: str
+    method: str = ""
 
     def values(self) -> tuple[str | NDArray[Any], ...]:
         """Return the inputs as a model takes them."""

@@ -7,6 +7,7 @@ bytes → the verifier of the devices
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.cast import cast_all
@@ -22,21 +23,33 @@ from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
+from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
 from alcove.runtime.compiler.scripts import module_of
 from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
-from alcove.runtime.errors import ExportError
+from alcove.runtime.errors import ArgumentError, ExportError
 from alcove.runtime.program import Program
 from torch import nn
 
 Record = Callable[[str, Graph], Graph]
 
 
+@dataclass(frozen=True)
+class _Options:
+    """What a caller of `export` wishes for all methods."""
+
+    quantize: str | Quantization | None
+    max_drop: float | None
+    metric: Metric | None
+    growth_bytes: int
+    cast: str | None
+
+
 def export(
-    module: nn.Module,
-    args: Sequence[object],
+    module: nn.Module | Mapping[str, Method],
+    args: Sequence[object] | None = None,
     *,
     dynamic_shapes: object = None,
     quantize: str | Quantization | None = None,
@@ -49,9 +62,12 @@ def export(
     """Compile a torch module to a program.
 
     Args:
-        module: in eval mode, parameters in float32; it is not changed.  One of TorchScript is taken too.
-        args: one example for each argument of `forward`.  A `str` stands for a text: `forward` gets its UTF-8 bytes as
-            a uint8 tensor of any length, the program takes a `str`.  Tensors may lie in tuples, lists and dictionaries;
+        module: in eval mode, parameters in float32; it is not changed.  One of TorchScript is taken too.  Or several
+            entry points by name, `{"prefill": Method(model, (tokens,)), "decode": Method(model, (token,))}`: they share
+            weights and what a session keeps, and a call of the program runs the first.
+        args: one example for each argument of `forward`; None where `module` is several methods, which have theirs.  A
+            `str` stands for a text: `forward` gets its UTF-8 bytes as a uint8 tensor of any length, the program takes a
+            `str`.  Tensors may lie in tuples, lists and dictionaries;
             the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
         quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
@@ -80,17 +96,33 @@ def export(
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
         QuantizationError: the program would be the float32 one: nothing of the module takes the form asked for.
     """
-    module, args, calibration = cast_all(cast, module, args, calibration)
-    options = options_of(quantize, calibration, max_drop, metric)
     if growth_bytes < 0:
         raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
+    wishes = _Options(quantize, max_drop, metric, growth_bytes, cast)
+    if not isinstance(module, Mapping):
+        if args is None:
+            raise ArgumentError("export needs args: one example for each argument of forward")
+        return _export_method(Method(module, args, dynamic_shapes, calibration), module, wishes)
+    if args is not None or dynamic_shapes is not None or calibration is not None:
+        raise ArgumentError("give args, dynamic_shapes and calibration of several methods with each Method")
+    check_methods(module)
+    entries = {name: entry_of(method) for name, method in module.items()}
+    return join_methods(
+        {name: _export_method(method, entries[name], wishes) for name, method in module.items()}, entries
+    )
+
+
+def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Program:
+    """Return the program of one entry point, by the passes in order; `module` is the one whose `forward` it is."""
+    module, args, calibration = cast_all(wishes.cast, module, method.args, method.calibration)
+    options = options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)
     passes: list[tuple[str, str]] = []
 
     def record(name: str, graph: Graph) -> Graph:
         passes.append((name, render(graph)))
         return graph
 
-    captured = capture(module_of(module), args, dynamic_shapes)
+    captured = capture(module_of(module), args, method.dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
     def compile_program(*, computes_sizes: bool) -> Program:
@@ -107,7 +139,7 @@ def export(
         quantizer = Quantizer(options)
         if options is not None and calibration is not None:
             largest = fused_at(captured.largest())
-            quantizer = Quantizer.calibrate(options, largest, calibration, Budget(max_drop, metric))
+            quantizer = Quantizer.calibrate(options, largest, calibration, Budget(wishes.max_drop, wishes.metric))
 
         def gated_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
             return record(
@@ -115,7 +147,7 @@ def export(
             )
 
         largest_graph = gated_at(captured.largest(), record)
-        in_form = choose_winograd(largest_graph, growth_bytes)
+        in_form = choose_winograd(largest_graph, wishes.growth_bytes)
         by_rows = choose_separable(largest_graph)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:

@@ -43,7 +43,18 @@ def write_state_rows(graph: Graph) -> Graph:
         write = _find_write(graph, state)
         if write is not None:
             graph = _in_place(graph, state, write)
-    return graph
+    return _share_initials(graph)
+
+
+def _share_initials(graph: Graph) -> Graph:
+    """Return the graph with one constant for all states that begin as the same: empty caches are stored once."""
+    first: dict[tuple[object, ...], str] = {}
+    states = []
+    for state in graph.states:
+        initial = graph.values[state.initial]
+        key = (initial.dtype, initial.shape, initial.array.tobytes())
+        states.append(replace(state, initial=first.setdefault(key, state.initial)))
+    return replace(graph, states=tuple(states))
 
 
 def _find_write(graph: Graph, state: State) -> _Write | None:

@@ -5,11 +5,13 @@ The native verifier judges the bytes first; this module only takes apart what it
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 
 from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind
 from alcove.runtime.format.spec import (
+    ONLY_METHOD,
     BucketSpec,
     DType,
     ExpressionKind,
@@ -33,8 +35,32 @@ def read_spec(program: bytes) -> ProgramSpec:
     """
     _native.open_bytes(program)
     sections = dict(_sections(program))
-    section = sections[SectionKind.PROGRAM]
     weights = sections.get(SectionKind.WEIGHTS, b"")
+    name, others = _methods(sections.get(SectionKind.METHODS, b""), weights)
+    certificate = sections.get(SectionKind.CERTIFICATE, b"")
+    first = _program(sections[SectionKind.PROGRAM], weights)
+    return replace(first, certificate=certificate, method=name, others=others)
+
+
+def _methods(section: bytes, weights: bytes) -> tuple[str, tuple[ProgramSpec, ...]]:
+    """Return the name of the first method, and the others."""
+    if not section:
+        return ONLY_METHOD, ()
+    count, name_bytes = records.METHODS.unpack_from(section)
+    heads = [records.METHOD.unpack_from(section, records.METHODS.size + i * records.METHOD.size) for i in range(count)]
+    start = records.METHODS.size + count * records.METHOD.size
+    names_at = start + sum(size for _, size in heads)
+    name = section[names_at : names_at + name_bytes].decode("utf-8")
+    names_at += name_bytes
+    others = []
+    for length, size in heads:
+        method = section[names_at : names_at + length].decode("utf-8")
+        others.append(replace(_program(section[start : start + size], weights), method=method))
+        start, names_at = start + size, names_at + length
+    return name, tuple(others)
+
+
+def _program(section: bytes, weights: bytes) -> ProgramSpec:
     counts = records.PROGRAM.unpack_from(section)
     tensor_count, op_count, input_count, output_count, label_count, string_bytes, arena_bytes, *sizes = counts
     state_count, symbol_count, expression_count, bucket_count = sizes
@@ -54,7 +80,6 @@ def read_spec(program: bytes) -> ProgramSpec:
         inputs=tuple(_attach_labels(port, labels) for port in inputs),
         outputs=tuple(_attach_labels(port, labels) for port in outputs),
         arena_bytes=arena_bytes,
-        certificate=sections.get(SectionKind.CERTIFICATE, b""),
         states=states,
         symbols=symbols,
         expressions=expressions,

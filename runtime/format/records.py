@@ -6,7 +6,8 @@ from typing import Final
 
 MAGIC: Final = b"\x89ALC\r\n\x1a\n"
 MAJOR: Final = 2
-MINOR: Final = 0
+MINOR: Final = 1
+"""Of programs with several methods, or with states that are written in place; of all others it is 0."""
 
 HEADER: Final = struct.Struct("<8sHHIQQ32s")
 DIGESTED_HEADER_BYTES: Final = 32
@@ -21,6 +22,9 @@ SYMBOL: Final = struct.Struct("<5I4x")
 EXPRESSION: Final = struct.Struct("<B7x2q")
 BUCKET: Final = struct.Struct("<Q16I")
 PLACE: Final = struct.Struct("<2Q")
+
+METHODS: Final = struct.Struct("<2I8x")
+METHOD: Final = struct.Struct("<I4xQ")
 
 SECTION_ALIGNMENT: Final = 64
 WEIGHTS_ALIGNMENT: Final = 16384
@@ -48,6 +52,7 @@ class SectionKind(IntEnum):
     PROGRAM = 1
     CERTIFICATE = 2
     WEIGHTS = 3
+    METHODS = 4
 
 
 def align_up(offset: int, alignment: int) -> int:

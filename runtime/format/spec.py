@@ -79,6 +79,10 @@ DTYPE_BYTES: Final[dict[DType, int]] = {
 PANEL_COLUMNS: Final = 16
 
 
+ONLY_METHOD: Final = "forward"
+"""What the only entry point of a program is called."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """One tensor of a program.
@@ -161,7 +165,8 @@ class StateSpec:
         tensor: index of a STATE tensor, which ops read.
         initial: index of the CONSTANT that it begins as, of the same type and shape.
         update: index of the ARENA tensor that is copied into it after a run that succeeded; same type and shape, and
-            neither dynamic nor ragged. Several states may have the same one.
+            neither dynamic nor ragged. Several states may have the same one. Or `tensor` itself: operators write rows
+            of it in place, or nothing changes it.
     """
 
     name: str
@@ -236,6 +241,9 @@ class ProgramSpec:
         symbols: sizes that come with the inputs; a program without has no expressions and no buckets.
         expressions: what dynamic dimensions and attributes refer to, each made of earlier ones.
         buckets: memory plans by rising arena, for a program with symbols.
+        method: name of this entry point; kept where there are others.
+        others: further entry points over the same weights and states, each a program without a certificate and without
+            others. Their states are this program's where they have the same name: type, shape and beginning are equal.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -248,3 +256,10 @@ class ProgramSpec:
     symbols: tuple[SymbolSpec, ...] = ()
     expressions: tuple[ExpressionSpec, ...] = ()
     buckets: tuple[BucketSpec, ...] = ()
+    method: str = ONLY_METHOD
+    others: tuple["ProgramSpec", ...] = ()
+
+    @property
+    def methods(self) -> tuple["ProgramSpec", ...]:
+        """All entry points, this one first."""
+        return (self, *self.others)

@@ -19,53 +19,101 @@ def write_program(spec: ProgramSpec) -> bytes:
         ValueError: a name, count, dimension or attribute does not fit its record, an op is not in the manifest, or a
             constant's data has not the size of its shape.
     """
-    offsets, weights = _weights(spec.tensors)
+    weights = _Weights()
     try:
-        program = _program(spec, offsets)
+        programs = [_program(method, weights.place(method)) for method in spec.methods]
     except struct.error as error:
         raise ValueError(f"a number does not fit its record: {error}") from error
-    sections = [(SectionKind.PROGRAM, program)]
+    sections = [(SectionKind.PROGRAM, programs[0])]
     if spec.certificate:
         sections.append((SectionKind.CERTIFICATE, spec.certificate))
-    if weights:
-        sections.append((SectionKind.WEIGHTS, weights))
-    return _file(sections, memory_ceiling_bytes(spec))
+    if weights.data:
+        sections.append((SectionKind.WEIGHTS, bytes(weights.data)))
+    if spec.others:
+        sections.append((SectionKind.METHODS, _methods(spec, programs[1:])))
+    return _file(sections, memory_ceiling_bytes(spec), minor_version(spec))
+
+
+def minor_version(spec: ProgramSpec) -> int:
+    """Return the minor version of the format that a program needs."""
+    is_in_place = any(state.update == state.tensor for method in spec.methods for state in method.states)
+    return records.MINOR if spec.others or is_in_place else 0
 
 
 def memory_ceiling_bytes(spec: ProgramSpec) -> int:
-    """Return what a session allocates at most, in bytes."""
+    """Return what a session allocates at most, in bytes: tables of all methods, states and the largest arena."""
+    states: dict[object, int] = {}
+    for place, method in enumerate(spec.methods):
+        for state in method.states:
+            key = state.name if spec.others else (place, state.tensor)
+            states[key] = align_up(method.tensors[state.tensor].size_bytes, records.TENSOR_ALIGNMENT)
+    tables = sum(_table_bytes(method) for method in spec.methods)
+    return tables + sum(states.values()) + max(method.arena_bytes for method in spec.methods)
+
+
+def _table_bytes(spec: ProgramSpec) -> int:
     kept = len(spec.tensors) * records.STATE_BYTES
     if spec.symbols:
         kept += len(spec.tensors) * records.BOUND_TENSOR_BYTES + len(spec.ops) * records.BOUND_OP_BYTES
         kept += len(spec.expressions) * records.BOUND_EXPRESSION_BYTES + len(spec.inputs) * records.BOUND_INPUT_BYTES
-    states = sum(
-        align_up(tensor.size_bytes, records.TENSOR_ALIGNMENT)
-        for tensor in spec.tensors
-        if tensor.storage is Storage.STATE
-    )
-    return align_up(kept, records.TENSOR_ALIGNMENT) + states + spec.arena_bytes
+    return align_up(kept, records.TENSOR_ALIGNMENT)
 
 
-def _weights(tensors: tuple[TensorSpec, ...]) -> tuple[dict[int, int], bytes]:
-    """Return the offset of each constant and state, by the tensor's index, and the bytes of the WEIGHTS section."""
-    offsets: dict[int, int] = {}
-    weights = bytearray()
-    states_end = 0
-    for index, tensor in enumerate(tensors):
-        if tensor.storage is Storage.STATE:
-            offsets[index] = align_up(states_end, records.TENSOR_ALIGNMENT)
-            states_end = offsets[index] + tensor.size_bytes
-        if tensor.storage is not Storage.CONSTANT:
-            continue
-        if len(tensor.data) != tensor.size_bytes:
-            raise ValueError(
-                f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
-                f"got {len(tensor.data)}"
-            )
-        weights.extend(bytes(align_up(len(weights), records.TENSOR_ALIGNMENT) - len(weights)))
-        offsets[index] = len(weights)
-        weights.extend(tensor.data)
-    return offsets, bytes(weights)
+class _Weights:
+    """The WEIGHTS section in the making: the constants of each method that no earlier one has.
+
+    Attributes:
+        data: the bytes so far.
+    """
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._shared: dict[bytes, int] = {}  # digest of a constant of an earlier method: its offset
+        self._initial: dict[str, tuple[int, bytes]] = {}  # name of an earlier state: where what it begins as is
+
+    def place(self, spec: ProgramSpec) -> dict[int, int]:
+        """Return the offset of each constant and state of a method, by the tensor's index."""
+        offsets: dict[int, int] = {}
+        mine: dict[bytes, int] = {}
+        states_end = 0
+        begins = {state.initial: state.name for state in spec.states}
+        for index, tensor in enumerate(spec.tensors):
+            if tensor.storage is Storage.STATE:
+                offsets[index] = align_up(states_end, records.TENSOR_ALIGNMENT)
+                states_end = offsets[index] + tensor.size_bytes
+            if tensor.storage is not Storage.CONSTANT:
+                continue
+            if len(tensor.data) != tensor.size_bytes:
+                raise ValueError(
+                    f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
+                    f"got {len(tensor.data)}"
+                )
+            digest = hashlib.sha256(tensor.data).digest()
+            known, initial = self._initial.get(begins.get(index, ""), (None, b""))
+            if initial != digest:
+                known = self._shared.get(digest)
+            offsets[index] = self._append(tensor.data) if known is None else known
+            mine.setdefault(digest, offsets[index])
+        self._shared = mine | self._shared
+        for state in spec.states:
+            if state.initial in offsets:
+                digest = hashlib.sha256(spec.tensors[state.initial].data).digest()
+                self._initial.setdefault(state.name, (offsets[state.initial], digest))
+        return offsets
+
+    def _append(self, data: bytes) -> int:
+        self.data.extend(bytes(align_up(len(self.data), records.TENSOR_ALIGNMENT) - len(self.data)))
+        self.data.extend(data)
+        return len(self.data) - len(data)
+
+
+def _methods(spec: ProgramSpec, programs: list[bytes]) -> bytes:
+    """Return the METHODS section: header, records, the programs but the first, then the names of all."""
+    names = bytearray()
+    body = records.METHODS.pack(len(programs), _string(spec.method, names))
+    for method, program in zip(spec.others, programs, strict=True):
+        body += records.METHOD.pack(_string(method.method, names), len(program))
+    return body + b"".join(programs) + bytes(names)
 
 
 def _program(spec: ProgramSpec, offsets: dict[int, int]) -> bytes:
@@ -176,7 +224,7 @@ def _slots(values: Iterable[int], count: int, what: str) -> list[int]:
     return slots + [0] * (count - len(slots))
 
 
-def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int) -> bytes:
+def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int, minor: int) -> bytes:
     end = records.HEADER.size + len(sections) * records.SECTION.size
     body = bytearray()
     table = bytearray()
@@ -188,7 +236,7 @@ def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int) 
         table += records.SECTION.pack(kind, flags, offset, len(data), hashlib.sha256(data).digest())
         body += bytes(offset - end) + data
         end = offset + len(data)
-    fields = (records.MAGIC, records.MAJOR, records.MINOR, len(sections), start + len(body), memory_ceiling_bytes)
+    fields = (records.MAGIC, records.MAJOR, minor, len(sections), start + len(body), memory_ceiling_bytes)
     header = records.HEADER.pack(*fields, bytes(32))
     digest = hashlib.sha256(header[: records.DIGESTED_HEADER_BYTES] + table).digest()
     return records.HEADER.pack(*fields, digest) + bytes(table) + bytes(body)

@@ -14,6 +14,9 @@
 struct alcove_model {
   std::shared_ptr<const alcove::Model> model;
   alcove::Allocator allocator;
+  size_t method;
+
+  [[nodiscard]] const alcove::Program& program() const noexcept { return model->program(method); }
 };
 
 struct alcove_session {
@@ -79,7 +82,7 @@ constexpr const char* kBadOptions = "options, or an allocator, that this library
 alcove_status open_model(alcove::Bytes bytes, const alcove::Allocator& allocator, alcove_model** model) {
   auto opened = alcove::Model::open(std::move(bytes));
   if (!opened.is_ok()) return report(opened.status());
-  *model = new alcove_model{std::move(opened.value()), allocator};
+  *model = new alcove_model{std::move(opened.value()), allocator, 0};
   return ALCOVE_OK;
 }
 
@@ -121,7 +124,7 @@ alcove_status in_session(alcove_session* session, Call call) {
 
 alcove_status check_output(const alcove_session* session, size_t output) {
   if (session == nullptr) return bad_call("the session is null");
-  if (output >= session->session->model().program().outputs.size()) return bad_call("no such output");
+  if (output >= session->session->described().outputs.size()) return bad_call("no such output");
   if (!session->session->has_outputs()) return bad_call("there is no output before a run that succeeded");
   return ALCOVE_OK;
 }
@@ -134,6 +137,8 @@ alcove_status create_session(const alcove_model* model, const alcove::SessionOpt
     const alcove::AllocatorScope scope(allocator);
     auto created = alcove::Session::create(model->model, options);
     if (!created.is_ok()) return report(created.status());
+    const Status status = created.value()->select(model->method);
+    if (!status.is_ok()) return report(status);
     *session = new alcove_session{std::move(created.value()), allocator};
     return ALCOVE_OK;
   });
@@ -200,16 +205,16 @@ alcove_status alcove_model_verify_weights(const alcove_model* model) {
 void alcove_model_close(alcove_model* model) { delete model; }
 
 size_t alcove_model_input_count(const alcove_model* model) {
-  return model == nullptr ? 0 : model->model->program().inputs.size();
+  return model == nullptr ? 0 : model->program().inputs.size();
 }
 
 size_t alcove_model_output_count(const alcove_model* model) {
-  return model == nullptr ? 0 : model->model->program().outputs.size();
+  return model == nullptr ? 0 : model->program().outputs.size();
 }
 
 alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
-  const alcove::Program& program = model->model->program();
+  const alcove::Program& program = model->program();
   return guard([&] {
     const alcove::AllocatorScope scope(model->allocator);
     return describe(program, program.inputs, index, port);
@@ -218,7 +223,7 @@ alcove_status alcove_model_input(const alcove_model* model, size_t index, alcove
 
 alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port) {
   if (model == nullptr) return bad_call("the model is null");
-  const alcove::Program& program = model->model->program();
+  const alcove::Program& program = model->program();
   return guard([&] {
     const alcove::AllocatorScope scope(model->allocator);
     return describe(program, program.outputs, index, port);
@@ -228,7 +233,7 @@ alcove_status alcove_model_output(const alcove_model* model, size_t index, alcov
 alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label, const char** text,
                                         size_t* text_bytes) {
   if (model == nullptr || text == nullptr || text_bytes == nullptr) return bad_call("an argument is null");
-  const alcove::Program& program = model->model->program();
+  const alcove::Program& program = model->program();
   if (output >= program.outputs.size() || label >= program.outputs[output].label_count)
     return bad_call("no such label");
   const std::string_view found = program.labels[program.outputs[output].first_label + label];
@@ -237,19 +242,42 @@ alcove_status alcove_model_output_label(const alcove_model* model, size_t output
   return ALCOVE_OK;
 }
 
+size_t alcove_model_method_count(const alcove_model* model) {
+  return model == nullptr ? 0 : model->model->methods().all.size();
+}
+
+alcove_status alcove_model_method_name(const alcove_model* model, size_t index, const char** name, size_t* name_bytes) {
+  if (model == nullptr || name == nullptr || name_bytes == nullptr) return bad_call("an argument is null");
+  if (index >= model->model->methods().all.size()) return bad_call("no such method");
+  const std::string_view found = model->model->methods().all[index].name;
+  *name = found.data();
+  *name_bytes = found.size();
+  return ALCOVE_OK;
+}
+
+alcove_status alcove_model_method(const alcove_model* model, const char* name, alcove_model** method) {
+  if (model == nullptr || name == nullptr || method == nullptr) return bad_call("an argument is null");
+  *method = nullptr;
+  const size_t found = model->model->find_method(name);
+  if (found == model->model->methods().all.size()) return bad_call("no such method");
+  return guard([&] {
+    const alcove::AllocatorScope scope(model->allocator);
+    *method = new alcove_model{model->model, model->allocator, found};
+    return ALCOVE_OK;
+  });
+}
+
 uint64_t alcove_model_memory_ceiling(const alcove_model* model) {
   return model == nullptr ? 0 : model->model->memory_ceiling_bytes();
 }
 
-size_t alcove_model_op_count(const alcove_model* model) {
-  return model == nullptr ? 0 : model->model->program().ops.size();
-}
+size_t alcove_model_op_count(const alcove_model* model) { return model == nullptr ? 0 : model->program().ops.size(); }
 
 alcove_status alcove_model_op(const alcove_model* model, size_t index, const char** name, const char** source,
                               size_t* source_bytes) {
   if (model == nullptr || name == nullptr || source == nullptr || source_bytes == nullptr)
     return bad_call("an argument is null");
-  const alcove::Program& program = model->model->program();
+  const alcove::Program& program = model->program();
   if (index >= program.ops.size()) return bad_call("no such operator");
   *name = alcove::op_info(static_cast<uint16_t>(program.ops[index].code))->name();
   *source = program.ops[index].source.data();
@@ -313,6 +341,13 @@ alcove_status alcove_session_reset(alcove_session* session) {
   });
 }
 
+alcove_status alcove_session_select(alcove_session* session, const char* name) {
+  if (session == nullptr || name == nullptr) return bad_call("an argument is null");
+  const size_t found = session->session->model().find_method(name);
+  if (found == session->session->model().methods().all.size()) return bad_call("no such method");
+  return in_session(session, [&](alcove::Session& held) { return held.select(found); });
+}
+
 alcove_status alcove_session_cancel(alcove_session* session) {
   if (session == nullptr) return bad_call("the session is null");
   session->session->cancel();
@@ -348,7 +383,7 @@ alcove_status alcove_session_output_dims(const alcove_session* session, size_t o
   if (dims == nullptr || rank == nullptr) return bad_call("an argument is null");
   if (const alcove_status status = check_output(session, output); status != ALCOVE_OK) return status;
   const alcove::Session& held = *session->session;
-  const alcove::Tensor& tensor = held.program().tensors[held.model().program().outputs[output].tensor];
+  const alcove::Tensor& tensor = held.program().tensors[held.described().outputs[output].tensor];
   *rank = tensor.rank;
   for (uint8_t d = 0; d < tensor.rank; ++d) dims[d] = d == 0 ? held.output_extent(output) : tensor.dims[d];
   return ALCOVE_OK;

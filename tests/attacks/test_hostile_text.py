@@ -256,7 +256,7 @@ def certify_program(program: bytes) -> bytes:
     outputs = [model("one text")]
     names = [port.name for port in model.outputs]
     sample = Sample(inputs=("one text",), source=TEXTS["closing tag"])
-    document = certificate_bytes([sample], outputs, outputs, names, licence="procedural", tolerance="tight")
+    document = certificate_bytes([sample], outputs, outputs, [names], licence="procedural", tolerance="tight")
     return embed_certificate(program, document)
 
 

@@ -25,6 +25,9 @@ namespace {
 // Keeps a model for Python, where it is shared by sessions.
 struct NativeModel {
   std::shared_ptr<const Model> model;
+  size_t method = 0;
+
+  [[nodiscard]] const Program& program() const { return model->program(method); }
 };
 
 using Opened = Result<std::shared_ptr<const Model>>;
@@ -106,17 +109,22 @@ nb::dict list_functions(const std::string& op) {
   return result;
 }
 
+NativeModel method_of(const NativeModel& n, const std::string& name) {
+  const size_t found = n.model->find_method(name);
+  if (found == n.model->methods().all.size()) throw nb::key_error(name.c_str());
+  return {n.model, found};
+}
+
 using Rows = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // (row, op, tensor, message) of the first sizes that no run can have, or None.
 nb::object first_refused(const NativeModel& n, const Rows& sizes) {
-  if (n.model->program().symbols.size() != sizes.shape(1))
-    throw nb::value_error("a row must have a size for each symbol");
+  if (n.program().symbols.size() != sizes.shape(1)) throw nb::value_error("a row must have a size for each symbol");
   Status status;
   size_t row = 0;
   {
     nb::gil_scoped_release free_threads;
-    row = n.model->first_refused(sizes.data(), sizes.shape(0), status);
+    row = n.model->first_refused(n.method, sizes.data(), sizes.shape(0), status);
   }
   if (row == sizes.shape(0)) return nb::none();
   return nb::make_tuple(row, status.op, status.tensor, status.message);
@@ -141,12 +149,17 @@ NB_MODULE(_native, m) {
       .def_prop_ro("sharing", [](const OpInfo& op) { return sharing_name(op.sharing); });
 
   nb::class_<NativeModel>(m, "NativeModel")
-      .def_prop_ro("inputs",
-                   [](const NativeModel& n) { return list_ports(n.model->program(), n.model->program().inputs); })
-      .def_prop_ro("outputs",
-                   [](const NativeModel& n) { return list_ports(n.model->program(), n.model->program().outputs); })
+      .def_prop_ro("inputs", [](const NativeModel& n) { return list_ports(n.program(), n.program().inputs); })
+      .def_prop_ro("outputs", [](const NativeModel& n) { return list_ports(n.program(), n.program().outputs); })
+      .def_prop_ro("methods",
+                   [](const NativeModel& n) {
+                     nb::list names;
+                     for (const Method& method : n.model->methods().all) names.append(make_text(method.name));
+                     return names;
+                   })
+      .def("method", &method_of, "name"_a)
       .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
-      .def_prop_ro("run_cost", [](const NativeModel& n) { return n.model->program().run_cost; })
+      .def_prop_ro("run_cost", [](const NativeModel& n) { return n.program().run_cost; })
       .def_prop_ro("is_mapped", [](const NativeModel& n) { return n.model->is_mapped(); })
       .def_prop_ro("certificate",
                    [](const NativeModel& n) {
@@ -176,7 +189,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("states",
                    [](const NativeModel& n) {
                      nb::list names;
-                     for (const State& state : n.model->program().states) names.append(make_text(state.name));
+                     for (const State& state : n.program().states) names.append(make_text(state.name));
                      return names;
                    })
       .def(
@@ -185,13 +198,15 @@ NB_MODULE(_native, m) {
             return NativeSession(
                 value_or_raise(Session::create(n.model, {.memory_limit_bytes = memory_limit_bytes.value_or(UINT64_MAX),
                                                          .threads = threads,
-                                                         .part_work = part_work})));
+                                                         .part_work = part_work})),
+                n.method);
           },
           "memory_limit_bytes"_a = nb::none(), "threads"_a = 1, "part_work"_a = kPartWork);
 
   nb::class_<NativeSession>(m, "NativeSession")
       .def("__call__", &NativeSession::call, "inputs"_a)
-      .def("record_timestamps", &NativeSession::record_timestamps, "inputs"_a, "runs"_a)
+      .def("record_timestamps", &NativeSession::record_timestamps, "inputs"_a, "runs"_a, "method"_a = nb::none())
+      .def("run", &NativeSession::run, "method"_a, "inputs"_a)
       .def("reset", &NativeSession::reset)
       .def("cancel", &NativeSession::cancel)
       .def("uncancel", &NativeSession::uncancel)

@@ -40,7 +40,7 @@ class Inputs {
 
 // Precondition: the session is held.
 void NativeSession::set_inputs(const nb::tuple& inputs) {
-  const Program& program = session_->model().program();
+  const Program& program = session_->described();
   if (inputs.size() != program.inputs.size()) {
     raise(failure(Code::input_count, Section::file, "the program takes %zu input%s, got %zu", program.inputs.size(),
                   program.inputs.size() == 1 ? "" : "s", inputs.size()));
@@ -69,10 +69,23 @@ void NativeSession::set_inputs(const nb::tuple& inputs) {
   }
 }
 
-nb::list NativeSession::call(nb::args inputs) {
+size_t NativeSession::find(const std::string& method) const {
+  const size_t found = session_->model().find_method(method);
+  if (found == session_->model().methods().all.size()) throw nb::key_error(method.c_str());
+  return found;
+}
+
+nb::list NativeSession::call(nb::args inputs) { return run_method(method_, inputs); }
+
+nb::list NativeSession::run(const std::string& method, const nb::tuple& inputs) {
+  return run_method(find(method), inputs);
+}
+
+nb::list NativeSession::run_method(size_t method, const nb::tuple& inputs) {
   const Session::Hold hold(*session_);
   if (!hold.is_held()) raise(Session::Hold::busy());
-  const Program& program = session_->model().program();
+  check(session_->select(method));
+  const Program& program = session_->described();
   set_inputs(inputs);
   Status status;
   {
@@ -90,9 +103,11 @@ nb::list NativeSession::call(nb::args inputs) {
   return outputs;
 }
 
-nb::object NativeSession::record_timestamps(nb::tuple inputs, size_t runs) {
+nb::object NativeSession::record_timestamps(nb::tuple inputs, size_t runs, std::optional<std::string> method) {
+  const size_t chosen = method ? find(*method) : method_;
   const Session::Hold hold(*session_);
   if (!hold.is_held()) raise(Session::Hold::busy());
+  check(session_->select(chosen));
   const size_t stride = session_->timestamp_count();
   if (runs < 1 || runs > kMostMarks / stride) {
     raise(failure(Code::input_shape, Section::file, "%zu runs; allowed are 1 to %zu of this program", runs,
@@ -107,7 +122,7 @@ nb::object NativeSession::record_timestamps(nb::tuple inputs, size_t runs) {
       nb::gil_scoped_release free_threads;
       status = session_->run_profiled(timestamps + run * stride);
     }
-    check(status, &session_->model().program());
+    check(status, &session_->described());
   }
   const size_t shape[] = {runs, stride};
   return nb::cast(nb::ndarray<nb::numpy, int64_t>(timestamps, 2, shape, owner));

@@ -12,9 +12,9 @@ static_assert(std::endian::native == std::endian::little, "records are read as t
 
 inline constexpr uint8_t kMagic[8] = {0x89, 'A', 'L', 'C', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 2;
-inline constexpr uint16_t kMinor = 0;
+inline constexpr uint16_t kMinor = 1;
 
-enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3 };
+enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3, kMethods = 4 };
 inline constexpr uint32_t kCritical = 1;  // section flag: a reader that doesn't know the kind must refuse the file
 inline constexpr uint32_t kRagged = 1;    // tensor flag
 
@@ -130,5 +130,20 @@ struct PlaceRecord {
   uint64_t size_bytes;
 };
 static_assert(sizeof(PlaceRecord) == 16);
+
+// Of METHODS: then come the records, the programs one after the other, and the names: the first method's, and theirs.
+struct MethodsHeader {
+  uint32_t count;       // of methods but the first, whose program is the PROGRAM section
+  uint32_t name_bytes;  // of the first
+  uint8_t zero[8];
+};
+static_assert(sizeof(MethodsHeader) == 16);
+
+struct MethodRecord {
+  uint32_t name_bytes;
+  uint32_t zero;
+  uint64_t program_bytes;
+};
+static_assert(sizeof(MethodRecord) == 16);
 
 }  // namespace alcove::format

@@ -28,6 +28,7 @@ Section find_section(uint32_t kind) {
     case format::kProgram: return Section::program;
     case format::kCertificate: return Section::certificate;
     case format::kWeights: return Section::weights;
+    case format::kMethods: return Section::methods;
     default: return Section::table;
   }
 }
@@ -37,6 +38,9 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
   const Section section = find_section(record.kind);
   uint32_t flags = format::kCritical;
   uint64_t cap = kMaxFileBytes;
+  if (record.kind == format::kMethods && header.minor == 0) {
+    return failure(Code::section_kind, section, "a file of version 2.0 has no section of kind %" PRIu32, record.kind);
+  }
   switch (record.kind) {
     case format::kProgram: cap = kMaxProgramBytes; break;
     case format::kCertificate:
@@ -44,9 +48,10 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
       flags = 0;
       break;
     case format::kWeights: break;
+    case format::kMethods: cap = kMaxProgramBytes; break;
     default:
-      // A later minor version may add sections that may be skipped; 2.0 has none.
-      if (record.kind < format::kWeights || header.minor == format::kMinor || (record.flags & format::kCritical) != 0) {
+      // A later minor version may add sections that may be skipped; this one has none.
+      if (record.kind == 0 || header.minor <= format::kMinor || (record.flags & format::kCritical) != 0) {
         return failure(Code::section_kind, section, "section %" PRIu32 " has the unknown kind %" PRIu32, index,
                        record.kind);
       }
@@ -123,7 +128,7 @@ Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
     return failure(Code::header_digest, Section::header, "header and section table don't have the header's digest");
   }
 
-  framing.program = framing.certificate = framing.weights = SectionRecord{};
+  framing.program = framing.certificate = framing.weights = framing.methods = SectionRecord{};
   uint32_t kind = 0;
   uint64_t end = sizeof(FileHeader) + table_bytes;
   for (uint32_t i = 0; i < header.section_count; ++i) {
@@ -151,6 +156,7 @@ Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
     if (kind == format::kProgram) framing.program = record;
     if (kind == format::kCertificate) framing.certificate = record;
     if (kind == format::kWeights) framing.weights = record;
+    if (kind == format::kMethods) framing.methods = record;
   }
   if (framing.program.size_bytes == 0) {
     return failure(Code::section_kind, Section::table, "there is no PROGRAM section");
@@ -161,18 +167,12 @@ Status check_framing(const uint8_t* data, size_t size, Framing& framing) {
   return {};
 }
 
-Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program) {
-  const SectionRecord& record = framing.weights;
-  if (record.size_bytes == 0) return {};
-  const uint8_t* weights = data + record.offset;
-  if (!has_digest(weights, record.size_bytes, record.digest)) {
-    return failure(Code::weights_digest, Section::weights, "the weights don't have the digest of the section table");
-  }
-  uint64_t end = 0;
+// Of the constants of one method; `end` is that of the constants of those before it, and becomes that of all.
+static Status check_padding(const uint8_t* weights, const Program& program, uint64_t& end) {
   for (size_t t = 0; t < program.tensors.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     if (tensor.storage != Storage::constant) continue;
-    if (!is_zero(weights + end, tensor.offset - end)) {
+    if (tensor.offset >= end && !is_zero(weights + end, tensor.offset - end)) {
       return failure(Code::weights_padding, Section::weights, "bytes between %" PRIu64 " and %" PRIu64 " are not zero",
                      end, tensor.offset)
           .in_tensor(t);
@@ -182,8 +182,20 @@ Status verify_weights(const uint8_t* data, const Framing& framing, const Program
                      "columns beyond the %" PRIu32 " of a matrix in panels are not zero", tensor.dims[0])
           .in_tensor(t);
     }
-    end = tensor.offset + tensor.size_bytes;
+    if (tensor.offset >= end) end = tensor.offset + tensor.size_bytes;
   }
+  return {};
+}
+
+Status verify_weights(const uint8_t* data, const Framing& framing, const Methods& methods) {
+  const SectionRecord& record = framing.weights;
+  if (record.size_bytes == 0) return {};
+  const uint8_t* weights = data + record.offset;
+  if (!has_digest(weights, record.size_bytes, record.digest)) {
+    return failure(Code::weights_digest, Section::weights, "the weights don't have the digest of the section table");
+  }
+  uint64_t end = 0;
+  for (const Method& method : methods.all) ALCOVE_TRY(check_padding(weights, method.program, end));
   return {};
 }
 

@@ -8,10 +8,12 @@ namespace alcove {
 
 // Mobile models end well below; offsets stay far from any overflow of 64 bits.
 inline constexpr uint64_t kMaxFileBytes = 1ull << 30;
-// Version 2.0 knows three kinds; the rest is room for later optional ones.
+// Version 2.1 knows four kinds; the rest is room for later optional ones.
 inline constexpr uint32_t kMaxSections = 16;
 // The section is copied and walked at every load: 16 MiB is milliseconds.
 inline constexpr uint64_t kMaxProgramBytes = 16ull << 20;
+// Prefill, decode, parts of an encoder and a decoder; each is a program to verify at every load.
+inline constexpr uint32_t kMaxMethods = 16;
 // 16 samples of text or small tensors; read at every install.
 inline constexpr uint64_t kMaxCertificateBytes = 64ull << 10;
 // Ten times the largest mobile graphs.

@@ -51,12 +51,25 @@ Result<const kernels::KernelTable*> process_kernels() {
 }
 
 Model::Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels)
-    : bytes_(std::move(bytes)), verified_(std::move(verified)), kernels_(&kernels), writers_(producers(program())) {
-  checks_indices_.reserve(program().ops.size());
-  for (const Op& op : program().ops) {
-    const int32_t writer = op.code == OpCode::text_embedding_bag ? writers_[op.inputs[0]] : -1;
-    checks_indices_.push_back(writer < 0 || program().ops[static_cast<size_t>(writer)].code != OpCode::ngram_hash);
+    : bytes_(std::move(bytes)), verified_(std::move(verified)), kernels_(&kernels) {
+  for (const Method& method : methods().all) {
+    const Program& program = method.program;
+    std::vector<int32_t> writers = producers(program);
+    std::vector<bool> checks;
+    checks.reserve(program.ops.size());
+    for (const Op& op : program.ops) {
+      const int32_t writer = op.code == OpCode::text_embedding_bag ? writers[op.inputs[0]] : -1;
+      checks.push_back(writer < 0 || program.ops[static_cast<size_t>(writer)].code != OpCode::ngram_hash);
+    }
+    writers_.push_back(std::move(writers));
+    checks_indices_.push_back(std::move(checks));
   }
+}
+
+size_t Model::find_method(std::string_view name) const noexcept {
+  size_t found = 0;
+  while (found < methods().all.size() && methods().all[found].name != name) ++found;
+  return found;
 }
 
 Result<std::shared_ptr<const Model>> Model::open(Bytes bytes) {
@@ -67,13 +80,14 @@ Result<std::shared_ptr<const Model>> Model::open(Bytes bytes) {
   return std::shared_ptr<const Model>(new Model(std::move(bytes), std::move(verified.value()), *kernels.value()));
 }
 
-size_t Model::first_refused(const uint32_t* sizes, size_t count, Status& status) const {
-  Program bound = copy_to_bind(program());
-  std::vector<int64_t> values(program().expressions.size());
-  for (size_t row = 0; row < count; ++row, sizes += program().symbols.size()) {
-    status = check_bounds(program(), sizes);
-    if (status.is_ok()) status = bind(program(), bucket_for(program(), sizes), sizes, values.data(), bound);
-    if (status.is_ok()) status = check_signatures(bound, writers_, bound.run_cost);
+size_t Model::first_refused(size_t method, const uint32_t* sizes, size_t count, Status& status) const {
+  const Program& program = this->program(method);
+  Program bound = copy_to_bind(program);
+  std::vector<int64_t> values(program.expressions.size());
+  for (size_t row = 0; row < count; ++row, sizes += program.symbols.size()) {
+    status = check_bounds(program, sizes);
+    if (status.is_ok()) status = bind(program, bucket_for(program, sizes), sizes, values.data(), bound);
+    if (status.is_ok()) status = check_signatures(bound, writers(method), bound.run_cost);
     if (!status.is_ok()) return row;
   }
   return count;

@@ -76,7 +76,8 @@ Status check_states(const Program& program) {
     }
     if (state.update == state.tensor) continue;  // operators write rows of it in place, or nothing changes it
     if (update.storage != Storage::arena || update.is_ragged || !has_shape_of(update, tensor)) {
-      return failure(Code::state_tensor, Section::program, "a state becomes an arena tensor of its type and shape, or is its own update")
+      return failure(Code::state_tensor, Section::program,
+                     "a state becomes an arena tensor of its type and shape, or is its own update")
           .in_tensor(state.update);
     }
   }

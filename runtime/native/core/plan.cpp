@@ -262,18 +262,26 @@ Status check_plan(const Program& program) {
   return {};
 }
 
-uint64_t kept_bytes(const Program& program) noexcept {
+uint64_t table_bytes(const Program& program) noexcept {
   // Counts are within their caps: no overflow.
   uint64_t bytes = program.tensors.size() * kStateBytes;
   if (!program.symbols.empty()) {
     bytes += program.tensors.size() * kBoundTensorBytes + program.ops.size() * kBoundOpBytes +
              program.expressions.size() * kBoundExpressionBytes + program.inputs.size() * kBoundInputBytes;
   }
-  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment + program.states_bytes;
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-uint64_t session_bytes(const Program& program, size_t bucket) noexcept {
-  return kept_bytes(program) + program.buckets[bucket].arena_bytes;
+uint64_t kept_bytes(const Methods& methods) noexcept {
+  uint64_t bytes = methods.states_bytes;
+  for (const Method& method : methods.all) bytes += table_bytes(method.program);
+  return bytes;
+}
+
+uint64_t ceiling_bytes(const Methods& methods) noexcept {
+  uint64_t arena = 0;
+  for (const Method& method : methods.all) arena = std::max(arena, method.program.arena_bytes);
+  return kept_bytes(methods) + arena;
 }
 
 }  // namespace alcove

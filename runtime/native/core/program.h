@@ -128,15 +128,36 @@ struct Program {
   std::vector<Expression> expressions;
   std::vector<Bucket> buckets;  // by rising arena; one without bounds if there are no symbols
   uint64_t arena_bytes = 0;     // of the largest bucket
-  uint64_t states_bytes = 0;    // of all tensors of storage state
-  uint64_t weights_bytes = 0;
-  uint64_t run_cost = 0;  // operations of one run, at the sizes of the bucket that takes most
+  uint64_t run_cost = 0;        // operations of one run, at the sizes of the bucket that takes most
 
   Program() = default;
   Program(Program&&) = default;
   Program& operator=(Program&&) = default;
   Program(const Program&) = delete;  // the names would point into the original
   Program& operator=(const Program&) = delete;
+};
+
+// An entry point of a file: a program of its own over weights and states that all share.
+struct Method {
+  std::string_view name;
+  Program program;
+  std::vector<uint32_t> states;  // for each of the program's, in order, its index among those that a session keeps
+};
+
+// What a session keeps from run to run, whichever method ran.
+struct KeptState {
+  std::string_view name;
+  uint32_t method, tensor;  // where it stands first
+  uint64_t offset;          // among the states of a session
+  uint64_t size_bytes;
+};
+
+// What a file holds.
+struct Methods {
+  std::vector<uint8_t> bytes;  // private copy of the METHODS section; names point into it
+  std::vector<Method> all;     // at least one; the first has the PROGRAM section
+  std::vector<KeptState> states;
+  uint64_t states_bytes = 0;
 };
 
 // For each tensor that a session keeps track of: where it is and how much of it is used.

@@ -2,6 +2,9 @@
 //
 //   set every input ─▶ run ─▶ read outputs        Setting an input again starts over: a run uses up what was set.
 //
+// A session runs one method of the model at a time, and select() says which: all have the same states, and one arena, as large as
+// the largest that was needed.
+//
 // Memory is allocated at creation; for a program whose sizes come with its inputs, also when an input is set that needs a
 // larger arena than any before it.  A run allocates nothing.  States begin as their constants, change when a run has
 // succeeded, and live as long as the session.
@@ -64,10 +67,15 @@ class Session {
   };
 
   [[nodiscard]] const Model& model() const noexcept { return *model_; }
-  // With the dimensions of the inputs that were set last.
-  [[nodiscard]] const Program& program() const noexcept { return is_bound_ ? bound_ : model_->program(); }
+  // Makes `method`, an index, the one that inputs are set for and run() runs.  What was set, and outputs, are gone, even where it
+  // fails: the system, or the session's limit, has no room for it.
+  Status select(size_t method) noexcept;
+  // The method in force, as the model has it.
+  [[nodiscard]] const Program& described() const noexcept { return model_->program(at_); }
+  // The same with the dimensions of the inputs that were set last.
+  [[nodiscard]] const Program& program() const noexcept { return entry_->is_bound ? entry_->bound : described(); }
   // What it has allocated.
-  [[nodiscard]] uint64_t memory_bytes() const noexcept { return kept_bytes(model_->program()) + arena_capacity_; }
+  [[nodiscard]] uint64_t memory_bytes() const noexcept { return kept_bytes(model_->methods()) + arena_capacity_; }
 
   // Takes a text by reference: the bytes must stay until the run is over.
   Status set_text(size_t port, const uint8_t* text, size_t size) noexcept;
@@ -82,7 +90,7 @@ class Session {
   // The same, and when: nanoseconds of a steady clock before the first op, after each op, and after the states have changed.
   // `timestamps` has room for timestamp_count(); those of a run that fails are not all written.
   Status run_profiled(int64_t* timestamps) noexcept;
-  [[nodiscard]] size_t timestamp_count() const noexcept { return model_->program().ops.size() + 2; }
+  [[nodiscard]] size_t timestamp_count() const noexcept { return described().ops.size() + 2; }
   // Whether the last run succeeded and no input was set since.
   [[nodiscard]] bool has_outputs() const noexcept { return has_outputs_; }
   // Of an output.  Precondition: has_outputs().
@@ -97,6 +105,21 @@ class Session {
   void uncancel() noexcept { is_cancelled_.store(false, std::memory_order_relaxed); }
 
  private:
+  // What it keeps of a method.
+  struct Entry {
+    TensorState* tensors = nullptr;  // one for each tensor
+    bool is_bound = false;           // whether the sizes of the method come with its inputs
+    bool has_sizes = false;          // whether there are some in force
+    Program bound;                   // the program at `sizes`
+    std::vector<int64_t> values;     // of expressions
+    size_t bucket = 0;
+    uint32_t sizes[kMaxSymbols] = {};   // of symbols, in force
+    uint32_t wanted[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
+#if defined(ALCOVE_SANITIZE)
+    std::vector<std::unique_ptr<uint8_t[]>> apart;  // empty: tensors lie in the arena
+#endif
+  };
+
   Session(std::shared_ptr<const Model> model, const SessionOptions& options);
   // Two of it, so that a run that nobody looks at never asks whether somebody does.
   template <bool kIsProfiled>
@@ -107,6 +130,7 @@ class Session {
   [[nodiscard]] uint64_t bytes_of(size_t bucket) const noexcept;
   Status rebind() noexcept;
   Status bind_wanted(size_t bucket) noexcept;
+  Status prepare() noexcept;
   void place_tensors() noexcept;
   void place_scratch() noexcept;
   void update_states() noexcept;
@@ -117,24 +141,21 @@ class Session {
   std::shared_ptr<const Model> model_;
   uint64_t memory_limit_bytes_;
   uint64_t threads_;
-  Memory memory_;  // the table of tensors, then the states; aligned to 64
+  Memory memory_;  // the tables of tensors, method by method, then the states; aligned to 64
   Memory arena_;   // then the helpers' scratch; none, if the system gave no memory for a larger one
   uint64_t arena_capacity_ = 0;
-  TensorState* states_ = nullptr;  // one for each tensor
-  uint64_t set_ = 0;               // one bit for each input
-  bool is_bound_;                  // whether the sizes of the program come with its inputs
-  Program bound_;                  // the program at `sizes_`
-  std::vector<int64_t> values_;    // of expressions
-  size_t bucket_ = 0;
-  uint32_t sizes_[kMaxSymbols] = {};   // of symbols, in force
-  uint32_t wanted_[kMaxSymbols] = {};  // of symbols, as the inputs' dimensions say
+  std::vector<Entry> entries_;  // of each method
+  std::vector<uint8_t*> kept_;  // where each state is that a session keeps
+  size_t at_ = 0;               // the method in force
+  Entry* entry_ = nullptr;      // that method's
+  uint64_t set_ = 0;            // one bit for each input
   bool has_outputs_ = false;
   std::atomic<bool> is_busy_ = false;
   std::atomic<bool> is_cancelled_ = false;
   Pool::Handle pool_;  // none: one thread
 #if defined(ALCOVE_SANITIZE)
   void place_apart();
-  std::vector<std::unique_ptr<uint8_t[]>> apart_;  // empty: tensors lie in the arena
+  std::vector<std::unique_ptr<uint8_t[]>> kept_apart_;
 #endif
 };
 

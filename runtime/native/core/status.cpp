@@ -29,7 +29,7 @@ Kind code_kind(Code code) noexcept {
 }
 
 const char* section_name(Section section) noexcept {
-  static constexpr const char* kNames[] = {"file", "header", "table", "program", "certificate", "weights"};
+  static constexpr const char* kNames[] = {"file", "header", "table", "program", "certificate", "weights", "methods"};
   return kNames[static_cast<int>(section)];
 }
 

@@ -16,7 +16,7 @@ enum class Code : uint16_t {
 
 enum class Kind : uint8_t { ok, program, input, text, busy, isa, system, cancelled };
 
-enum class Section : uint8_t { file, header, table, program, certificate, weights };
+enum class Section : uint8_t { file, header, table, program, certificate, weights, methods };
 
 [[nodiscard]] const char* code_name(Code code) noexcept;
 [[nodiscard]] Kind code_kind(Code code) noexcept;

@@ -1,5 +1,7 @@
 // Pass 2: the records of the PROGRAM section.
+#include <algorithm>
 #include <cinttypes>
+#include <cstddef>
 #include <cstring>
 
 #include "core/checked.h"
@@ -107,32 +109,18 @@ Status check_tensor(const TensorRecord& r, const ProgramHeader& header) {
   return check_place(r, header.symbol_count == 0);
 }
 
-// Constants and states lie one after the other, each kind in a place of its own.
-class Sequence {
- public:
-  explicit Sequence(uint64_t bound) : bound_(bound) {}
+// Whether a tensor begins where it must, behind what ends at `end`, and ends within `bound`.
+Status check_follows(const Tensor& tensor, uint64_t end, uint64_t bound, const char* where) {
+  const Checked start = Checked(end).aligned(kTensorAlignment);
+  if (start.is(tensor.offset) && (start + tensor.size_bytes).is_at_most(bound)) return {};
+  return failure(Code::tensor_offset, Section::program,
+                 "%" PRIu64 " bytes at %" PRIu64 "; they must follow those before and end within the %" PRIu64
+                 " bytes of %s",
+                 tensor.size_bytes, tensor.offset, bound, where);
+}
 
-  Status add(const Tensor& tensor, const char* where) {
-    const Checked start = end_.aligned(kTensorAlignment);
-    end_ = start + tensor.size_bytes;
-    if (start.is(tensor.offset) && end_.is_at_most(bound_)) return {};
-    return failure(Code::tensor_offset, Section::program,
-                   "%" PRIu64 " bytes at %" PRIu64 "; they must follow those before and end within the %" PRIu64
-                   " bytes of %s",
-                   tensor.size_bytes, tensor.offset, bound_, where);
-  }
-
-  // Precondition: add() has not failed.
-  [[nodiscard]] uint64_t end() const { return end_.value(); }
-
- private:
-  Checked end_ = 0;
-  uint64_t bound_;
-};
-
-Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& header) {
-  Sequence constants(program.weights_bytes);
-  Sequence states(kMaxArenaBytes);
+Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& header, Constants& constants) {
+  uint64_t states_end = 0;
   program.tensors.reserve(header.tensor_count);
   for (uint32_t t = 0; t < header.tensor_count; ++t) {
     const auto r = cursor.next<TensorRecord>();
@@ -148,16 +136,14 @@ Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& heade
     tensor.offset = r.offset;
     tensor.size_bytes = r.size_bytes;
     Status status = cursor.text(r.name_bytes, kMaxNameBytes, "a tensor's name", tensor.name);
-    if (status.is_ok() && tensor.storage == Storage::constant) status = constants.add(tensor, "WEIGHTS");
-    if (status.is_ok() && tensor.storage == Storage::state) status = states.add(tensor, "all states");
+    if (status.is_ok() && tensor.storage == Storage::constant) status = constants.add(tensor);
+    if (status.is_ok() && tensor.storage == Storage::state) {
+      status = check_follows(tensor, states_end, kMaxArenaBytes, "all states");
+      states_end = tensor.offset + tensor.size_bytes;
+    }
     if (!status.is_ok()) return status.in_tensor(t);
     program.tensors.push_back(tensor);
   }
-  if (constants.end() != program.weights_bytes) {
-    return failure(Code::tensor_size, Section::program, "constants take %" PRIu64 " bytes, WEIGHTS has %" PRIu64,
-                   constants.end(), program.weights_bytes);
-  }
-  program.states_bytes = Checked(states.end()).aligned(kTensorAlignment).value();
   return {};
 }
 
@@ -268,7 +254,29 @@ Status check_counts(const ProgramHeader& h, uint64_t size) {
 
 }  // namespace
 
-Status check_tables(Program& program) {
+bool Constants::is_shared(const Tensor& tensor) const noexcept {
+  const auto end = known_.begin() + static_cast<std::ptrdiff_t>(shared_);
+  const auto found = std::lower_bound(known_.begin(), end, tensor.offset,
+                                      [](const Span& span, uint64_t offset) { return span.offset < offset; });
+  return found != end && found->offset == tensor.offset && found->size_bytes == tensor.size_bytes;
+}
+
+Status Constants::add(const Tensor& tensor) {
+  if (is_shared(tensor)) return {};
+  const uint64_t end = known_.empty() ? 0 : known_.back().offset + known_.back().size_bytes;
+  ALCOVE_TRY(check_follows(tensor, end, bound_, "WEIGHTS"));
+  known_.push_back({tensor.offset, tensor.size_bytes});
+  return {};
+}
+
+Status Constants::check_end() const {
+  const uint64_t end = known_.empty() ? 0 : known_.back().offset + known_.back().size_bytes;
+  if (end == bound_) return {};
+  return failure(Code::tensor_size, Section::program, "constants take %" PRIu64 " bytes, WEIGHTS has %" PRIu64, end,
+                 bound_);
+}
+
+Status check_tables(Program& program, Constants& constants) {
   const uint64_t size = program.bytes.size();
   if (size < sizeof(ProgramHeader)) {
     return failure(Code::program_size, Section::program, "the section has %" PRIu64 " bytes, its header takes %zu",
@@ -281,7 +289,7 @@ Status check_tables(Program& program) {
 
   Cursor cursor(program.bytes.data(), size - header.string_bytes, size);
   (void)cursor.next<ProgramHeader>();
-  ALCOVE_TRY(read_tensors(program, cursor, header));
+  ALCOVE_TRY(read_tensors(program, cursor, header, constants));
   program.ops.reserve(header.op_count);
   for (uint32_t i = 0; i < header.op_count; ++i) {
     const auto record = cursor.next<OpRecord>();

@@ -6,6 +6,27 @@
 
 namespace alcove {
 
+// Where constants lie: one after the other, through all methods; a later method may read those of earlier ones besides.
+class Constants {
+ public:
+  explicit Constants(uint64_t weights_bytes) : bound_(weights_bytes) {}
+  // What was added so far is of earlier methods.
+  void begin_method() noexcept { shared_ = known_.size(); }
+  [[nodiscard]] Status add(const Tensor& tensor);
+  // After the last method: WEIGHTS ends with the last constant.
+  [[nodiscard]] Status check_end() const;
+
+ private:
+  struct Span {
+    uint64_t offset, size_bytes;
+  };
+  [[nodiscard]] bool is_shared(const Tensor& tensor) const noexcept;
+
+  std::vector<Span> known_;  // by rising offset
+  size_t shared_ = 0;
+  uint64_t bound_;
+};
+
 // Of states, symbols, expressions, buckets and places, without their strings.  Precondition: counts within their caps.
 [[nodiscard]] Checked size_tables_bytes(const format::ProgramHeader& header);
 

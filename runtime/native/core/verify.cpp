@@ -7,6 +7,8 @@
 
 #include "core/sha256.h"
 #include "core/sizes.h"
+#include "core/methods.h"
+#include "core/tables.h"
 
 namespace alcove {
 
@@ -38,23 +40,47 @@ Status check_sizes(Program& program) {
   return {};
 }
 
+// Passes 2 to 6.
+Status check_program(Program& program, Constants& constants) {
+  ALCOVE_TRY(check_tables(program, constants));
+  ALCOVE_TRY(check_order(program));
+  ALCOVE_TRY(check_sizes(program));
+  ALCOVE_TRY(check_ports(program));
+  return check_plan(program);
+}
+
+// What refuses a method but the first, by its name.
+Status name_method(const Status& status, std::string_view name) {
+  Status named = failure(status.code, Section::methods, "method %.*s: %s", static_cast<int>(name.size()), name.data(),
+                         status.message);
+  named.op = status.op;
+  named.tensor = status.tensor;
+  return named;
+}
+
 }  // namespace
 
 Result<Verified> verify(const uint8_t* data, size_t size) {
   Verified result;
   ALCOVE_TRY(check_framing(data, size, result.framing));
-  Program& program = result.program;
-  ALCOVE_TRY(copy_section(data, result.framing.program, Section::program, program.bytes));
+  Methods& methods = result.methods;
+  if (result.framing.methods.size_bytes > 0) {
+    ALCOVE_TRY(copy_section(data, result.framing.methods, Section::methods, methods.bytes));
+  }
+  ALCOVE_TRY(read_methods(methods));
+  ALCOVE_TRY(copy_section(data, result.framing.program, Section::program, methods.all[0].program.bytes));
   if (result.framing.certificate.size_bytes > 0) {
     ALCOVE_TRY(copy_section(data, result.framing.certificate, Section::certificate, result.certificate));
   }
-  program.weights_bytes = result.framing.weights.size_bytes;
-  ALCOVE_TRY(check_tables(program));
-  ALCOVE_TRY(check_order(program));
-  ALCOVE_TRY(check_sizes(program));
-  ALCOVE_TRY(check_ports(program));
-  ALCOVE_TRY(check_plan(program));
-  const uint64_t ceiling = session_bytes(program, program.buckets.size() - 1);
+  Constants constants(result.framing.weights.size_bytes);
+  for (size_t m = 0; m < methods.all.size(); ++m) {
+    constants.begin_method();
+    const Status status = check_program(methods.all[m].program, constants);
+    if (!status.is_ok()) return m == 0 ? status : name_method(status, methods.all[m].name);
+  }
+  ALCOVE_TRY(constants.check_end());
+  ALCOVE_TRY(join_states(methods));
+  const uint64_t ceiling = ceiling_bytes(methods);
   if (result.framing.header.memory_ceiling_bytes != ceiling) {
     return failure(Code::header_memory_ceiling, Section::header,
                    "the header's memory ceiling is %" PRIu64 " bytes, a session takes %" PRIu64,

@@ -18,7 +18,11 @@
 //   5 ports       names, types, labels.
 //   6 plan        in each bucket: tensors that live at the same time share no byte of the arena, but for views and for an
 //                 in-place op on its dying input.
-//   7 ceiling     the memory ceiling in the header is what a session allocates for the largest bucket.
+//   7 ceiling     the memory ceiling in the header is what a session allocates for the largest bucket of any method.
+//
+// A file with a METHODS section holds several programs: framing comes first, then the records of that section (names), then
+// passes 2 to 6 for each program, the first's first; constants lie one after the other through all of them, and states of one
+// name are one state: of one type and shape, with one beginning.
 //
 // No byte of WEIGHTS can affect memory safety, so their digest is checked by verify_weights() and not here.
 #pragma once
@@ -38,12 +42,15 @@ struct Framing {
   format::SectionRecord program;
   format::SectionRecord certificate;  // size 0: none
   format::SectionRecord weights;      // size 0: none
+  format::SectionRecord methods;      // size 0: none
 };
+
+class Constants;
 
 struct Verified {
   Framing framing;
   std::vector<uint8_t> certificate;
-  Program program;
+  Methods methods;
 };
 
 // Runs all passes.  Reads [data, data + size) once, without the weights.  Time and memory are bounded by limits.h.
@@ -52,7 +59,7 @@ struct Verified {
 
 // The passes, for verify() alone.
 [[nodiscard]] Status check_framing(const uint8_t* data, size_t size, Framing& framing);
-[[nodiscard]] Status check_tables(Program& program);
+[[nodiscard]] Status check_tables(Program& program, Constants& constants);
 [[nodiscard]] Status check_order(const Program& program);
 // `writers` as producers() gives them; adds up the `cost` of a run.  Allocates nothing.
 [[nodiscard]] Status check_signatures(const Program& program, const std::vector<int32_t>& writers, uint64_t& cost);
@@ -62,13 +69,15 @@ struct Verified {
 // Index of the op that writes each tensor, -1 for constants and inputs.  Precondition: pass 3.
 [[nodiscard]] std::vector<int32_t> producers(const Program& program);
 
-// What a session keeps beside its arena.  Precondition: pass 2.
-[[nodiscard]] uint64_t kept_bytes(const Program& program) noexcept;
-// What a session allocates for the sizes of a bucket.  Precondition: pass 2.
-[[nodiscard]] uint64_t session_bytes(const Program& program, size_t bucket) noexcept;
+// What a session keeps for a method's tensors, sizes and operators.  Precondition: pass 2.
+[[nodiscard]] uint64_t table_bytes(const Program& program) noexcept;
+// What a session keeps beside its arena.  Precondition: pass 2, states joined.
+[[nodiscard]] uint64_t kept_bytes(const Methods& methods) noexcept;
+// What a session allocates at most.  Precondition: pass 2, states joined.
+[[nodiscard]] uint64_t ceiling_bytes(const Methods& methods) noexcept;
 
 // Whether the WEIGHTS section has its digest, zeros between its constants and in the unused columns of panels.
-[[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Program& program);
+[[nodiscard]] Status verify_weights(const uint8_t* data, const Framing& framing, const Methods& methods);
 
 // Whether `text` is UTF-8 without control characters (U+0000 to U+001F, U+007F to U+009F), so that errors may quote it.
 [[nodiscard]] bool is_printable_utf8(std::string_view text) noexcept;

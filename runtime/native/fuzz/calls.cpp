@@ -41,6 +41,10 @@ void look_at(Host& host, alcove_model* model) {
   expect_reason(alcove_model_op(model, host.index(), &name, &source, &bytes));
   expect_reason(alcove_model_verify_weights(model));
   (void)alcove_model_memory_ceiling(model);
+  expect_reason(alcove_model_method_name(model, host.index() % (alcove_model_method_count(model) + 1), &name, &bytes));
+  alcove_model* method = nullptr;
+  expect_reason(alcove_model_method(model, host.choices.byte() % 2 == 0 ? "prefill" : "decode", &method));
+  alcove_model_close(method);
 }
 
 void create(Host& host, alcove_model* model, alcove_session*& session) {
@@ -138,6 +142,8 @@ void call(Host& host, const uint8_t* program, size_t bytes) {
         expect_reason(alcove_session_cancel(session));
       } else if (host.choices.byte() % 2 == 0) {
         expect_reason(alcove_session_uncancel(session));
+      } else if (host.choices.byte() % 2 == 0) {
+        expect_reason(alcove_session_select(session, host.choices.byte() % 2 == 0 ? "prefill" : "decode"));
       } else {
         expect_reason(alcove_session_reset(session));
       }
@@ -157,7 +163,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (alcove_model_open_bytes(data, whole, &none) == ALCOVE_OK || none != nullptr) std::abort();
     return 0;
   }
-  if (!alcove::fuzz::is_small(model.value()->program())) return 0;
+  for (const alcove::Method& method : model.value()->methods().all) {
+    if (!alcove::fuzz::is_small(method.program)) return 0;
+  }
   Host host{.choices = Choices(data + whole, size - whole)};
   expect_reason(alcove_model_open_bytes(data, whole, &host.models[0]));
   for (int i = 0; i < kMaxCalls && host.choices.are_left(); ++i) call(host, data, whole);

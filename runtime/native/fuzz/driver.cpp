@@ -90,7 +90,7 @@ std::vector<std::vector<uint64_t>> dims_of_inputs(const Program& program, int ro
 
 Status set_input(Session& session, size_t port, int round, const std::vector<uint64_t>& dims,
                  std::vector<uint8_t>& data) {
-  const Program& program = session.model().program();
+  const Program& program = session.described();
   const Tensor& tensor = program.tensors[program.inputs[port].tensor];
   if (tensor.dtype == DType::text) {
     const std::string& text = kTexts[round];
@@ -106,7 +106,8 @@ Status set_input(Session& session, size_t port, int round, const std::vector<uin
 
 // Appends the bytes of all outputs.
 Status run_round(Session& session, int round, std::vector<uint8_t>& answer) {
-  const Program& program = session.model().program();
+  ALCOVE_TRY(session.select(static_cast<size_t>(round) % session.model().methods().all.size()));
+  const Program& program = session.described();
   const std::vector<std::vector<uint64_t>> dims = dims_of_inputs(program, round);
   std::vector<uint8_t> data;
   for (size_t port = 0; port < program.inputs.size(); ++port) {
@@ -155,9 +156,11 @@ alcove::Code judge(alcove::Bytes bytes) {
   auto model = alcove::Model::open(std::move(bytes));
   if (!model.is_ok()) return model.status().code;
   const Status weights = model.value()->check_weights();
-  const Program& program = model.value()->program();
-  if (program.arena_bytes > kMaxRunArenaBytes || program.states_bytes > kMaxRunArenaBytes) return alcove::Code::ok;
-  if (program.run_cost > kDriverOpBudget) return alcove::Code::ok;
+  if (model.value()->methods().states_bytes > kMaxRunArenaBytes) return alcove::Code::ok;
+  for (const alcove::Method& method : model.value()->methods().all) {
+    if (method.program.arena_bytes > kMaxRunArenaBytes) return alcove::Code::ok;
+    if (method.program.run_cost > kDriverOpBudget) return alcove::Code::ok;
+  }
   auto session = Session::create(model.value());
   if (!session.is_ok()) return session.status().code;
   std::vector<uint8_t> answer;

@@ -44,8 +44,7 @@ class Choices {
 };
 
 [[nodiscard]] inline bool is_small(const Program& program) {
-  return program.arena_bytes <= kMaxArenaBytes && program.states_bytes <= kMaxArenaBytes &&
-         program.run_cost <= kInputsOpBudget;
+  return program.arena_bytes <= kMaxArenaBytes && program.run_cost <= kInputsOpBudget;
 }
 
 // Values of all inputs at sizes within their bounds.
@@ -84,7 +83,7 @@ inline Inputs make_inputs(const Program& program, Choices& choices) {
 
 // Sets all inputs and runs; appends the bytes of all outputs.
 inline Status run_once(Session& session, const Inputs& inputs, std::vector<uint8_t>& answer) {
-  const Program& program = session.model().program();
+  const Program& program = session.described();
   for (size_t port = 0; port < program.inputs.size(); ++port) {
     if (program.tensors[program.inputs[port].tensor].dtype == DType::text) continue;
     ALCOVE_TRY(session.set_dims(port, inputs.dims[port].data(), inputs.dims[port].size()));
@@ -109,23 +108,31 @@ inline Status run_once(Session& session, const Inputs& inputs, std::vector<uint8
 }
 
 // Runs a model as it is planned, with every tensor in a block of its own, and with threads that share out every op that can be: all
-// must answer the same.  Two runs each, for states.
+// must answer the same.  Some runs each, of any methods, for states.
 inline void run_all_ways(const std::shared_ptr<const Model>& model, Choices& choices) {
-  if (!is_small(model->program())) return;
+  const std::vector<Method>& methods = model->methods().all;
+  if (model->methods().states_bytes > kMaxArenaBytes) return;
+  for (const Method& method : methods) {
+    if (!is_small(method.program)) return;
+  }
   const SessionOptions threaded = {.threads = 2 + static_cast<int64_t>(choices.below(3)), .part_work = 1};
   auto planned = Session::create(model);
   auto apart = Session::create_apart(model);
   if (planned.is_ok() != apart.is_ok()) __builtin_trap();
   if (!planned.is_ok()) return;
   auto together = Session::create(model, threaded);
-  for (int round = 0; round < 2; ++round) {
-    const Inputs inputs = make_inputs(model->program(), choices);
+  for (int round = 0; round < 3; ++round) {
+    const size_t method = choices.below(static_cast<uint32_t>(methods.size()));
+    const Inputs inputs = make_inputs(methods[method].program, choices);
     std::vector<uint8_t> answer;
-    const Status status = run_once(*planned.value(), inputs, answer);
+    Status status = planned.value()->select(method);
+    if (status.is_ok()) status = run_once(*planned.value(), inputs, answer);
     for (auto* other : {&apart, &together}) {
       if (!other->is_ok()) continue;  // the system gave no thread
       std::vector<uint8_t> same;
-      if (run_once(*other->value(), inputs, same).code != status.code || answer != same) __builtin_trap();
+      Status again = other->value()->select(method);
+      if (again.is_ok()) again = run_once(*other->value(), inputs, same);
+      if (again.code != status.code || answer != same) __builtin_trap();
     }
   }
 }

@@ -135,7 +135,11 @@ void mutate_parts(Random& random, Parts& parts) {
       break;
     case 10: change_any(random, parts.expressions); break;
     case 11: once_in(random, 2) ? change_any(random, parts.buckets) : change_any(random, parts.places); break;
-    case 12: mutate_bytes(parts.strings, parts.strings.size()); break;
+    case 12: {
+      std::vector<uint8_t>& bytes = once_in(random, 2) && !parts.methods.empty() ? parts.methods : parts.strings;
+      mutate_bytes(bytes, bytes.size());
+      break;
+    }
     case 13: once_in(random, 2) ? reorder(random, parts.ops) : reorder(random, parts.tensors); break;
     case 14:
       once_in(random, 2) ? reorder(random, parts.outputs) : reorder(random, parts.inputs);

@@ -74,7 +74,7 @@ void put_program(uint8_t* at, const Parts& parts) {
 
 // The sections of a composed program, of which there may be none of a kind: size 0.
 struct Sections {
-  SectionRecord sections[3];
+  SectionRecord sections[4];
   uint32_t count;
   uint64_t file_bytes;
 };
@@ -82,7 +82,8 @@ struct Sections {
 Sections lay_out(const Parts& parts) {
   Sections result = {{{format::kProgram, format::kCritical, 0, program_section_bytes(parts), {}, {}},
                       {format::kCertificate, 0, 0, parts.certificate.size(), {}, {}},
-                      {format::kWeights, format::kCritical, 0, parts.weights.size(), {}, {}}},
+                      {format::kWeights, format::kCritical, 0, parts.weights.size(), {}, {}},
+                      {format::kMethods, format::kCritical, 0, parts.methods.size(), {}, {}}},
                      0,
                      0};
   for (const SectionRecord& section : result.sections) result.count += section.size_bytes == 0 ? 0 : 1;
@@ -108,6 +109,33 @@ bool split_program(const uint8_t* at, const uint8_t* end, Parts& parts) {
          take(at, end, header.bucket_count, parts.buckets) &&
          take(at, end, uint64_t{header.bucket_count} * header.tensor_count, parts.places) &&
          take(at, end, static_cast<uint64_t>(end - at), parts.strings);
+}
+
+// What a session keeps for the programs of the METHODS section, whose states are taken to be the first program's; `arena_bytes`
+// becomes that of the largest.
+uint64_t methods_bytes(const std::vector<uint8_t>& methods, uint64_t& arena_bytes) {
+  format::MethodsHeader header;
+  if (methods.size() < sizeof(header)) return 0;
+  std::memcpy(&header, methods.data(), sizeof(header));
+  const uint8_t* const end = methods.data() + methods.size();
+  const uint8_t* at = methods.data() + sizeof(header);
+  std::vector<format::MethodRecord> records;
+  if (!take(at, end, header.count, records)) return 0;
+  uint64_t bytes = 0;
+  for (const format::MethodRecord& record : records) {
+    Parts one;
+    if (record.program_bytes > static_cast<uint64_t>(end - at) || !split_program(at, at + record.program_bytes, one))
+      break;
+    at += record.program_bytes;
+    arena_bytes = std::max(arena_bytes, one.program.arena_bytes);
+    uint64_t kept = kStateBytes * one.tensors.size();
+    if (!one.symbols.empty()) {
+      kept += kBoundTensorBytes * one.tensors.size() + kBoundOpBytes * one.ops.size() +
+              kBoundExpressionBytes * one.expressions.size() + kBoundInputBytes * one.inputs.size();
+    }
+    bytes += up(kept, kTensorAlignment);
+  }
+  return bytes;
 }
 
 uint64_t size_of(const format::TensorRecord& tensor) {
@@ -138,6 +166,7 @@ bool split(const uint8_t* data, size_t size, Parts& parts) {
   bool has_program = false;
   parts.certificate.clear();
   parts.weights.clear();
+  parts.methods.clear();
   for (uint32_t i = 0; i < count; ++i) {
     SectionRecord section;
     std::memcpy(&section, data + sizeof(FileHeader) + i * sizeof(section), sizeof(section));
@@ -147,6 +176,7 @@ bool split(const uint8_t* data, size_t size, Parts& parts) {
     if (section.kind == format::kProgram) has_program = split_program(start, end, parts);
     if (section.kind == format::kCertificate) parts.certificate.assign(start, end);
     if (section.kind == format::kWeights) parts.weights.assign(start, end);
+    if (section.kind == format::kMethods) parts.methods.assign(start, end);
   }
   parts.tail.assign(data + whole, data + size);
   return has_program;
@@ -172,6 +202,7 @@ void compose(const Parts& parts, uint8_t* out) {
     if (section.kind == format::kProgram) put_program(at, parts);
     if (section.kind == format::kCertificate) put(at, parts.certificate);
     if (section.kind == format::kWeights) put(at, parts.weights);
+    if (section.kind == format::kMethods) put(at, parts.methods);
   }
   reseal(out, end);
   out += end;
@@ -229,8 +260,9 @@ void repair(Parts& parts, bool replans) {
       parts.program.arena_bytes = parts.buckets[b].arena_bytes;
     }
   }
-  parts.header.memory_ceiling_bytes =
-      up(kept, kTensorAlignment) + up(states, kTensorAlignment) + parts.program.arena_bytes;
+  uint64_t arena_bytes = parts.program.arena_bytes;
+  kept = up(kept, kTensorAlignment) + methods_bytes(parts.methods, arena_bytes);
+  parts.header.memory_ceiling_bytes = kept + up(states, kTensorAlignment) + arena_bytes;
 }
 
 void reseal(uint8_t* data, size_t size) {

@@ -25,7 +25,7 @@ struct Parts {
   std::vector<format::ExpressionRecord> expressions;
   std::vector<format::BucketRecord> buckets;
   std::vector<format::PlaceRecord> places;
-  std::vector<uint8_t> strings, certificate, weights, tail;
+  std::vector<uint8_t> strings, certificate, weights, methods, tail;  // of METHODS the whole section
 };
 
 // Bytes of the program at the start of an input; all of them, if the header says nothing better.

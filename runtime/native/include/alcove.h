@@ -126,6 +126,13 @@ ALCOVE_API alcove_status alcove_model_input(const alcove_model* model, size_t in
 ALCOVE_API alcove_status alcove_model_output(const alcove_model* model, size_t index, alcove_port* port);
 ALCOVE_API alcove_status alcove_model_output_label(const alcove_model* model, size_t output, uint32_t label,
                                                    const char** text, size_t* text_bytes);
+/* A model has one method or more, entry points over the same weights and states; the first is the model's own, "forward" where
+ * it is the only one.  A handle of another gives that method's ports and operators, and a session that is created with it begins
+ * with that method; close it as any other.  The name is not terminated, and lives as long as the model. */
+ALCOVE_API size_t alcove_model_method_count(const alcove_model* model);
+ALCOVE_API alcove_status alcove_model_method_name(const alcove_model* model, size_t index, const char** name,
+                                                  size_t* name_bytes);
+ALCOVE_API alcove_status alcove_model_method(const alcove_model* model, const char* name, alcove_model** method);
 /* What each session of the model allocates, in bytes; at most, where sizes come with the inputs. */
 ALCOVE_API uint64_t alcove_model_memory_ceiling(const alcove_model* model);
 ALCOVE_API size_t alcove_model_op_count(const alcove_model* model);
@@ -168,6 +175,9 @@ ALCOVE_API alcove_status alcove_session_output(const alcove_session* session, si
 /* The shape of an output; `dims` has room for ALCOVE_MAX_RANK. */
 ALCOVE_API alcove_status alcove_session_output_dims(const alcove_session* session, size_t output, uint64_t* dims,
                                                     size_t* rank);
+/* Makes a method, by its name, the one that inputs are set for and that runs.  What was set, and outputs, are gone; what the model
+ * keeps from run to run is that of all methods. */
+ALCOVE_API alcove_status alcove_session_select(alcove_session* session, const char* name);
 /* From any thread, also while another one runs the session: the run at hand ends with ALCOVE_CANCELLED, and so does every later one
  * until alcove_session_uncancel().  What the run was given is used up, what a model keeps from run to run is as before it.  It is
  * looked at between operators and within long ones (docs/robustness.md says how soon a run ends).  A run that has ended already

@@ -90,6 +90,8 @@ struct Op {
   std::string_view source;  // the line that asked for it, "file.py:12"; may be empty
 };
 
+class Model;
+
 class Session {
  public:
   // Takes a text by reference: it must live until the run is over.
@@ -122,6 +124,8 @@ class Session {
     result.dtype = dtypes_[index];
     return result;
   }
+  // Makes a method the one that inputs are set for and that runs; `model` is its handle, Model::method().
+  void select(const std::string& name, const Model& model);
   // From any thread: the run at hand, and every later one until uncancel(), throws Error with ALCOVE_CANCELLED.
   void cancel() noexcept { (void)alcove_session_cancel(get()); }
   void uncancel() noexcept { (void)alcove_session_uncancel(get()); }
@@ -162,11 +166,9 @@ class Model {
   [[nodiscard]] Session session(std::uint32_t threads = 1, std::uint64_t memory_limit_bytes = 0,
                                 const alcove_allocator* allocator = nullptr) const {
     const alcove_session_options options = {sizeof(alcove_session_options), threads, memory_limit_bytes, allocator};
-    std::vector<alcove_dtype> dtypes;
-    for (std::size_t i = 0; i < output_count(); ++i) dtypes.push_back(output(i).dtype);
     alcove_session* handle = nullptr;
     check(alcove_session_create_with(get(), &options, &handle));
-    return Session(handle, std::move(dtypes), op_count());
+    return Session(handle, output_dtypes(), op_count());
   }
   [[nodiscard]] std::size_t input_count() const noexcept { return alcove_model_input_count(get()); }
   [[nodiscard]] std::size_t output_count() const noexcept { return alcove_model_output_count(get()); }
@@ -196,6 +198,20 @@ class Model {
     check(alcove_model_op(get(), index, &name, &source, &bytes));
     return {name, {source, bytes}};
   }
+  [[nodiscard]] std::size_t method_count() const noexcept { return alcove_model_method_count(get()); }
+  // Lives as long as the model.
+  [[nodiscard]] std::string_view method_name(std::size_t index) const {
+    const char* name = nullptr;
+    std::size_t bytes = 0;
+    check(alcove_model_method_name(get(), index, &name, &bytes));
+    return {name, bytes};
+  }
+  // The model with another of its methods: ports, operators, and where sessions begin.
+  [[nodiscard]] Model method(const std::string& name) const {
+    alcove_model* handle = nullptr;
+    check(alcove_model_method(get(), name.c_str(), &handle));
+    return Model(handle);
+  }
   [[nodiscard]] std::uint64_t memory_ceiling_bytes() const noexcept { return alcove_model_memory_ceiling(get()); }
   void verify_weights() const { check(alcove_model_verify_weights(get())); }
   [[nodiscard]] alcove_model* get() const noexcept { return handle_.get(); }
@@ -204,7 +220,13 @@ class Model {
   struct Close {
     void operator()(alcove_model* model) const noexcept { alcove_model_close(model); }
   };
+  friend class Session;
   explicit Model(alcove_model* handle) : handle_(handle) {}
+  [[nodiscard]] std::vector<alcove_dtype> output_dtypes() const {
+    std::vector<alcove_dtype> dtypes;
+    for (std::size_t i = 0; i < output_count(); ++i) dtypes.push_back(output(i).dtype);
+    return dtypes;
+  }
   static Port described(const alcove_port& port) {
     return {{port.name, port.name_bytes},
             port.dtype,
@@ -216,6 +238,12 @@ class Model {
 
   std::unique_ptr<alcove_model, Close> handle_;
 };
+
+inline void Session::select(const std::string& name, const Model& model) {
+  check(alcove_session_select(get(), name.c_str()));
+  dtypes_ = model.output_dtypes();
+  op_count_ = model.op_count();
+}
 
 }  // namespace alcove
 

@@ -5,8 +5,8 @@ namespace alcove::ops {
 
 namespace {
 
-constexpr Integer kAxis{
-    {OpCode::index_select, OpCode::gather, OpCode::scatter, OpCode::index_put, OpCode::write_rows}, "axis"};
+constexpr Integer kAxis{{OpCode::index_select, OpCode::gather, OpCode::scatter, OpCode::index_put, OpCode::write_rows},
+                        "axis"};
 constexpr OpCodes kCombining = {OpCode::scatter, OpCode::index_put};
 constexpr Integer kScatterMode{kCombining, "mode"}, kIncludesSelf{kCombining, "includes_self"};
 constexpr Integer kSelectWraps{OpCode::index_select, "wraps"}, kPutWraps{OpCode::index_put, "wraps"},

@@ -1,0 +1,118 @@
+"""Joins several entry points into one program: methods that share weights and what a session keeps.
+
+Each method is compiled as a program of its own.  Constants of the same bytes are stored once; buffers that several
+methods change or read are one state, whatever a method calls them, if they are one tensor in torch.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from alcove.runtime.errors import ArgumentError, ExportError, Finding, ProgramError
+from alcove.runtime.format.spec import ONLY_METHOD, ProgramSpec
+from alcove.runtime.format.writer import write_program
+from alcove.runtime.model import load
+from alcove.runtime.program import Program
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry point to export beside others: `export({"prefill": Method(...), "decode": Method(...)})`.
+
+    Attributes:
+        module: a module, or a method of one (`model.decode`), which is called in place of `forward`.
+        args: one example for each argument, as `export` takes them.
+        dynamic_shapes: as `export` takes it.
+        calibration: real inputs of this method, where `quantize` needs them.
+    """
+
+    module: nn.Module | Callable[..., object]
+    args: Sequence[object]
+    dynamic_shapes: object = None
+    calibration: object = None
+
+
+def entry_of(method: Method) -> nn.Module:
+    """Return a module whose `forward` is the method; parameters and buffers are those of the module itself.
+
+    Raises:
+        ArgumentError: it is neither a module nor a method of one.
+    """
+    if isinstance(method.module, nn.Module):
+        return method.module
+    owner = getattr(method.module, "__self__", None)
+    if not inspect.ismethod(method.module) or not isinstance(owner, nn.Module):
+        raise ArgumentError(f"a method is a module or a method of one, such as model.decode, not {method.module!r}")
+    entry = copy.copy(owner)
+    entry.__dict__["forward"] = method.module.__func__.__get__(entry)
+    return entry
+
+
+def check_methods(methods: Mapping[str, Method]) -> None:
+    """Refuse what can't be the methods of a program.
+
+    Raises:
+        ArgumentError: there is none, a name is no identifier, or a value is no `Method`.
+    """
+    if not methods:
+        raise ArgumentError("export needs a module, or at least one method")
+    for name, method in methods.items():
+        if not str(name).isidentifier():
+            raise ArgumentError(f"a method's name is an identifier, such as 'decode', not {name!r}")
+        if not isinstance(method, Method):
+            raise ArgumentError(f"method {name!r} is {type(method).__name__}; give alcove.runtime.Method(module, args)")
+
+
+def join_methods(programs: Mapping[str, Program], entries: Mapping[str, nn.Module]) -> Program:
+    """Return one program with a method for each program, the first as the one that a call runs.
+
+    Args:
+        programs: by the methods' names; one that is called "forward" alone is returned as it is.
+        entries: the module of each, whose buffers say which states are one.
+
+    Raises:
+        ArgumentError: two methods keep different buffers under one name.
+        ExportError: together they are beyond a cap of the format.
+    """
+    if set(programs) == {ONLY_METHOD}:
+        return programs[ONLY_METHOD]
+    specs = _share_states({name: program.spec for name, program in programs.items()}, entries)
+    names = list(specs)
+    others = tuple(replace(specs[name], method=name) for name in names[1:])
+    passes = [(f"{name}: {title}", text) for name, program in programs.items() for title, text in program.passes]
+    report = next((program.quantization for program in programs.values() if program.quantization), None)
+    data = write_program(replace(specs[names[0]], method=names[0], others=others))
+    try:
+        load(data)
+    except ProgramError as error:
+        finding = Finding(op="program", module_path="", source="", suggestion=error.message)
+        raise ExportError([finding]) from error
+    return Program(data, passes, report)
+
+
+def _share_states(specs: Mapping[str, ProgramSpec], entries: Mapping[str, nn.Module]) -> dict[str, ProgramSpec]:
+    """Return the programs with one name for each buffer: the one that the first method has for it."""
+    names: dict[tuple[int, tuple[int, ...]], str] = {}
+    owners: dict[str, tuple[tuple[int, tuple[int, ...]], str]] = {}
+    shared: dict[str, ProgramSpec] = {}
+    for method, spec in specs.items():
+        buffers = dict(entries[method].named_buffers(remove_duplicate=False))
+        states = []
+        for state in spec.states:
+            identity = _identity(buffers[state.name])
+            name = names.setdefault(identity, state.name)
+            known, first = owners.setdefault(name, (identity, method))
+            if known != identity:
+                raise ArgumentError(
+                    f"methods {first!r} and {method!r} keep different buffers that are both called {name!r}: methods "
+                    "share what a session keeps, so give them one module, or other names"
+                )
+            states.append(replace(state, name=name))
+        shared[method] = replace(spec, states=tuple(states))
+    return shared
+
+
+def _identity(buffer: Tensor) -> tuple[int, tuple[int, ...]]:
+    return buffer.data_ptr(), tuple(buffer.shape)
