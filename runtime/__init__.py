@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from alcove.runtime.compiler import export
     from alcove.runtime.compiler.methods import Method
     from alcove.runtime.compiler.quantize.options import Quantization
+    from alcove.runtime.generation import Sampling, generate
     from alcove.runtime.model import Model, Port, Session, load
 
 __all__ = [
@@ -49,9 +50,11 @@ __all__ = [
     "Quantization",
     "QuantizationError",
     "RunCancelledError",
+    "Sampling",
     "Session",
     "SessionBusyError",
     "export",
+    "generate",
     "load",
 ]
 
@@ -62,8 +65,10 @@ _LAZY = {
     "Model": "alcove.runtime.model",
     "Port": "alcove.runtime.model",
     "Quantization": "alcove.runtime.compiler.quantize.options",
+    "Sampling": "alcove.runtime.generation",
     "Session": "alcove.runtime.model",
     "export": "alcove.runtime.compiler",
+    "generate": "alcove.runtime.generation",
     "load": "alcove.runtime.model",
 }
 

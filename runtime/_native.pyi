@@ -57,6 +57,9 @@ class NativeModel:
     @property
     def methods(self) -> list[str]:
         """Names of the entry points, the first's first; "forward" where there is one."""
+    @property
+    def name(self) -> str:
+        """Of the method that ports, states and runs are of."""
     def method(self, name: str) -> NativeModel:
         """Return the same file with another of its methods as the one that ports, states and runs are of.
 
@@ -262,6 +265,30 @@ def machine_isas() -> list[str]:
 
 def sha256(data: bytes, portable: bool = False) -> bytes:
     """Return the SHA-256 of `data`, 32 bytes; with `portable` by the code for processors without SHA instructions."""
+
+def sample_logits(
+    logits: NDArray[np.float32], temperature: float, top_k: int, top_p: float, seed: int, draw: int
+) -> int:
+    """Return the index that is chosen from logits, by the arithmetic of runtime/native/core/sampling.h.
+
+    Args:
+        logits: f32 [count], 1 to 2**22, finite or negative infinity.
+        temperature: 0 for the greatest, else a finite number above it.
+        top_k: among the k greatest; 0 for all.
+        top_p: among the fewest that together have this probability, in (0, 1].
+        seed: in [0, 2**64).
+        draw: number of the random bits, in [0, 2**64).
+
+    Raises:
+        InputError: a number is out of range, or a logit is NaN or infinite.
+    """
+
+def philox(counter: list[int], key: list[int]) -> tuple[int, int, int, int]:
+    """Return the four words of Philox 4x32-10 for a counter of four words and a key of two.
+
+    Raises:
+        ValueError: another number of words.
+    """
 
 def ngram_hash(
     text: str | bytes, min_order: int, max_order: int, buckets: int, seed: int, capacity: int

@@ -60,12 +60,15 @@ class Session:
     whichever method it is of.
     """
 
-    __slots__ = ("_labels", "_labels_of", "_native")
+    __slots__ = ("_labels", "_labels_of", "_model", "_native")
 
-    def __init__(self, native: "_native.NativeSession", labels: Labels, labels_of: Mapping[str, Labels]) -> None:
+    def __init__(
+        self, native: "_native.NativeSession", model: "_native.NativeModel", labels_of: Mapping[str, Labels]
+    ) -> None:
         self._native = native
-        self._labels = labels
+        self._model = model
         self._labels_of = labels_of
+        self._labels = labels_of[model.name]
 
     def __call__(self, *inputs: Any) -> "list[NDArray[Any]]":
         """Return the outputs for one set of inputs, as new arrays.
@@ -129,6 +132,11 @@ class Session:
         """
         return self._native.record_timestamps(tuple(inputs), runs, method)
 
+    @property
+    def model(self) -> "Model":
+        """The model that it runs."""
+        return Model(self._model)
+
     def reset(self) -> None:
         """Make what the model keeps from run to run what it was when the session began.
 
@@ -163,7 +171,8 @@ class Model:
         inputs: what a call takes, in order.
         outputs: what a call returns, in order.
         states: names of what a session keeps from run to run.
-        methods: names of the entry points, the one that a call runs among them; ("forward",) for most models.
+        methods: names of the entry points; ("forward",) for most models.
+        name: of the method that a call runs.
     """
 
     def __init__(self, native: "_native.NativeModel") -> None:
@@ -172,6 +181,7 @@ class Model:
         self.outputs = tuple(map(_port, native.outputs))
         self.states = tuple(native.states)
         self.methods = tuple(native.methods)
+        self.name = native.name
         self._labels = _labels(self.outputs)
         # Appending and popping are atomic, so that threads need no lock; when it is full the oldest goes.
         self._idle: deque[Session] = deque(maxlen=MAX_IDLE_SESSIONS)
@@ -237,7 +247,7 @@ class Model:
             MemoryError: the system gave none.
             OSError: the system gave no threads.
         """
-        return Session(self._native.session(memory_limit_bytes, threads), self._labels, self._labels_of)
+        return Session(self._native.session(memory_limit_bytes, threads), self._native, self._labels_of)
 
     def method(self, name: str) -> "Model":
         """Return the model with another of its methods as the one that a call runs: its inputs, outputs and states.

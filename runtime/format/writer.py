@@ -44,9 +44,11 @@ def memory_ceiling_bytes(spec: ProgramSpec) -> int:
     """Return what a session allocates at most, in bytes: tables of all methods, states and the largest arena."""
     states: dict[object, int] = {}
     for place, method in enumerate(spec.methods):
-        for state in method.states:
-            key = state.name if spec.others else (place, state.tensor)
-            states[key] = align_up(method.tensors[state.tensor].size_bytes, records.TENSOR_ALIGNMENT)
+        names = {state.tensor: state.name for state in method.states if spec.others}
+        for index, tensor in enumerate(method.tensors):
+            if tensor.storage is Storage.STATE:
+                key = names.get(index, (place, index))
+                states[key] = align_up(tensor.size_bytes, records.TENSOR_ALIGNMENT)
     tables = sum(_table_bytes(method) for method in spec.methods)
     return tables + sum(states.values()) + max(method.arena_bytes for method in spec.methods)
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "allocator.h"
+#include "core/sampling.h"
 #include "core/session.h"
 #include "core/sizes.h"
 
@@ -346,6 +347,19 @@ alcove_status alcove_session_select(alcove_session* session, const char* name) {
   const size_t found = session->session->model().find_method(name);
   if (found == session->session->model().methods().all.size()) return bad_call("no such method");
   return in_session(session, [&](alcove::Session& held) { return held.select(found); });
+}
+
+alcove_status alcove_sample_logits(const float* logits, size_t count, const alcove_sampling* sampling, uint64_t draw,
+                                   uint32_t* token) {
+  if (logits == nullptr || sampling == nullptr || token == nullptr) return bad_call("an argument is null");
+  alcove_sampling read{};
+  if (!read_options(sampling, read)) return bad_call(kBadOptions);
+  const double top_p = read.top_p == 0.0 ? 1.0 : read.top_p;
+  return guard([&] {
+    const Status status =
+        alcove::sample_logits(logits, count, {read.temperature, read.top_k, top_p, read.seed}, draw, *token);
+    return status.is_ok() ? ALCOVE_OK : report(status);
+  });
 }
 
 alcove_status alcove_session_cancel(alcove_session* session) {

@@ -119,7 +119,7 @@ def test_bytes_and_values_are_one_another() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "prefill", "x" * 256, "new\nline"])
-def test_names_of_methods_are_told_apart(name: str) -> None:
+def test_a_name_that_is_no_methods_own_is_refused(name: str) -> None:
     """None is empty, another's, too long or unprintable."""
     assert refusal(with_second(prefill_and_decode(), method=name)) in {"method_name", "string_limit", "string_text"}
 

@@ -189,7 +189,6 @@ CASES: list[tuple[str, Change]] = [
     ("state_tensor", state(1, tensor=TOTAL)),
     ("state_tensor", state(0, initial=TOTAL)),
     ("state_tensor", state(0, initial=TWOS)),
-    ("state_tensor", state(0, update=TOTAL)),
     ("state_tensor", state(0, update=ONES)),
     ("state_tensor", state(0, update=ROW)),
     ("state_tensor", change_counter(POSITIVE, is_ragged=True)),

@@ -6,12 +6,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
 #include "binding/scratch.h"
 #include "binding/text.h"
+#include "core/sampling.h"
 #include "core/session.h"
 #include "core/sizes.h"
 
@@ -115,6 +117,22 @@ NativeModel method_of(const NativeModel& n, const std::string& name) {
   return {n.model, found};
 }
 
+using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+uint32_t choose_token(const Logits& logits, double temperature, uint32_t top_k, double top_p, uint64_t seed,
+                      uint64_t draw) {
+  uint32_t token = 0;
+  check(sample_logits(logits.data(), logits.shape(0), {temperature, top_k, top_p, seed}, draw, token));
+  return token;
+}
+
+nb::tuple philox_words(const std::vector<uint32_t>& counter, const std::vector<uint32_t>& key) {
+  if (counter.size() != 4 || key.size() != 2) throw nb::value_error("a counter has 4 words, a key 2");
+  uint32_t out[4];
+  philox(counter.data(), key.data(), out);
+  return nb::make_tuple(out[0], out[1], out[2], out[3]);
+}
+
 using Rows = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // (row, op, tensor, message) of the first sizes that no run can have, or None.
@@ -157,6 +175,7 @@ NB_MODULE(_native, m) {
                      for (const Method& method : n.model->methods().all) names.append(make_text(method.name));
                      return names;
                    })
+      .def_prop_ro("name", [](const NativeModel& n) { return make_text(n.model->methods().all[n.method].name); })
       .def("method", &method_of, "name"_a)
       .def_prop_ro("memory_ceiling_bytes", [](const NativeModel& n) { return n.model->memory_ceiling_bytes(); })
       .def_prop_ro("run_cost", [](const NativeModel& n) { return n.program().run_cost; })
@@ -249,6 +268,11 @@ NB_MODULE(_native, m) {
         return digest_bytes(portable ? sha256_portable(bytes, data.size()) : sha256(bytes, data.size()));
       },
       "data"_a, "portable"_a = false);
+  m.def(
+      "sample_logits", &choose_token, "logits"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "draw"_a,
+      nb::sig("def sample_logits(logits: NDArray[np.float32], temperature: float, top_k: int, top_p: float, seed: int, "
+              "draw: int) -> int"));
+  m.def("philox", &philox_words, "counter"_a, "key"_a);
   m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
   m.def("ngram_hash_batch", &hash_texts, "texts"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
 }

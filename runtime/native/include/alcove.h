@@ -184,6 +184,21 @@ ALCOVE_API alcove_status alcove_session_select(alcove_session* session, const ch
  * stays as it ended.  The session must not be closed meanwhile; neither call waits, fails on a session, or changes the last error. */
 ALCOVE_API alcove_status alcove_session_cancel(alcove_session* session);
 ALCOVE_API alcove_status alcove_session_uncancel(alcove_session* session);
+/* How a token is chosen from logits.  temperature 0: the greatest; top_k 0 and top_p 1: among all. */
+typedef struct alcove_sampling {
+  uint32_t struct_bytes; /* sizeof(alcove_sampling) */
+  uint32_t top_k;        /* among the k greatest; 0: all */
+  double temperature;    /* 0 or more */
+  double top_p;          /* among the fewest that together have this probability; above 0, at most 1; 0 is 1 */
+  uint64_t seed;
+} alcove_sampling;
+
+/* Chooses a token from `count` logits, at most 2^22, with random bits number `draw` of the seed.  The same logits, sampling and draw
+ * give the same token on every machine (runtime/native/core/sampling.h states the arithmetic).  ALCOVE_BAD_INPUT: a number is out
+ * of range, or a logit is NaN or infinite. */
+ALCOVE_API alcove_status alcove_sample_logits(const float* logits, size_t count, const alcove_sampling* sampling,
+                                              uint64_t draw, uint32_t* token);
+
 /* What a model keeps from run to run becomes what it was when the session was created. */
 ALCOVE_API alcove_status alcove_session_reset(alcove_session* session);
 

@@ -84,6 +84,15 @@ struct Output {
   }
 };
 
+// The token that `sampling` chooses from logits with random bits number `draw`.
+[[nodiscard]] inline std::uint32_t sample_logits(const float* logits, std::size_t count, alcove_sampling sampling,
+                                                 std::uint64_t draw) {
+  sampling.struct_bytes = sizeof(sampling);
+  std::uint32_t token = 0;
+  check(alcove_sample_logits(logits, count, &sampling, draw, &token));
+  return token;
+}
+
 // One operator of a model; both texts live as long as the model.
 struct Op {
   std::string_view name;
