@@ -43,11 +43,14 @@ def test_a_curve_is_a_layer_that_alcove_takes(curve: Curve) -> None:
 
 
 def test_what_grows_is_what_is_promised() -> None:
-    """Channels, resolution, sequence length, batch, threads."""
+    """Channels, resolution, windows, groups, sequence length, batch, threads."""
     assert [curve.axis for curve in CURVES] == [
         "channels",
         "channels",
         "height and width",
+        "kernel",
+        "kernel",
+        "channels a group",
         "sequence length",
         "batch",
         "threads",
