@@ -3,6 +3,7 @@
 WHAT is golden, alcove or ort, in the environment of the zoo, or litert or et, in that of the peer; what is there stays.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,7 @@ def _export(network: Network, what: str) -> None:
         EXPORTS[what](network, path)
     except Exception as error:  # noqa: BLE001 - an exporter may fail in any way of its own
         path.unlink(missing_ok=True)
-        line = (str(error).strip().splitlines() or [""])[0]
+        line = re.sub("\x1b\\[[0-9;]*m", "", (str(error).strip().splitlines() or [""])[0])  # without colours
         refusal_of(network, what).write_text(f"{type(error).__name__}: {line}"[:200] + "\n", encoding="utf-8")
 
 

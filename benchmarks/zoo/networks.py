@@ -133,7 +133,7 @@ NETWORKS: Final = (
         """levit_128s levit_conv_128s mobilevit_xxs@256 mobilevit_s@160 mobilevitv2_050@256 coat_lite_tiny
         coatnet_nano_rw_224 pvt_v2_b0 tiny_vit_5m_224 visformer_tiny efficientformer_l1 efficientformerv2_s0
         efficientvit_m0 efficientvit_b0 fastvit_t8@256 fastvit_sa12@160 nextvit_small@160 swiftformer_xs shvit_s1
-        mobilenetv4_hybrid_medium@192 botnet26t_256@128 halonet26t@128 lambda_resnet26t@128 caformer_s18@128""",
+        mobilenetv4_hybrid_medium@192 botnet26t_256@256 halonet26t@256 lambda_resnet26t@128 caformer_s18@128""",
     ),
     *_family("mlp", 224, "mixer_s32_224 mixer_s16_224 gmixer_24_224 gmlp_ti16_224 gmlp_s16_224 resmlp_12_224"),
 )
