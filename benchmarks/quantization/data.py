@@ -55,6 +55,16 @@ def scenes(folder: Path = SHARED) -> Images:
     return _load_cached("scenes", lambda: _scenes(folder))
 
 
+def tiny_imagenet(count: int, folder: Path = SHARED) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return images kept back from 200 classes, uint8 [count, 64, 64, 3], and their places among ImageNet's 1000."""
+    with (folder / "tiny_imagenet_classes.csv").open(encoding="utf-8", newline="") as file:
+        places = {row["wnid"]: int(row["imagenet_index"]) for row in csv.DictReader(file)}
+    rows = [row for row in _rows(folder / "tiny_imagenet_train.csv") if row["split"] == "dev"]
+    chosen = [rows[place] for place in np.random.default_rng(11).permutation(len(rows))[:count]]
+    pixels = _decode((folder / "tiny_imagenet_train.jpegs").read_bytes(), chosen, 64)
+    return pixels, np.array([places[row["wnid"]] for row in chosen], np.int64)
+
+
 def _cifar10(folder: Path) -> Images:
     rows = _rows(folder / "cifar10_train.csv")
     pixels = _decode(lzma.decompress((folder / "cifar10_train.jpegs.xz").read_bytes()), rows, 32)

@@ -183,8 +183,8 @@ class LowLight(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return f32 [n, 3, height, width] of the same."""
         f = self.in_conv(x)
-        light = (self.out_conv(f + self.conv(f)) + x).clamp(0.0001, 1)
-        return (x / light).clamp(0, 1)
+        light = (self.out_conv(f + self.conv(f)) + x).clamp(0.0001, 1.0)
+        return (x / light).clamp(0.0, 1.0)
 
 
 class Retouching(nn.Module):
