@@ -267,7 +267,8 @@ Status check_linear_qd8_qc8w(const Subject& s, Checked& cost) {
 
 Status run_linear_qd8_qc8w(const Call& c) noexcept {
   const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
-  split_gemm(c, sizes, false, kInt8Gain, [&](const Block& at, size_t part) noexcept {
+  // Here and below: a single row's weights come from memory, in the time of more products than they are.
+  split_gemm(c, sizes, false, sizes.rows == 1 ? 2 : kInt8Gain, [&](const Block& at, size_t part) noexcept {
     c.kernels.linear_qd8_qc8w_f32({c.in<float>(0) + at.row * sizes.k,
                                    panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
                                    c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
@@ -311,7 +312,6 @@ Status check_linear_qd8_qb4w(const Subject& s, Checked& cost) {
 Status run_linear_qd8_qb4w(const Call& c) noexcept {
   const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
   const auto group = static_cast<size_t>(c.integer(kGroupSize));
-  // A single row's weights come from memory, in the time of more products than they are.
   split_gemm(c, sizes, true, sizes.rows == 1 ? 1 : kInt8Gain, [&](const Block& at, size_t part) noexcept {
     c.kernels.linear_qd8_qb4w_f32({c.in<float>(0) + at.row * sizes.k,
                                    panels_at(c, at, kernels::panel_bytes_qb4(sizes.k, group)), bias_at(c, at),
