@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.compiler.graph import NONE, Array, Node, Origin, TorchNumbers, Value
+from alcove.runtime.compiler.sizes import broadcast_shapes, whole
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
 from alcove.runtime.format.attributes import (
     AsStridedCopyAttributes,
@@ -103,23 +104,25 @@ class Builder:
         self.values[value.key] = value
         return value
 
-    def constant(self, array: Array, name: str | None = None) -> Value:
+    def constant(self, array: Array, name: str | None = None, shape: Sequence[int] | None = None) -> Value:
         """Return a constant of a numpy array; equal small ones are one.
 
         Args:
             array: of a type that a program holds.
             name: a parameter's, if `array` holds its elements in a form that `weights.py` can undo; "" for nothing
                 worth a name, such as a bias of zeros.
+            shape: the array's, where some of its sizes vary.
         """
         stored = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
         dtype = _DTYPE_OF[stored.dtype]
+        sizes = stored.shape if shape is None else tuple(shape)
         cache_key = None
         if name is None and stored.nbytes <= 65536:
-            cache_key = (dtype.name, stored.tobytes(), stored.shape)
+            cache_key = (dtype.name, stored.tobytes(), sizes)
             if cache_key in self._constants:
                 return self._constants[cache_key]
         key = self._key()
-        value = self.add(Value(key, COMPUTED + key if name is None else name, dtype, stored.shape, constant=stored))
+        value = self.add(Value(key, COMPUTED + key if name is None else name, dtype, sizes, constant=stored))
         if cache_key is not None:
             self._constants[cache_key] = value
         return value
@@ -162,7 +165,7 @@ class Builder:
         results = []
         for dtype, shape in outputs:
             key = self._key()
-            results.append(self.add(Value(key, key, dtype, tuple(int(size) for size in shape), is_ragged=ragged)))
+            results.append(self.add(Value(key, key, dtype, tuple(map(whole, shape)), is_ragged=ragged)))
         self.nodes.append(
             Node(
                 op,
@@ -228,22 +231,22 @@ class Builder:
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Return the elements of `x` in row-major order under another shape of as many elements."""
-        target = tuple(int(size) for size in shape)
+        target = tuple(map(whole, shape))
         if target == x.shape:
             return x
         if x.constant is not None:
-            return self.constant(x.constant.reshape(target))
+            return self.constant(x.constant.reshape(target), shape=target)
         return self.op("reshape", [x], x.dtype, target)
 
     def copy_strided(self, x: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
         """Return `out[i...] = x.flat[offset + sum(i * stride)]`; strides in elements of row-major `x`, any sign."""
-        target = tuple(int(size) for size in shape)
+        target = tuple(map(whole, shape))
         if x.constant is not None:
             item = x.constant.itemsize
             view = np.lib.stride_tricks.as_strided(
                 x.constant.reshape(-1)[offset:], target, tuple(stride * item for stride in strides)
             )
-            return self.constant(view.copy())
+            return self.constant(view.copy(), shape=target)
         attributes = AsStridedCopyAttributes(offset=offset, strides=tuple(strides))
         return self.op("as_strided_copy", [x], x.dtype, target, attributes)
 
@@ -256,7 +259,7 @@ class Builder:
             moved = x.constant.transpose(order)
             is_transpose = len(order) == 2
             name = toggle_transposed(x.name) if is_transpose and not x.name.startswith(COMPUTED) else None
-            return self.constant(moved, name=name)
+            return self.constant(moved, name=name, shape=target)
         if [axis for axis in order if x.shape[axis] != 1] == [axis for axis in range(len(order)) if x.shape[axis] != 1]:
             return self.reshape(x, target)
         strides = row_major_strides(x.shape)
@@ -264,7 +267,7 @@ class Builder:
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """Return `x` broadcast to `shape`, as torch does."""
-        target = tuple(int(size) for size in shape)
+        target = tuple(map(whole, shape))
         if target == x.shape:
             return x
         padded = (1,) * (len(target) - len(x.shape)) + x.shape
@@ -277,7 +280,7 @@ class Builder:
 
     def slice(self, x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
         """Return `x[start:stop:step]` along `axis`; 0 <= start < stop <= size, step >= 1."""
-        size = len(range(start, stop, step))
+        size = -((start - stop) // step)
         if size == x.shape[axis]:
             return x
         strides = list(row_major_strides(x.shape))
@@ -308,12 +311,12 @@ class Builder:
 
     def binary(self, function: str, x: Value, y: Value, dtype: DType | None = None) -> Value:
         """Return `function(x, y)` for each pair of elements, broadcast; both of one type."""
-        shape = np.broadcast_shapes(x.shape, y.shape)
+        shape = broadcast_shapes(x.shape, y.shape)
         return self.op("binary", [x, y], dtype or x.dtype, shape, binary_attributes(function))
 
     def where(self, condition: Value, x: Value, y: Value) -> Value:
         """Return x where `condition` (bool) holds, else y; broadcast."""
-        shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+        shape = broadcast_shapes(condition.shape, x.shape, y.shape)
         return self.op("where", [condition, x, y], x.dtype, shape)
 
     def cast(self, x: Value, dtype: DType) -> Value:
@@ -321,7 +324,7 @@ class Builder:
         if x.dtype is dtype:
             return x
         if x.constant is not None:
-            return self.constant(x.constant.astype(NUMPY[dtype]))
+            return self.constant(x.constant.astype(NUMPY[dtype]), shape=x.shape)
         return self.op("cast", [x], dtype, x.shape)
 
     def _key(self) -> str:

@@ -15,11 +15,13 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TextIO, cast
 
+import sympy
 import torch
 import torch.utils._pytree as pytree
-from alcove.runtime.compiler.assumptions import broken_at
+from alcove.runtime.compiler.buckets import choose_buckets
 from alcove.runtime.compiler.checks import (
     BRANCH,
     check_arguments,
@@ -32,11 +34,13 @@ from alcove.runtime.compiler.composite_ops import keep_composite_ops
 from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.decompositions import run_decompositions
 from alcove.runtime.compiler.python_state import refuse_python_state
+from alcove.runtime.compiler.questions import Questions, answer_questions
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.scripts import ScriptedModule
 from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
+from alcove.runtime.compiler.terms import Space
 from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
@@ -52,12 +56,16 @@ _TRACING: Final = threading.Lock()
 _ADVICE: Final = " If you're using mark_dynamic"  # torch's, on other functions than export
 _UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
 """What torch asks for where a tensor is sliced in two dimensions to a size that may be all of it."""
+_CONSTRAINTS: Final = ("Constraints violated", "Cannot create Dim")
+"""How torch begins to say that a size is not free; the second where it fails to say more."""
+_NAMED: Final = re.compile(r"(\w+) = (L\[[^ ]+\]\.size\(\)\[\d+\])")
+"""Where torch says which Dim stands for what."""
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size that varies: dimension `dim` of the input `port`, in [minimum, maximum]."""
+    """A size that varies, in [minimum, maximum]: dimension `dim` of the input `port` is it * `factor` + `addend`."""
 
     name: str
     minimum: int
@@ -65,6 +73,18 @@ class Symbol:
     port: str
     dim: int
     expression: Any  # torch's symbol (sympy)
+    factor: int = 1
+    addend: int = 0
+
+    def dimension(self, size: int) -> int:
+        """Return the dimension of the input that brings this size."""
+        return size * self.factor + self.addend
+
+    @property
+    def dimension_name(self) -> str:
+        """What the dimension is called, such as 2*n."""
+        multiple = self.name if self.factor == 1 else f"{self.factor}*{self.name}"
+        return f"{multiple}{self.addend:+}" if self.addend else multiple
 
 
 @dataclass(frozen=True)
@@ -84,6 +104,11 @@ class Captured:
     text_inputs: frozenset[int]
     output_names: tuple[str, ...]
     symbols: tuple[Symbol, ...]
+
+    @cached_property
+    def space(self) -> Space:
+        """The terms of the sizes that vary."""
+        return Space(self.symbols, [tuple(bucket.values()) for bucket in choose_buckets(self.symbols)])
 
     def largest(self) -> dict[str, int]:
         """Return the upper bound of each symbol, by name."""
@@ -134,7 +159,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
     check_dims(shapes, args)
     examples = tuple(_vary_example(value, arguments) for value, arguments in zip(examples, shapes, strict=True))
     names = {
-        (places[index], axis): dim.__name__
+        (places[index], axis): getattr(dim, "root", dim)
         for index, arguments in enumerate(shapes)
         for axis, dim in _given_dims(arguments)
         if hasattr(dim, "__name__")
@@ -144,6 +169,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         with (
             _TRACING,
             _calm_torch(said),
+            answer_questions() as questions,
             keep_composite_ops(),
             trace_writes_at_tensors(),
             contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
@@ -151,7 +177,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(
-                lambda: run_decompositions(_export_graph(module, examples, varying, names))
+                lambda: run_decompositions(_export_graph(module, examples, varying, questions))
             )
     except ExportError:
         raise
@@ -163,28 +189,21 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
 
 
 def _export_graph(
-    module: nn.Module, examples: tuple[object, ...], varying: Any, names: Mapping[tuple[int, int], str]
+    module: nn.Module, examples: tuple[object, ...], varying: Any, questions: Questions
 ) -> torch.export.ExportedProgram:
-    """Return torch's graph; what torch cannot prove of sizes is tried for all of them."""
+    """Return torch's graph."""
     try:
         return torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
     except Exception as error:
-        if varying is None or not ("Constraints violated" in str(error) or isinstance(error, NotImplementedError)):
+        is_constraint = any(words in str(error) for words in _CONSTRAINTS)
+        if not is_constraint or not questions.broken:
             raise
-        broken = None
-        reasons = _reasons(error)
-        if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
-            raise
-        with contextlib.suppress(Exception):  # the first error says more
-            exported = torch.export.export(
-                module, examples, dynamic_shapes=varying, strict=False, prefer_deferred_runtime_asserts_over_guards=True
-            )
-            broken = broken_at(exported, _symbols(exported, frozenset(), names))
-            if broken is None:
-                return exported
-        if broken is None:
-            raise
-        reason = f"the module takes another way at {broken}: let the Dim end before it or begin after it"
+        names = {source: name for name, source in _NAMED.findall(str(error))}
+        broken = {names.get(source, source): size for source, size in questions.broken.items()}
+        reason = (
+            f"the module fixes or bounds a size that should vary, it takes another way at {broken}: "
+            "let the Dim end before it or begin after it"
+        )
         raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)]) from error
 
 
@@ -235,7 +254,7 @@ def _free_symbols(size: Any) -> set[Any]:
 
 
 def _symbols(
-    exported: torch.export.ExportedProgram, text_inputs: frozenset[int], names: Mapping[tuple[int, int], str]
+    exported: torch.export.ExportedProgram, text_inputs: frozenset[int], names: Mapping[tuple[int, int], Any]
 ) -> tuple[Symbol, ...]:
     """Return each size that varies with its bounds, where it first stands alone as a dimension of an input.
 
@@ -255,24 +274,38 @@ def _symbols(
             if not _free_symbols(size) and (position, axis) in names:
                 reason = f"the module fixes dimension {axis} to {size}, such as by what it keeps in a buffer"
                 findings.append(Finding(op=f"input {node.name}", module_path="", source="", suggestion=reason))
-            if not isinstance(size, torch.SymInt) or not size.node.expr.is_Symbol or size.node.expr in found:
+            line = _line_of(size)
+            if line is None or (line[0] in found and (found[line[0]].factor, found[line[0]].addend) <= line[1:]):
                 continue
-            expression = size.node.expr
+            expression, factor, addend = line
             bounds = exported.range_constraints.get(expression)
             lower, upper = str(getattr(bounds, "lower", "")), str(getattr(bounds, "upper", ""))
             if not upper.isdigit() or int(upper) >= SIZE_BOUND:
                 reason = f"dimension {axis} varies without a bound: give its Dim a max"
                 findings.append(Finding(op=f"input {node.name}", module_path="", source="", suggestion=reason))
                 upper = "1"
-            name = names.get((position, axis), f"{node.name}_{axis}")
-            least = max(1, int(lower)) if lower.isdigit() else 1
-            found[expression] = Symbol(name, least, int(upper), node.name, axis, expression)
+            dim = names.get((position, axis))
+            name = f"{node.name}_{axis}" if dim is None else dim.__name__
+            least = max(1, int(lower)) if lower.isdigit() and factor == 1 else max(1, getattr(dim, "min", 1))
+            found[expression] = Symbol(name, least, int(upper), node.name, axis, expression, factor, addend)
     for expression in unplaced - set(found):
-        reason = f"{expression} is no dimension of an input by itself; let one dimension be the Dim alone"
+        reason = f"{expression} is no dimension of an input by itself; let one dimension be the Dim or a multiple of it"
         findings.append(Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason))
     if findings:
         raise ExportError(findings)
     return tuple(found.values())
+
+
+def _line_of(size: Any) -> tuple[Any, int, int] | None:
+    """Return symbol, factor and addend of a size that is a multiple of a symbol with an addend; None for others."""
+    free = _free_symbols(size)
+    if len(free) != 1:
+        return None
+    (symbol,) = free
+    addend = size.node.expr.xreplace({symbol: sympy.Integer(0)})
+    factor = size.node.expr.xreplace({symbol: sympy.Integer(1)}) - addend
+    is_line = sympy.expand(symbol * factor + addend - size.node.expr) == 0
+    return (symbol, int(factor), int(addend)) if is_line and factor.is_Integer and factor > 0 else None
 
 
 def _dynamic_shapes(module: nn.Module, count: int, text_inputs: frozenset[int], argument: object) -> tuple[Any, ...]:

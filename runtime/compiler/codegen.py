@@ -44,7 +44,7 @@ def generate_dynamic_program(dynamic: Dynamic, record: RecordText = lambda _name
         ExportError: it is beyond a cap of the format, or a rule refuses it at the bounds of a bucket.
     """
     graphs = [graph for _, graph in dynamic.buckets]
-    plans = [plan(graph, graphs) for graph in graphs]
+    plans = [plan(graph, (dynamic.graph, *graphs)) for graph in graphs]
     order = sorted(range(len(plans)), key=lambda place: plans[place].arena_bytes)
     if order[-1] != len(plans) - 1:
         order.remove(len(plans) - 1)

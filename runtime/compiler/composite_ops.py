@@ -8,6 +8,9 @@ results; computing, they are torch's own.
 leaves padded places out, and its output is 0 there (before its last norm) if the padding stands at the ends; traced,
 torch takes another path, so zeros are written here.
 
+`torch.cdist` chooses between two ways by the sizes, and `torch.linspace` takes no size that varies; traced, the first
+takes the exact way, and the second is written out.
+
 Bags of as many ids each begin where `torch.arange(0, numel, length)` says, whose size torch cannot follow when the
 length varies; traced, they begin at multiples of the length.
 """
@@ -91,8 +94,8 @@ def _encode(
     for layer in self.layers:
         output = layer(output, src_key_padding_mask=src_key_padding_mask)
     is_padded = src_key_padding_mask.bool()
-    if is_padded.shape[1] > 1:
-        is_padded = is_padded & (is_padded[:, 1:] | ~is_padded[:, :-1]).all()
+    is_last = torch.arange(is_padded.shape[1]) == is_padded.shape[1] - 1
+    is_padded = is_padded & (is_padded.roll(-1, 1) | is_last | ~is_padded).all()
     output = output.masked_fill(is_padded.unsqueeze(-1), 0.0)
     return output if self.norm is None else cast("Tensor", self.norm(output))
 
@@ -109,6 +112,30 @@ def _embedding_bag(*arguments: Any, **named: Any) -> Tensor:
     return _PLAIN_BAG(**bound)
 
 
+def _cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",  # noqa: ARG001 - torch's signature
+) -> Tensor:
+    """Stand for `torch.cdist`."""
+    return _PLAIN_CDIST(x1, x2, p, "donot_use_mm_for_euclid_dist")
+
+
+def _linspace(start: Any, end: Any, steps: Any, **named: Any) -> Tensor:
+    """Stand for `torch.linspace`."""
+    is_written_out = isinstance(steps, torch.SymInt) and not isinstance(start, Tensor) and not isinstance(end, Tensor)
+    if not is_written_out or named.get("dtype") not in {None, torch.float32} or named.get("out") is not None:
+        return _PLAIN_LINSPACE(start, end, steps, **named)
+    places = torch.arange(steps, dtype=torch.float32)
+    untyped: Any = torch.sym_max
+    last = torch.scalar_tensor(untyped(steps - 1, 1), dtype=torch.float32)
+    step = (end - start) / last
+    return torch.where(places < steps // 2, start + step * places, end - step * (last - places))
+
+
+_PLAIN_CDIST: Final = cast("Callable[..., Tensor]", torch.cdist)
+_PLAIN_LINSPACE: Final = cast("Callable[..., Tensor]", torch.linspace)
 _ROWS: Final = 2
 _PLAIN_BAG: Final = cast("Callable[..., Tensor]", nn.functional.embedding_bag)
 _BATCHED: Final = 3
@@ -126,9 +153,12 @@ def keep_composite_ops() -> Iterator[None]:
     layers._detect_is_causal_mask = _is_said_causal  # noqa: SLF001 - see above
     layers.TransformerEncoder.forward = _encode
     nn.functional.embedding_bag = _embedding_bag
+    named: Any = torch
+    named.cdist, named.linspace = _cdist, _linspace
     try:
         yield
     finally:
+        named.cdist, named.linspace = _PLAIN_CDIST, _PLAIN_LINSPACE
         nn.functional.embedding_bag = _PLAIN_BAG
         layers._detect_is_causal_mask = plain_look  # noqa: SLF001 - see above
         layers.TransformerEncoder.forward = _PLAIN_ENCODE

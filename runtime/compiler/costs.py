@@ -8,7 +8,7 @@ exports.
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.runtime import _native
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.spec import PANEL_COLUMNS
 
 WINOGRAD_TILE: Final = 4
@@ -114,7 +114,7 @@ class Separable:
 
     def held_bytes(self, rows: int) -> int:
         """Return the bytes of both images that exist between the convolutions, for `rows` at a time."""
-        return _native.scratch_bytes(
+        return scratch_bytes(
             "separable_conv2d",
             channels=self.channels,
             in_w=self.in_columns,

@@ -7,7 +7,7 @@ chosen to span them: what is found at these holds between them, for quotients an
 another number at n = 36 alone) as for any other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,18 +26,18 @@ _MOST_NUMBERS: Final = 2**22
 _MOST_ROWS: Final = 2**17
 
 
-def choose_distinguishing_sizes(captured: Captured, samples: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Return sizes beyond `samples` that distinguish what these do not.
-
-    Sizes of 1 are left out where there are others: rules take shortcuts for them.
+def choose_samples(captured: Captured) -> list[dict[str, int]]:
+    """Return the sizes at which a graph is lowered: the largest first, the smallest, and what these do not distinguish.
 
     Raises:
         ExportError: there would be more than `MAX_SAMPLES` of them.
     """
     names = [symbol.name for symbol in captured.symbols]
+    samples = [captured.largest(), {symbol.name: symbol.minimum for symbol in captured.symbols}]
+    samples = samples[: 1 if samples[0] == samples[1] else 2]
     expressions = expressions_of(captured)
     alone = len(captured.symbols) == 1 and any(map(_is_broken, expressions))
-    rows = rows_of(captured.symbols, most=_MOST_ROWS if alone else ALL_OF_ONE, least=2)
+    rows = rows_of(captured.symbols, most=_MOST_ROWS if alone else ALL_OF_ONE)
     inputs = np.array([[sizes[name] for name in names] for sizes in samples], dtype=np.int64)
     rows = np.concatenate([inputs, rows])
     features = _features(captured, expressions, rows)
@@ -57,7 +57,7 @@ def choose_distinguishing_sizes(captured: Captured, samples: Sequence[Mapping[st
         index = int(left[0])
         found.append(dict(zip(names, rows[index].tolist(), strict=True)))
         _eliminate(matrix, index)
-    return found
+    return samples + found
 
 
 def _eliminate(matrix: Rows, index: int) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from alcove.runtime.compiler.capture import Symbol
 from alcove.runtime.compiler.dynamic_shapes import Dynamic
+from alcove.runtime.compiler.expressions import Expression
 from alcove.runtime.compiler.graph import Array, Graph, Value
 from alcove.runtime.compiler.plan import Plan, size_bytes
-from alcove.runtime.compiler.shape_expressions import Expression
 from alcove.runtime.compiler.source import short
 from alcove.runtime.compiler.weights import COPY
 from alcove.runtime.format.named_attributes import Attributes
@@ -73,7 +74,13 @@ def emit(graph: Graph, plans: Sequence[Plan], dynamic: Dynamic | None = None) ->
             for state in graph.states
         ),
         symbols=tuple(
-            SymbolSpec(symbol.name, symbol.minimum, symbol.maximum, ports.index(symbol.port), symbol.dim)
+            SymbolSpec(
+                symbol.dimension_name,
+                symbol.dimension(symbol.minimum),
+                symbol.dimension(symbol.maximum),
+                ports.index(symbol.port),
+                symbol.dim,
+            )
             for symbol in (dynamic.symbols if dynamic else ())
         ),
         expressions=tuple(sizes.expressions),
@@ -114,6 +121,15 @@ class _Sizes:
         self._attributes = dynamic.attributes if dynamic else {}
         self.expressions: list[ExpressionSpec] = []
         self._index: dict[Expression, int] = {}
+        self._symbols = dynamic.symbols if dynamic else ()
+        for place, symbol in enumerate(self._symbols):
+            if (symbol.factor, symbol.addend) == (1, 0):
+                continue
+            # A program's symbol is the dimension itself, which all that equals it is then.
+            port = next(port.value for port in graph.inputs if port.name == symbol.port)
+            self.expressions.append(ExpressionSpec(ExpressionKind.SYMBOL, place, 0))
+            self._index[self._dims[port, symbol.dim]] = len(self.expressions) - 1
+            self._index[Expression("symbol", place)] = self._quotient(len(self.expressions) - 1, symbol)
 
     def shape(self, key: str) -> tuple[tuple[int, ...], int]:
         """Return the shape of a value and the mask of its dynamic dimensions."""
@@ -134,6 +150,20 @@ class _Sizes:
                 written[place] = self._put(expression)
                 mask |= 1 << place
         return tuple(written), mask
+
+    def _quotient(self, dimension: int, symbol: Symbol) -> int:
+        """Add the size of a symbol whose dimension is a multiple of it; a device refuses to divide where it is none."""
+
+        def add(kind: ExpressionKind, a: int, b: int = 0) -> int:
+            self.expressions.append(ExpressionSpec(kind, a, b))
+            return len(self.expressions) - 1
+
+        factor, addend = add(ExpressionKind.CONSTANT, symbol.factor), add(ExpressionKind.CONSTANT, symbol.addend)
+        one = add(ExpressionKind.CONSTANT, 1)
+        multiple = add(ExpressionKind.SUB, dimension, addend)
+        rest = add(ExpressionKind.MIN, add(ExpressionKind.MOD, multiple, factor), one)
+        divisor = add(ExpressionKind.MUL, factor, add(ExpressionKind.SUB, one, rest))
+        return add(ExpressionKind.FLOORDIV, multiple, divisor)
 
     def _put(self, expression: Expression) -> int:
         if expression not in self._index:
@@ -172,7 +202,7 @@ def _tensor(value: Value, name: str, states: set[str], offsets: Mapping[str, int
 def _buckets(keys: Sequence[str], plans: Sequence[Plan], dynamic: Dynamic) -> tuple[BucketSpec, ...]:
     return tuple(
         BucketSpec(
-            bounds,
+            tuple(symbol.dimension(bound) for symbol, bound in zip(dynamic.symbols, bounds, strict=True)),
             planned.arena_bytes,
             tuple((planned.offsets[key], size_bytes(graph, key)) if key in planned.offsets else (0, 0) for key in keys),
         )

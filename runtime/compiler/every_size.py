@@ -17,12 +17,12 @@ from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.codegen import RecordText, generate_dynamic_program
 from alcove.runtime.compiler.dynamic_shapes import Dynamic, Sizes, infer_symbolic_shapes
 from alcove.runtime.compiler.emit import order_of
+from alcove.runtime.compiler.expressions import Expression, evaluate_all
 from alcove.runtime.compiler.graph import Graph, Origin
 from alcove.runtime.compiler.grown_constants import GrownConstants
 from alcove.runtime.compiler.lower import lower_with_taps
 from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.ranges import Rows, rows_of
-from alcove.runtime.compiler.shape_expressions import Expression, evaluate_all
 from alcove.runtime.compiler.symbolic import Numbers, integers_of
 from alcove.runtime.errors import ExportError, Finding
 from torch import fx
@@ -118,7 +118,8 @@ class _Finished:
 
 def first_refused(data: bytes, dynamic: Dynamic, rows: Rows) -> Failure | None:
     """Return the first sizes at which a device refuses to bind the program, without a run; None if it takes all."""
-    refused = _native.open_bytes(data).first_refused(np.ascontiguousarray(rows, dtype=np.uint32))
+    dimensions = rows * [symbol.factor for symbol in dynamic.symbols] + [symbol.addend for symbol in dynamic.symbols]
+    refused = _native.open_bytes(data).first_refused(np.ascontiguousarray(dimensions, dtype=np.uint32))
     if refused is None:
         return None
     row, op, tensor, message = refused

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import row_major_strides, unary_attributes
 from alcove.runtime.compiler.graph import NONE, Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import (
     AsStridedCopyAttributes,
     AttentionAttributes,
@@ -94,7 +94,7 @@ def _make_nodes(scene: Scene, node: Node, inputs: Sequence[str], attributes: Att
     out = node.outputs[0]
     length, width = scene.shape(inputs[0])[-2:]
     span, value_width = scene.shape(inputs[2])[-2:]
-    bytes_needed = _native.scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
+    bytes_needed = scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
     scratch = scene.new(f"{out}:scratch", DType.U8, (bytes_needed,))
     rows = _batch(scene, inputs)
     if (*rows, length, value_width) == scene.shape(out):
@@ -111,7 +111,7 @@ def _batch(scene: Scene, inputs: Sequence[str]) -> tuple[int, ...]:
     shapes = [scene.shape(key)[:-2] for key in inputs[:3]]
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
+    return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
 
 
 # -- from the softmax back to the product -----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _invert(scene: Scene, nodes: list[Node], mask: str) -> str:
         return scene.kept["not", mask]
     value = scene.values[mask]
     if value.constant is not None:
-        result = scene.constant(mask, ~value.constant)
+        result = scene.constant(mask, ~value.constant, shape=value.shape)
     else:
         result = scene.new(f"{mask}:not", DType.BOOL, value.shape)
         scene.add(nodes, Node("unary", (mask,), (result,), unary_attributes("logical_not"), scene.origin(mask)))
@@ -214,7 +214,7 @@ def _swap(scene: Scene, nodes: list[Node], key: str) -> str:
     order = (*range(rank - 2), rank - 1, rank - 2)
     shape = tuple(value.shape[axis] for axis in order)
     if value.constant is not None:
-        return scene.constant(key, value.constant.transpose(order))
+        return scene.constant(key, value.constant.transpose(order), shape=shape)
     if writer is not None and writer.op == "as_strided_copy":
         copy = writer.read(AsStridedCopyAttributes)
         return scene.copy_strided(nodes, writer.inputs[0], shape, [copy.strides[axis] for axis in order], copy.offset)

@@ -8,11 +8,11 @@ before, and a mask of 0 and a number far below every score is the bool that it w
 import math
 from dataclasses import replace
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import unary_attributes
 from alcove.runtime.compiler.fuse_attention import ungroup
 from alcove.runtime.compiler.graph import Graph, Node
 from alcove.runtime.compiler.patterns import Scene, rewrite
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import AttentionAttributes, CachedAttentionAttributes
 from alcove.runtime.format.spec import DType
 
@@ -47,7 +47,7 @@ def _cached_attention(scene: Scene, node: Node) -> list[Node] | None:
     if not (fits and is_shared and len(shape) <= len(scene.shape(query)) and masked <= _MOST_MASKED):
         return None
     scratch = node.outputs[1]
-    size = _native.scratch_bytes("cached_attention", span=span, width=width, value_width=value_width)
+    size = scratch_bytes("cached_attention", span=span, width=width, value_width=value_width)
     scene.values[scratch] = replace(scene.values[scratch], shape=(size,))
     given = CachedAttentionAttributes(scale=attributes.scale, masked=masked, empty_is_nan=attributes.empty_is_nan)
     return [*nodes, Node("cached_attention", (query, key, value, mask), node.outputs, given, node.origin)]

@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import has_function
 from alcove.runtime.compiler.fuse_depthwise_separable import is_pointwise
 from alcove.runtime.compiler.graph import Graph, Node, Value
 from alcove.runtime.compiler.pack import pack_node
 from alcove.runtime.compiler.quantize.quantizable_ops import layer_attributes
 from alcove.runtime.compiler.rules.reduction import FOLDS
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import (
     Conv2dAttributes,
     LinearAttributes,
@@ -134,7 +134,7 @@ def _join(values: dict[str, Value], unit: _Unit) -> Node:
         pack_node(values, node) for node in (unit.squeeze.product, unit.excite.product, unit.project)
     )
     channels, squeezed = values[unit.image].shape[3], values[unit.squeeze.product.outputs[0]].shape[-1]
-    scratch = _native.scratch_bytes("squeeze_excite_conv2d", channels=channels, squeezed=squeezed)
+    scratch = scratch_bytes("squeeze_excite_conv2d", channels=channels, squeezed=squeezed)
     values[project.outputs[1]] = replace(values[project.outputs[1]], dtype=DType.U8, shape=(scratch,))
     first, second, last = layer_attributes(squeeze), layer_attributes(excite), project.read(Conv2dAttributes)
     attributes = SqueezeExciteConv2dAttributes(

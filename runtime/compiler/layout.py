@@ -29,6 +29,7 @@ from alcove.runtime.compiler.permutations import (
     reshape_view,
     steps_of_strides,
 )
+from alcove.runtime.compiler.sizes import is_at_most
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
     AsStridedCopyAttributes,
@@ -115,7 +116,7 @@ class _Layout:
         back = inverse(order)
         value = self.values[key]
         if value.constant is not None:
-            moved = self.new(key, value, value.constant.transpose(back).shape)
+            moved = self.new(key, value, apply(back, value.shape))
             computed = value.name if value.name.startswith(COMPUTED) else COMPUTED + key
             array = value.constant.transpose(back).copy()
             self.values[moved] = replace(self.values[moved], name=computed, constant=array)
@@ -133,10 +134,14 @@ class _Layout:
         """Return how many elements `base` would have to move."""
         if key in self.views:
             base, own, _ = self.views[key]
-            return 0 if keeps_elements(compose(own, inverse(order)), self.shape(base)) else math.prod(self.shape(key))
+            return 0 if keeps_elements(compose(own, inverse(order)), self.shape(base)) else self.elements(key)
         is_free = self.values[key].constant is not None or keeps_elements(inverse(order), self.shape(key))
         is_there = (key, order) in self.arranged or (key, inverse(order)) in self.view_of
-        return 0 if is_free or is_there else math.prod(self.shape(key))
+        return 0 if is_free or is_there else self.elements(key)
+
+    def elements(self, key: str) -> int:
+        """Return how many elements a value has at these sizes."""
+        return math.prod(map(int, self.shape(key)))
 
     def new(self, key: str, like: Value, shape: Sequence[int]) -> str:
         """Add a value of the type of `like`; return its key."""
@@ -179,7 +184,7 @@ class _Layout:
 
     def copy(self, source: str, copy: Copy, out: str, origin: Origin) -> None:
         """Add a strided copy; of what another one has copied, it reads what that one read."""
-        if source in self.copied and math.prod(self.shape(out)) <= math.prod(self.shape(source)):
+        if source in self.copied and is_at_most(math.prod(self.shape(out)), math.prod(self.shape(source))):
             first_source, first = self.copied[source]
             both = first.then(self.shape(source), self.shape(out), copy)
             if both is not None:
@@ -209,9 +214,7 @@ def _choose_order(walk: _Layout, node: Node) -> Permutation | None:
         return walk.choices[out]
     best = min(found, key=lambda order: sum(walk.cost(key, order) for key in keys if len(walk.shape(key)) == rank))
     sinking = sum(walk.cost(key, best) for key in keys if len(walk.shape(key)) == rank)
-    staying = sum(
-        math.prod(walk.shape(key)) for key in keys if walk.order(key) is not None and key not in walk.materialized
-    )
+    staying = sum(walk.elements(key) for key in keys if walk.order(key) is not None and key not in walk.materialized)
     return walk.choices.setdefault(out, best if sinking <= staying else None)
 
 
@@ -334,8 +337,8 @@ def _as_strided_copy(walk: _Layout, node: Node) -> bool:
     back = inverse(own_order)
     sizes = row_major_strides(walk.shape(base))
     starts, strides_by_axis = (apply(back, numbers) for numbers in steps)
-    moved = tuple(int(step) * size for step, size in zip(strides_by_axis, sizes, strict=True))
-    start = sum(int(first) * size for first, size in zip(starts, sizes, strict=True))
+    moved = tuple(step * size for step, size in zip(strides_by_axis, sizes, strict=True))
+    start = sum(first * size for first, size in zip(starts, sizes, strict=True))
     sliced = walk.new(view, walk.values[view], apply(back, out))
     walk.copy(base, Copy(start, moved), sliced, node.origin)
     walk.add_view(view, sliced, own_order, node.origin)
@@ -349,7 +352,7 @@ def _sink_copy(walk: _Layout, node: Node, copy: Copy) -> bool:
         base, order, _ = walk.views[key]
         views = Copy(0, apply(order, row_major_strides(walk.shape(base))))
         both = views.then(walk.shape(key), walk.shape(view), copy)
-        if both is not None and math.prod(walk.shape(view)) <= math.prod(walk.shape(key)):
+        if both is not None and is_at_most(math.prod(walk.shape(view)), math.prod(walk.shape(key))):
             walk.copy(base, both, view, node.origin)
             return True
     walk.copy(walk.materialize(key), copy, view, node.origin)

@@ -235,7 +235,7 @@ class _Lowering(FlowLowering):
             if str(target).startswith(UNWRITTEN):
                 result.zero_()
         if isinstance(result, Tensor):
-            self._constant(node, self._constant_name(node, result), result)
+            self._constant(node, self._constant_name(node, result), result, self._shape(tensors_of(node)[0]))
         else:
             self._constants(node, tuple(result))
         return True
@@ -245,7 +245,10 @@ class _Lowering(FlowLowering):
         shapes = [self._shape(fake) for fake in fakes if not self._is_ragged(fake)]
         if len(shapes) != len(fakes) or not all(0 in shape for shape in shapes):
             return False
-        parts = tuple(torch.empty(shape, dtype=fake.dtype) for shape, fake in zip(shapes, fakes, strict=True))
+        parts = tuple(
+            torch.empty([int(size) for size in shape], dtype=fake.dtype)
+            for shape, fake in zip(shapes, fakes, strict=True)
+        )
         if len(parts) == 1:
             self._constant(node, COMPUTED + node.name, parts[0])
         else:

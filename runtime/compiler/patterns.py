@@ -78,9 +78,16 @@ class Scene:
         self.values[key] = Value(key, key, dtype, tuple(shape))
         return key
 
-    def constant(self, of: str, array: Array, name: str | None = None) -> str:
-        """Add a constant made of constant `of`, a parameter's own elements if it has a `name`; return its key."""
-        key = self.new(f"{of}:fused", self.values[of].dtype, array.shape)
+    def constant(self, of: str, array: Array, name: str | None = None, shape: Sequence[int] | None = None) -> str:
+        """Add a constant made of constant `of`, a parameter's own elements if it has a `name`; return its key.
+
+        Args:
+            of: key of a constant of its type.
+            array: elements.
+            name: a parameter's.
+            shape: the array's, where some of its sizes vary.
+        """
+        key = self.new(f"{of}:fused", self.values[of].dtype, array.shape if shape is None else shape)
         stored = np.ascontiguousarray(array).reshape(array.shape)
         self.values[key] = replace(self.values[key], name=name or COMPUTED + key, constant=stored)
         return key
@@ -91,7 +98,7 @@ class Scene:
             return key
         value = self.values[key]
         if value.constant is not None:
-            return self.constant(key, value.constant.reshape(tuple(shape)), value.name)
+            return self.constant(key, value.constant.reshape(tuple(shape)), value.name, shape)
         result = self.new(f"{key}:shaped", value.dtype, shape)
         return self.add(nodes, Node("reshape", (key,), (result,), NONE, self.origin(key)))
 

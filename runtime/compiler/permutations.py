@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alcove.runtime.compiler.builder import row_major_strides
+from alcove.runtime.compiler.sizes import is_at_most
 
 Permutation = tuple[int, ...]
 
@@ -55,7 +56,7 @@ def order_of_strides(
     shape: Sequence[int], out: Sequence[int], offset: int, strides: Sequence[int]
 ) -> Permutation | None:
     """Return the order by which a strided copy sees its input of `shape`, or None if it is no permutation."""
-    if offset != 0 or sorted(shape) != sorted(out):
+    if offset != 0 or len(shape) != len(out):
         return None
     free = list(range(len(shape)))
     own = row_major_strides(shape)
@@ -81,9 +82,9 @@ def steps_of_strides(
     starts, steps = [], []
     for size, count, own, stride in zip(shape, out, row_major_strides(shape), strides, strict=False):
         start, offset = divmod(offset, own)
-        step = stride // own if count > 1 else 0
+        step = stride // own if count != 1 else 0
         is_within = start < size and 0 <= start + (count - 1) * step < size
-        if not is_within or (count > 1 and stride % own):
+        if not is_within or (count != 1 and stride % own):
             return None
         starts.append(start)
         steps.append(step)
@@ -121,7 +122,7 @@ class Copy:
             if size == 1 or stride == 0:
                 strides.append(0)
                 continue
-            axes = [axis for axis, step in enumerate(own) if shape[axis] > 1 and stride % step == 0]
+            axes = [axis for axis, step in enumerate(own) if shape[axis] != 1 and stride % step == 0]
             if not axes:
                 return None
             axis = axes[0]  # the outermost that fits: an inner one would be left
@@ -158,12 +159,14 @@ def reshape_view(
         ours, theirs = [i] if i < len(view) else [], [j] if j < len(out) else []
         i, j = i + len(ours), j + len(theirs)
         while (mine := math.prod(view[axis] for axis in ours)) != (yours := math.prod(out[axis] for axis in theirs)):
-            if mine < yours:
+            if i < len(view) and is_at_most(mine, yours):
                 ours.append(i)
                 i += 1
-            else:
+            elif j < len(out) and is_at_most(yours, mine):
                 theirs.append(j)
                 j += 1
+            else:
+                return None  # which is more changes with the sizes
         parts.append((ours, theirs))
     starts: dict[int, list[int]] = {}  # base's first axis of a part -> axes of `out`
     loose: list[int] = []  # axes of `out`, of size 1, that stand for nothing in the base

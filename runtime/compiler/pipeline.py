@@ -27,6 +27,7 @@ from alcove.runtime.compiler.methods import Method, check_methods, entry_of, joi
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
 from alcove.runtime.compiler.scripts import module_of
+from alcove.runtime.compiler.sizes import without_terms
 from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ArgumentError, ExportError
@@ -147,8 +148,9 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
             )
 
         largest_graph = gated_at(captured.largest(), record)
-        in_form = choose_winograd(largest_graph, wishes.growth_bytes)
-        by_rows = choose_separable(largest_graph)
+        plain = without_terms(largest_graph)
+        in_form = choose_winograd(plain, wishes.growth_bytes)
+        by_rows = choose_separable(plain)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
             fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))

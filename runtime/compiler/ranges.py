@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from alcove.runtime.compiler.capture import Symbol
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from alcove.runtime.compiler.capture import Symbol
 
 ALL_OF_ONE: Final = 4096
 """A symbol that has no more sizes takes each of them."""
@@ -20,19 +22,16 @@ Rows = NDArray[np.int64]
 """One row for each choice of sizes, a column for each symbol."""
 
 
-def rows_of(
-    symbols: Sequence[Symbol], borders: Sequence[Sequence[int]] = (), *, most: int = ALL_OF_ONE, least: int = 1
-) -> Rows:
+def rows_of(symbols: "Sequence[Symbol]", borders: Sequence[Sequence[int]] = (), *, most: int = ALL_OF_ONE) -> Rows:
     """Return choices of sizes within the bounds of `symbols`, each once, the same at every call.
 
     Args:
         symbols: at least one.
         borders: rows around which the sizes are close, such as the bounds of buckets.
         most: sizes of a single symbol up to which it takes them all.
-        least: sizes below it are left out, unless a symbol has no others.
     """
     ladders = [
-        _ladder(min(max(symbol.minimum, least), symbol.maximum), symbol.maximum, [row[place] for row in borders], most)
+        _ladder(symbol.minimum, symbol.maximum, [row[place] for row in borders], most)
         for place, symbol in enumerate(symbols)
     ]
     if len(ladders) == 1:

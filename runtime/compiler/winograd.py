@@ -13,11 +13,11 @@ from itertools import count
 from typing import Final
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.costs import Convolution
 from alcove.runtime.compiler.graph import Graph, Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
 from alcove.runtime.compiler.panels import WINOGRAD_FORM, shape_mark, winograd_weights
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import Conv2dAttributes, WinogradConv2dAttributes
 from alcove.runtime.format.spec import PANEL_COLUMNS, DType
 
@@ -102,9 +102,7 @@ def winograd(graph: Graph, chosen: AbstractSet[int]) -> Graph:
 def _in_form(values: dict[str, Value], node: Node) -> Node:
     scratch = values[node.outputs[1]]
     outputs, inputs = values[node.outputs[0]].shape[3], values[node.inputs[0]].shape[3]
-    values[scratch.key] = replace(
-        scratch, shape=(_native.scratch_bytes("winograd_conv2d", in_c=inputs, out_c=outputs),)
-    )
+    values[scratch.key] = replace(scratch, shape=(scratch_bytes("winograd_conv2d", in_c=inputs, out_c=outputs),))
     settings = node.read(Conv2dAttributes)
     attributes = WinogradConv2dAttributes(
         pad_top=settings.pad_top,

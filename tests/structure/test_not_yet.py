@@ -72,21 +72,12 @@ class Copy(torch.nn.Module):
         return x * 2
 
 
-def has_no_multiples_of_symbols() -> bool:
-    """The exporter refuses them."""
-    size = 4 * torch.export.Dim("n", min=2, max=8)
-    with pytest.raises(ExportError):
-        export(Copy().eval(), (torch.ones(16, 3),), dynamic_shapes={"x": {0: size}})
-    return True
-
-
 CLAIMS: dict[str, Callable[[], bool]] = {
     "Attestors of platforms": has_no_attestor_of_a_platform,
     "Minimum versions and reinstatements over gRPC": has_no_rpc_for_min_versions_and_reinstatements,
     "One note of what was published for several servers": has_a_note_for_each_server,
     "Speed on ARM": has_no_time_on_arm,
     "Operators": has_no_packed_sequences,
-    "Sizes that are a multiple of a symbol": has_no_multiples_of_symbols,
 }
 
 

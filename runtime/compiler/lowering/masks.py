@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import numpy as np
 import sympy
 import torch
 from alcove.runtime.compiler.lowering.nodes import symbols_of
@@ -24,6 +23,7 @@ from alcove.runtime.compiler.picks import (
     write_back,
 )
 from alcove.runtime.compiler.rules import RULES, Call, Refused
+from alcove.runtime.compiler.sizes import broadcast_shapes
 from alcove.runtime.format.spec import DType
 from torch import Tensor, fx
 from torch._ops import OpOverload
@@ -95,7 +95,7 @@ class MaskLowering(LoweringState):
             [mask if one is not None else None for one in given] if str(node.target) != _SELECT else [mask]
         )
         if str(node.target) == _SELECT:
-            shape = np.broadcast_shapes(x.shape, mask.shape)
+            shape = broadcast_shapes(x.shape, mask.shape)
             x, indices = self.builder.expand(x, shape), [self.builder.expand(mask, shape)]
         begun = pick(self.builder, x, indices)
         if begun is None:

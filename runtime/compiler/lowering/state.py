@@ -1,16 +1,17 @@
 """What a walk over a torch graph knows, and how constants, arguments and sizes become values of the program's graph."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from alcove.runtime.compiler.builder import FOLLOWER
-from alcove.runtime.compiler.capture import Captured
+from alcove.runtime.compiler.capture import Captured, Symbol
 from alcove.runtime.compiler.graph import Port, State, Value
 from alcove.runtime.compiler.lowering.nodes import has_place, is_row_major, tensors_of
 from alcove.runtime.compiler.picks import ADVICE, Pick, count_picked
 from alcove.runtime.compiler.rules import DTYPES, Call, Refused, Result
 from alcove.runtime.compiler.rules.complex_numbers import Pair, pair_of
+from alcove.runtime.compiler.sizes import Size, size_of, whole
 from alcove.runtime.compiler.suggestions import is_listed
 from alcove.runtime.compiler.symint_lowering import Origins, SizedBuilder, with_origins
 from alcove.runtime.compiler.weights import COMPUTED, toggle_transposed
@@ -42,9 +43,10 @@ class LoweringState:
     def __init__(self, captured: Captured, sizes: Mapping[str, int], *, computes_sizes: bool = False) -> None:
         self.captured = captured
         self.sizes = tuple(sizes.items())
+        self._known_sizes: dict[Any, int] = {}
         self.numbers = captured.substitution(sizes)
         self.computes_sizes = computes_sizes
-        self.builder = SizedBuilder()
+        self.builder = SizedBuilder(captured.space, [size for _, size in self._symbol_sizes()])
         self.inputs: list[Port] = []
         self.outputs: list[Port] = []
         self.states: dict[str, tuple[str, str]] = {}  # buffer -> what nodes read, what a session starts with
@@ -89,23 +91,34 @@ class LoweringState:
                 return toggle_transposed(name)
         return COMPUTED + self.prefix + node.name
 
-    def _constant(self, node: fx.Node, name: str, tensor: Tensor) -> None:
+    def _constant(self, node: fx.Node, name: str, tensor: Tensor, shape: Sequence[int] | None = None) -> None:
+        """Let a node be a constant.
+
+        Args:
+            node: torch's.
+            name: what the program calls it.
+            tensor: its elements.
+            shape: the tensor's, where some of its sizes vary.
+        """
         self.constants[node] = tensor
         if tensor.is_complex():
             self.pairs[node] = (pair_of(self.builder, tensor.detach().resolve_conj().resolve_neg().numpy()),)
         else:
-            self.results[node] = (self._as_value(tensor, name),)
+            self.results[node] = (self._as_value(tensor, name, shape),)
 
     def _constants(self, node: fx.Node, tensors: tuple[Tensor, ...]) -> None:
         self.folded[node] = tensors
-        self.results[node] = tuple(self._as_value(part, COMPUTED + node.name) for part in tensors)
+        self.results[node] = tuple(
+            self._as_value(part, COMPUTED + node.name, self._shape(fake))
+            for part, fake in zip(tensors, tensors_of(node), strict=True)
+        )
 
-    def _as_value(self, tensor: Tensor, name: str) -> Value:
+    def _as_value(self, tensor: Tensor, name: str, shape: Sequence[int] | None = None) -> Value:
         """Return a torch constant as a value; float64 becomes f32, as torch computes with it beside f32 tensors."""
         array = tensor.detach().cpu().contiguous().resolve_neg()
         if array.dtype not in DTYPES:
             array = array.to(torch.float32)  # a rule refuses results of other types; a scalar's type does not count
-        return self.builder.constant(array.numpy(), name=name)
+        return self.builder.constant(array.numpy(), name=name, shape=shape)
 
     # -- nodes that no rule takes ---------------------------------------------------------------------------------
 
@@ -201,13 +214,20 @@ class LoweringState:
         fake = node.meta["val"]
         if not isinstance(fake, Tensor):
             number = self._number(fake)
-            if self.computes_sizes and isinstance(fake, torch.SymInt | torch.SymFloat):
-                return with_origins(fake, number, Origins(fake.node.expr, self.captured.symbols, self.sizes))
+            if self.computes_sizes and isinstance(fake, torch.SymFloat):
+                return with_origins(number, Origins(fake.node.expr, self._symbol_sizes()))
             return number
         if node in self.pairs:
             return self.pairs[node][0]
         (value,) = self.results[node]
         return self.builder.hide_constant(value) if self.keeps else value
+
+    def _symbol_sizes(self) -> tuple[tuple[Symbol, int], ...]:
+        """Return each symbol with its size now."""
+        return tuple(
+            (symbol, size_of(self.captured.space, symbol.expression, size))
+            for symbol, (_, size) in zip(self.captured.symbols, self.sizes, strict=True)
+        )
 
     def _known_number(self, node: fx.Node) -> Any:
         if self.numbers_of[node] is None:
@@ -215,7 +235,7 @@ class LoweringState:
         return self.numbers_of[node]
 
     def _shape(self, fake: Tensor) -> tuple[int, ...]:
-        return tuple(int(self._number(size, is_shape=True)) for size in fake.shape)
+        return tuple(whole(self._number(size, is_shape=True)) for size in fake.shape)
 
     def _number(self, size: Any, *, is_shape: bool = False) -> Any:
         """Return a size, or what was computed from sizes, as a number.
@@ -231,7 +251,11 @@ class LoweringState:
             return size
         if not is_shape and self.counted & size.node.expr.free_symbols:
             raise Refused(ADVICE)
-        value = size.node.expr.subs(self.numbers)
+        expression = size.node.expr
+        known = self._known_sizes.get(expression, self.numbers.get(expression))
+        if isinstance(known, Size):
+            return known
+        value = expression.subs({symbol: int.__int__(number) for symbol, number in self.numbers.items()})
         if value.free_symbols and (isinstance(size, torch.SymFloat) or not is_shape):
             raise Refused(
                 "it takes a number that was read out of a tensor: leave out item(), int(), float() and tolist(), and "
@@ -241,7 +265,10 @@ class LoweringState:
             raise Refused("its size depends on data; a program's sizes follow from the sizes of its inputs")
         if isinstance(size, torch.SymBool):
             return bool(value)
-        return int(value) if isinstance(size, torch.SymInt) else float(value)
+        if isinstance(size, torch.SymFloat) or not expression.free_symbols <= self.captured.space.expressions:
+            return int(value) if isinstance(size, torch.SymInt) else float(value)
+        self._known_sizes[expression] = size_of(self.captured.space, expression, int(value))
+        return self._known_sizes[expression]
 
     def _is_known(self, size: torch.SymInt) -> bool:
         return not size.node.expr.subs(self.numbers).free_symbols

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import unary_attributes
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Value
@@ -32,6 +31,7 @@ from alcove.runtime.compiler.quantize.partitioner import without_residuals
 from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCTS, kind_of
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.compiler.share_tables import share_tables
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
@@ -116,7 +116,7 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
     if options.mode.endswith("_dynamic"):
         scratch = f"{out}:scratch"
         needed = {"group": options.group} if is_grouped else {}
-        size = _native.scratch_bytes(OPS[options.mode], inputs=rows.shape[1], **needed)
+        size = scratch_bytes(OPS[options.mode], inputs=rows.shape[1], **needed)
         values[scratch] = Value(scratch, scratch, DType.U8, (size,))
         outputs = (plain, scratch)
     nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
@@ -172,7 +172,7 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
 
 
 def _dynamic_scratch_bytes(inputs: int) -> int:
-    return _native.scratch_bytes("linear_qd8_qc8w", inputs=inputs)
+    return scratch_bytes("linear_qd8_qc8w", inputs=inputs)
 
 
 def _pack_rows(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:

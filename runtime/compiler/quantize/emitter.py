@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import bounds_of
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Array, Graph, Node, Origin, Port, Value
@@ -28,6 +27,7 @@ from alcove.runtime.compiler.quantize.scales import (
     scale_of,
     weight_scales,
 )
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import (
     AddI8Attributes,
@@ -323,7 +323,7 @@ def _layer(e: Emitter, node: Node, out: str, limits: tuple[float, float]) -> Non
     packed = np.concatenate([panels_i8(*part) for part in parts])
     whole = Conv2dI8Attributes(**window, groups=groups, input_zero_point=zero, **numbers)
     e.add("conv2d_i8", (x, e.constant(key, packed)), out, whole)
-    e.scratch(out, _native.scratch_bytes("conv2d_i8", patch=result.rows.shape[1]))
+    e.scratch(out, scratch_bytes("conv2d_i8", patch=result.rows.shape[1]))
 
 
 # -- everything else ----------------------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ def _attention(e: Emitter, node: Node, out: str, limits: tuple[float, float]) ->
     )
     e.add("attention_i8", (*(e.as_int8(each) for each in node.inputs[:3]), *node.inputs[3:]), out, attributes)
     (span, value_width), width = e.graph.values[node.inputs[2]].shape[-2:], e.graph.values[node.inputs[0]].shape[-1]
-    e.scratch(out, _native.scratch_bytes("attention_i8", span=span, width=width, value_width=value_width))
+    e.scratch(out, scratch_bytes("attention_i8", span=span, width=width, value_width=value_width))
 
 
 def _movement(e: Emitter, node: Node, out: str, _limits: tuple[float, float]) -> None:

@@ -2,11 +2,11 @@
 
 import math
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.matmul import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import AttentionAttributes
 from alcove.runtime.format.spec import DType
 
@@ -28,7 +28,7 @@ def attention(call: Call, b: Builder) -> Value:
     length, width = query.shape[-2:]
     span, value_width = value.shape[-2:]
     inputs = [query, key, value] if mask is None else [query, key, value, mask]
-    scratch = _native.scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
+    scratch = scratch_bytes("attention", length=length, span=span, width=width, value_width=value_width)
     number = 1 / math.sqrt(width) if scale is None else float(scale)
     outputs = [(DType.F32, call.shape), (DType.U8, (scratch,))]
     attributes = AttentionAttributes(scale=number, is_causal=int(call["is_causal"]), masked=-math.inf, empty_is_nan=0)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder, row_major_strides
 from alcove.runtime.compiler.graph import Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
 from alcove.runtime.compiler.panels import Transposed, convolution_panels, phases, shape_mark
 from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.scratch import scratch_bytes
+from alcove.runtime.compiler.sizes import largest
 from alcove.runtime.format.attributes import (
     Conv2dAttributes,
     ConvTranspose2dAttributes,
@@ -151,7 +152,7 @@ def emit_conv2d(
         inputs = [_pack_constant(b, rows, operands.bias)]
     if residual is not None:
         inputs.append(residual)
-    scratch = _native.scratch_bytes(
+    scratch = scratch_bytes(
         "conv2d",
         in_c=channels,
         out_w=shape[2],
@@ -205,9 +206,7 @@ def _convolve_transposed(b: Builder, operands: Operands, shape: Sequence[int], w
     weights = [operands.weight, operands.bias]
     if not operands.are_known:
         weights = [_packed_transposed(b, operands, window)]
-    scratch = _native.scratch_bytes(
-        "conv_transpose2d", taps=kernel_h * kernel_w, in_c=inputs // window.groups, out_c=outputs
-    )
+    scratch = scratch_bytes("conv_transpose2d", taps=kernel_h * kernel_w, in_c=inputs // window.groups, out_c=outputs)
     return b.ops(
         "conv_transpose2d",
         [operands.image, *weights],
@@ -265,7 +264,7 @@ def _convolution3d_transposed(call: Call, b: Builder, x: Value, weight: Value, b
     _, outputs, out_depth, *sizes = call.shape
     plane = (*sizes, outputs)
     image = b.reshape(b.permute(x, (0, 2, 3, 4, 1)), (n * depth, height, width, c))
-    whole = max(depth * stride + (weight.shape[2] - 1) * dilation, padding + out_depth)
+    whole = largest(depth * stride + (weight.shape[2] - 1) * dilation, padding + out_depth)
     result: Value | None = None
     for tap in range(weight.shape[2]):
         kernel = b.reshape(b.slice(weight, 2, tap, tap + 1), (*weight.shape[:2], *weight.shape[3:]))

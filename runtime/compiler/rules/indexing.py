@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import MAX_RANK, fill_tensor
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule, usable
+from alcove.runtime.compiler.sizes import broadcast_shapes
 from alcove.runtime.format.attributes import (
     GatherAttributes,
     IndexPutAttributes,
@@ -234,7 +234,7 @@ class _Places:
         self.outer, self.row = moved.shape[: self.axis], moved.shape[end:]
         bounds = moved.shape[self.axis : end]
         self.rows = b.reshape(moved, (*self.outer, math.prod(bounds), *self.row))
-        self.shape = tuple(np.broadcast_shapes(*(value.shape for value in tensors)))
+        self.shape = broadcast_shapes(*(value.shape for value in tensors))
         spread = [b.expand(value, self.shape) for value in tensors]
         self.indices = spread[0] if len(spread) == 1 else _linear(b, spread, bounds)
 

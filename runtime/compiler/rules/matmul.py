@@ -8,12 +8,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.movement import fill_tensor
 from alcove.runtime.compiler.rules.reduction import fold
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import LinearAttributes, MatmulAttributes
 from alcove.runtime.format.spec import DType
 
@@ -43,7 +43,7 @@ def matmul(b: Builder, x: Value, y: Value, *, is_transposed: bool = False) -> Va
     if y.constant is not None and math.prod(y.shape) == n * k and len(y.shape) <= len(x.shape):
         right = b.reshape(y, y.shape[-2:])
         return emit_linear(b, x, right if is_transposed else b.permute(right, (1, 0)), b.zeros(n))
-    scratch = _native.scratch_bytes("matmul", n=n, k=k)
+    scratch = scratch_bytes("matmul", n=n, k=k)
     outputs = [(DType.F32, shape), (DType.U8, (scratch,))]
     return b.ops("matmul", [x, y], outputs, MatmulAttributes(is_transposed=int(is_transposed)))[0]
 

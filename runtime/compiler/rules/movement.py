@@ -10,6 +10,7 @@ import numpy as np
 from alcove.runtime.compiler.builder import NUMPY, Builder, row_major_strides
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.sizes import Size, largest, smallest, whole
 from alcove.runtime.format.attributes import (
     ArangeAttributes,
     AsStridedScatterAttributes,
@@ -75,8 +76,15 @@ def scatter_strided(b: Builder, x: Value, source: Value, strides: Sequence[int],
 def section(call: Call, size: int) -> tuple[int, int, int]:
     """Return (start, stop, step) of a slice's arguments within a dimension of `size`, as Python counts them."""
     step = int(call["step"])
-    start, stop, _ = slice(call["start"], call["end"], step).indices(size)
-    return start, max(start, stop), step
+    start, stop = (_within(call[name], size, default) for name, default in (("start", 0), ("end", size)))
+    return start, largest(start, stop), step
+
+
+def _within(place: int | None, size: int, default: int) -> int:
+    """Return a bound of a slice, counted from either end, within a dimension of `size`."""
+    if place is None:
+        return default
+    return smallest(largest(place + size, 0) if place < 0 else whole(place), size)
 
 
 # -- the same elements ------------------------------------------------------------------------------------------------
@@ -164,7 +172,7 @@ def expand(call: Call, b: Builder) -> Value:
 def repeat(call: Call, b: Builder) -> Value:
     """Copies side by side, dimension by dimension."""
     x = call.tensor("self")
-    counts = [int(count) for count in call["repeats"]]
+    counts = [whole(count) for count in call["repeats"]]
     x = b.reshape(x, (1,) * (len(counts) - len(x.shape)) + x.shape)
     for axis, count in enumerate(counts):
         outer, row = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
@@ -176,7 +184,7 @@ def repeat(call: Call, b: Builder) -> Value:
 @rule("aten.repeat_interleave.self_int", keep=True)
 def repeat_interleave(call: Call, b: Builder) -> Value:
     """Each element several times in a row."""
-    x, count = call.tensor("self"), int(call["repeats"])
+    x, count = call.tensor("self"), whole(call["repeats"])
     end = len(x.shape) if call["dim"] is None else call.axis("dim", len(x.shape)) + 1
     outer, row = math.prod(x.shape[:end]), math.prod(x.shape[end:])
     return b.reshape(b.expand(b.reshape(x, (outer, 1, row)), (outer, count, row)), call.shape)
@@ -195,8 +203,8 @@ def narrow(call: Call, b: Builder) -> Value:
     """Positions in a row of one dimension."""
     x = call.tensor("self")
     axis = call.axis("dim", len(x.shape))
-    start = int(call["start"]) % x.shape[axis]
-    return b.slice(x, axis, start, start + int(call["length"]))
+    start = whole(call["start"]) % x.shape[axis]
+    return b.slice(x, axis, start, start + whole(call["length"]))
 
 
 @rule("aten.select.int", "aten.select_copy.int")
@@ -210,7 +218,7 @@ def select(call: Call, b: Builder) -> Value:
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         row = b.op("index_select", [x, place], x.dtype, shape, IndexSelectAttributes(axis=axis, wraps=1))
         return b.reshape(row, call.shape)
-    index = int(call["index"]) % x.shape[axis]
+    index = whole(call["index"]) % x.shape[axis]
     return b.reshape(b.slice(x, axis, index, index + 1), call.shape)
 
 
@@ -259,7 +267,7 @@ def unfold(call: Call, b: Builder) -> Value:
         return b.reshape(x, call.shape)
     axis = call.axis("dimension", len(x.shape))
     step = strides[axis]
-    strides[axis] = step * int(call["step"])
+    strides[axis] = step * whole(call["step"])
     return b.copy_strided(x, call.shape, [*strides, step])
 
 
@@ -267,7 +275,7 @@ def unfold(call: Call, b: Builder) -> Value:
 def as_strided(call: Call, b: Builder) -> Value:
     """Any view; `lower` has refused inputs that torch doesn't hold row-major."""
     return b.copy_strided(
-        call.tensor("self"), call.shape, [int(s) for s in call["stride"]], int(call["storage_offset"] or 0)
+        call.tensor("self"), call.shape, [whole(s) for s in call["stride"]], whole(call["storage_offset"] or 0)
     )
 
 
@@ -281,7 +289,7 @@ def diagonal(call: Call, b: Builder) -> Value:
 
 def _diagonal(call: Call, x: Value) -> tuple[list[int], int]:
     rank = len(x.shape)
-    first, second, shift = call.axis("dim1", rank), call.axis("dim2", rank), int(call["offset"])
+    first, second, shift = call.axis("dim1", rank), call.axis("dim2", rank), whole(call["offset"])
     strides = row_major_strides(x.shape)
     rest = [strides[axis] for axis in range(rank) if axis not in (first, second)]
     offset = shift * strides[second] if shift >= 0 else -shift * strides[first]
@@ -317,7 +325,7 @@ def select_scatter(call: Call, b: Builder) -> Value:
         write = IndexPutAttributes(axis=axis, mode=0, includes_self=1, wraps=1)
         return b.op("index_put", [x, place, row], x.dtype, x.shape, write)
     strides = list(row_major_strides(x.shape))
-    offset = int(call["index"]) % x.shape[axis] * strides[axis]
+    offset = whole(call["index"]) % x.shape[axis] * strides[axis]
     del strides[axis]
     return scatter_strided(b, x, b.cast(source, x.dtype), strides, offset)
 
@@ -336,8 +344,8 @@ def diagonal_scatter(call: Call, b: Builder) -> Value:
 def as_strided_scatter(call: Call, b: Builder) -> Value:
     """Any view is the source's; `lower` has refused inputs that torch doesn't hold row-major."""
     x, source = call.tensor("self"), call.tensor("src")
-    source = b.reshape(b.cast(source, x.dtype), [int(size) for size in call["size"]])
-    return scatter_strided(b, x, source, [int(s) for s in call["stride"]], int(call["storage_offset"] or 0))
+    source = b.reshape(b.cast(source, x.dtype), [whole(size) for size in call["size"]])
+    return scatter_strided(b, x, source, [whole(s) for s in call["stride"]], whole(call["storage_offset"] or 0))
 
 
 # -- joined, shifted, with margins ------------------------------------------------------------------------------------
@@ -361,7 +369,10 @@ def roll(call: Call, b: Builder) -> Value:
     for shift, dim in zip(shifts, dims, strict=True):
         axis = int(dim) % len(x.shape)
         size = x.shape[axis]
-        if cut := -int(shift) % size:
+        cut = -whole(shift) % size
+        if isinstance(cut, Size) and cut.term.low == 0:  # at some sizes nothing moves, and no slice is empty
+            x = b.slice(b.concat([x, x], axis), axis, cut, cut + size)
+        elif cut:
             x = b.concat([b.slice(x, axis, cut, size), b.slice(x, axis, 0, cut)], axis)
     return b.reshape(x, call.shape)
 
@@ -370,7 +381,7 @@ def _margins(numbers: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
     """Return torch's list (last dimension first, before and after) as two lists, first dimension first."""
     before, after = [0] * rank, [0] * rank
     for i in range(len(numbers) // 2):
-        before[rank - 1 - i], after[rank - 1 - i] = int(numbers[2 * i]), int(numbers[2 * i + 1])
+        before[rank - 1 - i], after[rank - 1 - i] = whole(numbers[2 * i]), whole(numbers[2 * i + 1])
     return before, after
 
 
@@ -379,7 +390,7 @@ def _crop(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
     strides, offset = row_major_strides(x.shape), 0
     shape = list(x.shape)
     for axis, size in enumerate(x.shape):
-        start, stop = max(0, -before[axis]), size + min(0, after[axis])
+        start, stop = largest(0, -before[axis]), size + smallest(0, after[axis])
         if stop <= start:
             raise Refused("margins that leave some of the input")
         shape[axis] = stop - start
@@ -394,7 +405,7 @@ def _pad(call: Call, b: Builder, margins: str, mode: int, number: float = 0.0) -
         return fill_tensor(b, call.shape, number, x.dtype)
     varies = any(map(b.varies, call[margins]))
     x = _crop(b, x, before, after)
-    before, after = ([max(0, size) for size in sizes] for sizes in (before, after))
+    before, after = ([largest(0, size) for size in sizes] for sizes in (before, after))
     return pad_with(b, x, before, after, mode=mode, number=number, varies=varies)
 
 
@@ -436,7 +447,7 @@ def circular_pad(call: Call, b: Builder) -> Value:
 def tril_triu(call: Call, b: Builder) -> Value:
     """The lower or upper triangle of each matrix, zeros elsewhere."""
     x = call.tensor("self")
-    shift = min(max(int(call["diagonal"]), -MAX_DIAGONAL), MAX_DIAGONAL)
+    shift = smallest(largest(whole(call["diagonal"]), -MAX_DIAGONAL), MAX_DIAGONAL)
     return b.op(
         "tril_triu", [x], x.dtype, x.shape, TrilTriuAttributes(diagonal=shift, is_upper=int("triu" in call.target))
     )
@@ -502,13 +513,20 @@ def arange(call: Call, b: Builder) -> Value:
 @rule("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(call: Call, b: Builder) -> Value:
     """One number everywhere; only where a size varies, else it is a constant."""
-    return fill_tensor(b, call.shape, call["fill_value"], call.dtype)
+    return _fill(b, call, call["fill_value"])
+
+
+def _fill(b: Builder, call: Call, number: float) -> Value:
+    """Return `number` in the call's type and shape; one that follows from sizes is computed."""
+    if b.varies(number):
+        return b.scalar(number, call.dtype, call.shape)
+    return fill_tensor(b, call.shape, number, call.dtype)
 
 
 @rule("aten.scalar_tensor.default")
 def scalar_tensor(call: Call, b: Builder) -> Value:
     """A size as a tensor."""
-    return fill_tensor(b, call.shape, call["s"], call.dtype)
+    return _fill(b, call, call["s"])
 
 
 @rule("aten.fill.Scalar", "aten.fill.Tensor")
@@ -516,7 +534,7 @@ def fill(call: Call, b: Builder) -> Value:
     """One number in place of every element."""
     if isinstance(call["value"], Value):
         return b.expand(b.cast(call.tensor("value"), call.dtype), call.shape)
-    return fill_tensor(b, call.shape, call["value"], call.dtype)
+    return _fill(b, call, call["value"])
 
 
 @rule("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")

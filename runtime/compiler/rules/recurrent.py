@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.pack import joined_name
 from alcove.runtime.compiler.panels import panels
 from alcove.runtime.compiler.rules.matmul import FLOAT_ONLY
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import GruAttributes, LstmAttributes, RnnAttributes
 from alcove.runtime.format.spec import DType, Layout
 
@@ -69,7 +69,7 @@ def _layer(
     if weights.projection is not None:
         inputs.append(_panels(b, weights.projection, None))
     is_projected = int(weights.projection is not None)
-    scratch = _native.scratch_bytes(kind, steps=steps, batch=batch, hidden=hidden, is_projected=is_projected)
+    scratch = scratch_bytes(kind, steps=steps, batch=batch, hidden=hidden, is_projected=is_projected)
     shapes = [(steps, batch, width), *(state.shape for state in states)]
     outputs = [*((DType.F32, shape) for shape in shapes), (DType.U8, (scratch,))]
     return b.ops(kind, inputs, outputs, attributes)[:-1]

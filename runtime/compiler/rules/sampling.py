@@ -11,6 +11,7 @@ from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.convolution import from_channels_last, image_shape, to_channels_last
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.sizes import values_where_equal
 from alcove.runtime.format.attributes import GridSampleAttributes, LinearAttributes, Resize2dAttributes
 from alcove.runtime.format.spec import DType
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def upsample(call: Call, b: Builder) -> Value:
     if mode == _MODES["nearest"] and len(sizes) == 2:
         # Torch has a shortcut for these sizes, whatever the scale; without one the sizes give it anyway.
         scales = [
-            (scale and _exact_ratio(size, result)) or scale
+            (scale and _exact_ratio(size, result, scale)) or scale
             for size, result, scale in zip(sizes, results, scales, strict=True)
         ]
     if len(scales) == 1:
@@ -139,8 +140,21 @@ def _cubic(distance: NDArray[np.float32]) -> NDArray[np.float32]:
     return weights
 
 
-def _exact_ratio(size: int, result: int) -> float:
-    return {size: 1.0, 2 * size: 2.0}.get(result, 0.0)
+def _exact_ratio(size: int, result: int, scale: float) -> float:
+    """Return 1 or 2 for a result as large or twice as large, else 0.
+
+    Raises:
+        Refused: it is so at some sizes alone, and torch's shortcut takes other elements there than the scale does.
+    """
+    for ratio in (1, 2):
+        if result == ratio * size:
+            return float(ratio)
+        for pixels in values_where_equal(size * ratio, result):
+            places, count = np.arange(pixels), pixels // ratio
+            scaled = np.minimum(np.floor(places.astype(np.float32) * np.float32(1 / scale)), count - 1)
+            if not np.array_equal(scaled, places // ratio):
+                raise Refused(f"a scale of {ratio} in place of {scale}, which torch rounds to {ratio} at size {count}")
+    return 0.0
 
 
 def _scales(call: Call, rank: int) -> list[float]:

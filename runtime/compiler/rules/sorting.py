@@ -6,11 +6,12 @@ values the one with the lower index comes first.
 
 from collections.abc import Callable
 
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
+from alcove.runtime.compiler.scratch import scratch_bytes
+from alcove.runtime.compiler.sizes import whole
 from alcove.runtime.format.attributes import GatherAttributes, IndexSelectAttributes, SortAttributes, TopkAttributes
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
@@ -23,7 +24,7 @@ _RANKED = frozenset({DType.F32, DType.I32, DType.I64})
 def sort_rows(b: Builder, x: Value, *, descending: bool) -> tuple[Value, Value]:
     """Return each row of `x` sorted, and the indices that its values had."""
     wide = x if x.dtype in _SORTED else b.cast(x, DType.I32)
-    scratch = _native.scratch_bytes("sort", count=x.shape[-1], element_bytes=DTYPE_BYTES[wide.dtype])
+    scratch = scratch_bytes("sort", count=x.shape[-1], element_bytes=DTYPE_BYTES[wide.dtype])
     values, indices, _ = b.ops(
         "sort",
         [wide],
@@ -42,7 +43,7 @@ def sort(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.topk.default")
 def topk(call: Call, b: Builder) -> tuple[Value, ...]:
     """Along any dimension, greatest or least; always sorted."""
-    k, is_largest = int(call["k"]), int(call["largest"])
+    k, is_largest = whole(call["k"]), int(call["largest"])
     if k == 0:
         raise Refused("topk with k of at least 1")
 
@@ -59,7 +60,7 @@ def topk(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten.kthvalue.default")
 def kth_value(call: Call, b: Builder) -> tuple[Value, ...]:
     """The k-th least of a dimension, k from 1."""
-    return _along(call, b, lambda x: _pick(b, sort_rows(b, x, descending=False), int(call["k"]) - 1))
+    return _along(call, b, lambda x: _pick(b, sort_rows(b, x, descending=False), whole(call["k"]) - 1))
 
 
 @rule("aten.median.dim")

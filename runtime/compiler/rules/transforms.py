@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from alcove.runtime import _native
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.complex_numbers import Pair, as_pair, complex_rule, pair_of, product
 from alcove.runtime.compiler.rules.matmul import emit_linear
 from alcove.runtime.compiler.rules.registry import Call, Refused
+from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.format.attributes import FftAttributes, IrfftAttributes, RfftAttributes
 from alcove.runtime.format.spec import DType
 
@@ -106,7 +106,7 @@ def _table(b: Builder, points: int, first: int, *, is_real: bool) -> Value:
 
 
 def _scratch(points: int, first: int) -> tuple[DType, Sequence[int]]:
-    return DType.U8, (_native.scratch_bytes("fft", points=points, first=first),)
+    return DType.U8, (scratch_bytes("fft", points=points, first=first),)
 
 
 def _fast(b: Builder, x: Pair, scale: float, *, is_forward: bool) -> Pair:

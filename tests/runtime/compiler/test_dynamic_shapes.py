@@ -158,6 +158,7 @@ def check(module: nn.Module, model: Model, inputs: Sequence[Tensor]) -> None:
             np.testing.assert_allclose(out, expected.numpy(), rtol=TOLERANCE, atol=TOLERANCE, err_msg=str(x.shape))
 
 
+MASK = torch.ones(20, 20).triu(1).bool()
 BATCH = {0: Dim("batch", min=1, max=8)}
 BOTH = {0: Dim("batch", min=1, max=8), 1: Dim("length", min=1, max=40)}
 PIXELS = {2: Dim("height", min=8, max=40), 3: Dim("width", min=8, max=64)}
@@ -211,6 +212,24 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor], dict[int,
         [(8, 8), (40, 64), (10, 16), (11, 17), (9, 64), (40, 8), (8, 8)],
     ),
     "products of sizes": (lambda: Of(fold_sizes), rows, BOTH, ALL),
+    "a multiple of a size": (
+        lambda: Of(lambda _, x: (x.view(1, -1, 2).sum(-1), x[:, 1::2], x * x.shape[1], x + 1)),
+        lambda half: torch.randn(1, 2 * half),
+        {1: 2 * Dim("half", min=1, max=9)},
+        [(1,), (9,), (2,), (5,)],
+    ),
+    "one more than a multiple": (
+        lambda: Of(lambda _, x: (x[:, 1:].relu() - x[:, :-1], x[:, : x.shape[1] // 3])),
+        lambda third: torch.randn(1, 3 * third + 1),
+        {1: 3 * Dim("third", min=1, max=9) + 1},
+        [(1,), (9,), (2,), (5,)],
+    ),
+    "a mask as long as the longest": (
+        lambda: Of(lambda _, x: (x.transpose(1, 2) @ x).masked_fill(MASK[: x.shape[2], : x.shape[2]], -9.0)),
+        lambda length: torch.randn(1, 3, length),
+        {2: Dim("length", min=1, max=20)},
+        [(20,), (1,), (2,), (19,)],
+    ),
     "last of each": (lambda: Of(lambda _, x: (x[-1:], x[:, -1], x.flip(1))), rows, BOTH, ALL),
 }
 
@@ -303,27 +322,14 @@ def refusal(function: Callable[..., object], example: Tensor, dims: dict[int, An
 
 
 LENGTH = Dim("length", min=2, max=20)
-MASK = torch.ones(20, 20, dtype=torch.bool)
 REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = {
     "no bound": (lambda _, x: x + 1, torch.zeros(1, 10), {1: Dim("length")}, "give its Dim a max"),
     "torch's own choice": (lambda _, x: x + 1, torch.zeros(1, 10), {1: Dim.AUTO}, "give its Dim a max"),
-    "half a size": (
-        lambda _, x: x.view(1, -1, 2).sum(-1),
-        torch.zeros(1, 6),
-        {1: 2 * Dim("half", min=1, max=9)},
-        "let one dimension be the Dim alone",
-    ),
     "weights": (
         lambda _, x: F.interpolate(x, size=(8, 8), mode="bilinear", antialias=True),
         torch.zeros(1, 3, 10, 9),
         {2: LENGTH},
-        "follows from a size",
-    ),
-    "a mask as long as the longest": (
-        lambda _, x: (x.transpose(1, 2) @ x).masked_fill(MASK[: x.shape[2], : x.shape[2]], -9.0),
-        torch.zeros(1, 3, 10),
-        {2: LENGTH},
-        "one longer",
+        "the steps change with the sizes",
     ),
     "a loop": (lambda _, x: sum(x.unbind(1)), torch.zeros(1, 6), {1: LENGTH}, "specialized it to be a constant (6)"),
     "a branch": (

@@ -138,15 +138,28 @@ def test_an_example_of_one_row_varies_where_its_dim_says_so() -> None:
     check(program, module, [(1, 9, 8), (3, 9, 8), (8, 9, 8)])
 
 
-def test_an_assumption_that_fails_for_one_size_is_refused_with_that_size() -> None:
-    """Torch assumed more than one window a row; 4 pixels are one."""
+def branch(_: Tensor, x: Tensor) -> Tensor:
+    """Return another thing of pictures of four columns."""
+    return x * 2 if x.shape[3] == 4 else x
+
+
+def test_branch_at_one_size_is_refused_with_that_size() -> None:
+    """The module asks, not torch's bookkeeping, which asks too whether there is one window a row."""
     shapes = [{2: Dim("height", min=5, max=30), 3: Dim("width", min=4, max=30)}]
     with pytest.raises(ExportError, match=r"another way at \{'width': 4\}"):
-        export(Of(windows).eval(), (torch.randn(1, 3, 8, 10),), dynamic_shapes=shapes)
+        export(Of(branch).eval(), (torch.randn(1, 3, 8, 10),), dynamic_shapes=shapes)
+    check(export(Of(windows).eval(), (torch.randn(1, 3, 8, 10),), dynamic_shapes=shapes), Of(windows), [(1, 3, 5, 4)])
+
+
+def test_branch_at_a_size_of_one_is_refused() -> None:
+    """Torch alone takes it that no size is 1."""
+    shapes = [{1: Dim("length", min=1, max=30)}]
+    with pytest.raises(ExportError, match=r"another way at \{'length': 1\}"):
+        export(Of(lambda _, x: x * 2 if x.shape[1] == 1 else x).eval(), (torch.randn(2, 9),), dynamic_shapes=shapes)
 
 
 def test_a_size_of_too_many_values_is_not_computed_with() -> None:
     """The table would be larger than the model."""
     shapes = [{1: Dim("length", min=2, max=100_000)}]
-    with pytest.raises(ExportError, match="follows from a size"):
+    with pytest.raises(ExportError, match="a size of more than 16384 values"):
         export(Of(mean_by_size).eval(), (torch.randn(2, 9, 8),), dynamic_shapes=shapes)

@@ -1,0 +1,133 @@
+"""Answers what torch asks of sizes while it traces, for all sizes within bounds.
+
+Torch proves little of quotients and remainders: what it cannot prove fixes or bounds the size.  The sizes are bounded,
+so each is tried, and what has one answer at all of them fixes nothing.
+
+Torch also assumes that a size is not 1, and asks wherever it works out strides: whether a tensor is contiguous, or
+empty.  A program's tensors are row-major and never empty, so these questions have the answer of the example.  Questions
+of the module itself, and of torch's layers, stay what they are.
+"""
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import sympy
+import torch
+from alcove.runtime.compiler.symbolic import values_of
+from torch.fx.experimental.sym_node import SymNode
+
+MAX_TRIED: Final = 2**20
+"""Sizes, or combinations of them, that are tried for one question."""
+_CONFIG: Final[Any] = import_module("torch.fx.experimental._config")  # it has no public name
+_TORCH: Final = str(Path(torch.__file__).parent)
+_BOOKKEEPING: Final = tuple(
+    f"{_TORCH}/{part}" for part in ("_subclasses", "_decomp", "_refs", "_prims", "_meta_registrations.py", "_ops.py")
+)
+_ASKING: Final = (f"{_TORCH}/fx/experimental", f"{_TORCH}/__init__.py")
+"""Files of those who hand a question on."""
+
+
+@dataclass
+class Questions:
+    """What a trace asked.
+
+    Attributes:
+        broken: of the first question without one answer, sizes at which it is another than the example's, by the name
+            of torch's source (`L['x'].size()[1]`).
+    """
+
+    broken: dict[str, int] = field(default_factory=dict)
+    _answers: dict[Any, Any] = field(default_factory=dict)
+
+    def answer(self, node: Any) -> Any:
+        """Return what a question is at all sizes, None where that is not one answer or is not known."""
+        expression = node.expr
+        if expression not in self._answers:
+            self._answers[expression] = self._answer(node, expression)
+        return self._answers[expression]
+
+    def _answer(self, node: Any, expression: Any) -> Any:
+        free = sorted(expression.free_symbols, key=str)
+        ranges = [node.shape_env.var_to_range.get(symbol) for symbol in free]
+        if not free or not node.has_hint() or not all(map(_is_bounded, ranges)):
+            return None
+        spans = [range(max(int(each.lower), 1), int(each.upper) + 1) for each in ranges if each is not None]
+        if math.prod(map(len, spans)) > MAX_TRIED:
+            return None
+        grid = np.meshgrid(*(np.arange(span.start, span.stop) for span in spans), indexing="ij", sparse=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = values_of(expression, dict(zip(free, grid, strict=True)))
+        if values is None or values.dtype.kind not in "ib":
+            return None
+        hint = values.dtype.type(node.hint)
+        wrong = np.argwhere(np.broadcast_to(values != hint, [len(span) for span in spans]))
+        if len(wrong) == 0:
+            return node.hint
+        if values.dtype.kind == "b" and not self.broken:
+            sources = [node.shape_env.var_to_sources[symbol][0].name for symbol in free]
+            names = [source if isinstance(source, str) else source() for source in sources]
+            self.broken = {
+                name: span[int(place)] for name, span, place in zip(names, spans, wrong[0].tolist(), strict=True)
+            }
+        return None
+
+
+@contextlib.contextmanager
+def answer_questions() -> Iterator[Questions]:
+    """Answer while a module is traced; one thread at a time."""
+    node: Any = SymNode
+    plain, plain_bool = node.evaluate, node.guard_bool
+    questions = Questions()
+
+    def evaluate(self: Any, size_oblivious: bool = False) -> Any:
+        known = questions.answer(self) if self.shape_env is not None else None
+        return plain(self, size_oblivious) if known is None else known
+
+    def guard_bool(self: Any, file: str, line: int) -> bool:
+        if (file or _is_bookkeeping()) and _is_about_one(self.expr) and self.has_hint():
+            answer = bool(self.hint)
+            if answer is (type(self.expr).__name__ == "Unequality"):
+                return answer
+        return bool(plain_bool(self, file, line))
+
+    node.evaluate, node.guard_bool = evaluate, guard_bool
+    try:
+        with _CONFIG.patch(backed_size_oblivious=True):
+            yield questions
+    finally:
+        node.evaluate, node.guard_bool = plain, plain_bool
+
+
+def _is_bounded(each: Any) -> bool:
+    return each is not None and getattr(each.upper, "is_Integer", False) and getattr(each.lower, "is_Integer", False)
+
+
+def _is_about_one(expression: Any) -> bool:
+    """Return whether a question is whether something is 1 or 0, such as 8 * n == 8."""
+    if type(expression).__name__ not in {"Equality", "Unequality"}:
+        return False
+    first, second = sorted(expression.args, key=lambda part: part.is_Integer)
+    if not second.is_Integer:
+        return False
+    number = int(second)
+    return number in {0, 1} or all(int(factor) % number == 0 for factor in _factors(first))
+
+
+def _factors(expression: Any) -> list[Any]:
+    """Return the whole number before each part of a sum."""
+    return [part.as_coeff_Mul()[0] for part in sympy.Add.make_args(sympy.expand(expression))]
+
+
+def _is_bookkeeping() -> bool:
+    """Return whether torch asks for strides, not a module for its sizes."""
+    frame = sys._getframe(2)  # noqa: SLF001 - who asks
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ASKING):
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(_BOOKKEEPING)
