@@ -78,7 +78,8 @@ class ConvNeXtBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, width, height, width]."""
         y = self.mlp(self.norm(self.depthwise(x).permute(0, 2, 3, 1))) * self.scale
-        return x + y.permute(0, 3, 1, 2)
+        result: Tensor = x + y.permute(0, 3, 1, 2)
+        return result
 
 
 class ConvNeXt(nn.Module):
