@@ -9,6 +9,7 @@ import typer
 from alcove.platform.cli import (
     model_alias,
     model_diff,
+    model_generate,
     model_inspect,
     model_life,
     model_profile,
@@ -27,6 +28,7 @@ app = CommandGroup(
 )
 app.command("inspect")(model_inspect.inspect)
 app.command("profile")(model_profile.profile)
+app.command("generate")(model_generate.generate)
 app.command("push")(model_registry.push)
 app.command("list")(model_registry.list_command)
 app.command("show")(model_registry.show)
