@@ -46,6 +46,12 @@ struct Neon {
   static Register add(Register x, Register y) noexcept { return vaddq_f32(x, y); }
   static Register multiply(Register x, Register y) noexcept { return vmulq_f32(x, y); }
   static Register fma(Register x, Register w, Register y) noexcept { return vfmaq_f32(y, x, w); }
+  // A product by one lane of a register needs no copy of it in all lanes, so that many factors are loaded at a time.
+  static constexpr int kFactors = 4;
+  template <int kLane>
+  static Register fma_lane(Register factors, Register w, Register y) noexcept {
+    return vfmaq_laneq_f32(y, w, factors, kLane);
+  }
   // ARM's own max and min turn -0 into +0 and change a NaN; comparing and choosing is what vector_scalar.h does.
   static Register clamp(Register y, Register low, Register high) noexcept {
     y = vbslq_f32(vcltq_f32(y, low), low, y);

@@ -31,7 +31,7 @@ struct LinearF32 {
 
 using LinearF32Kernel = void(const LinearF32&) noexcept;
 
-LinearF32Kernel linear_f32_scalar, linear_f32_avx2_6x16, linear_f32_avx512_8x48, linear_f32_neon_6x16;
+LinearF32Kernel linear_f32_scalar, linear_f32_avx2_6x16, linear_f32_avx512_8x48, linear_f32_neon_5x16;
 
 // Floats of so many panels of k inputs.  For sizes below 2^31, or of a type that notices overflow.
 template <typename Size>

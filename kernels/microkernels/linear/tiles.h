@@ -59,6 +59,24 @@ ALCOVE_ONE_COPY const float* end_block(float* levels, size_t* counts, const floa
   return left == 0 ? add_levels(levels, counts, width) : nullptr;
 }
 
+// Adds the products of one k to the sums: the weights of `line`, by lane kLane of each row's factors.
+template <class V, int kLane, int kRows, int kVectors>
+[[gnu::always_inline]] inline void add_products(const float* line, size_t stride,
+                                                const typename V::Register (&factors)[kRows],
+                                                typename V::Register (&acc)[kRows][kVectors]) noexcept {
+  line += kLane * 16;
+  typename V::Register w[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    w[v] = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = V::template fma_lane<kLane>(factors[r], w[v], acc[r][v]);
+  }
+}
+
 template <class V, int kRows, int kVectors>
 [[gnu::noinline]] void tile(const LinearF32& a, size_t row, size_t panel) noexcept {
   constexpr size_t kColumns = kVectors * V::kWidth;
@@ -86,7 +104,22 @@ template <class V, int kRows, int kVectors>
     for (size_t end; here > 0; here -= end) {
       end = run - at < here ? run - at : here;
       const float* from = x + at;
-      for (size_t k = 0; k < end; ++k, line += 16) {
+      size_t k = 0;
+      if constexpr (requires { V::kFactors; }) {
+        static_assert(V::kFactors == 4);
+        for (; k + 4 <= end; k += 4, line += 64) {
+          typename V::Register factors[kRows];
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r) {
+            factors[r] = V::load(from + static_cast<size_t>(r) * input_stride + k, V::kWidth);
+          }
+          add_products<V, 0>(line, stride, factors, acc);
+          add_products<V, 1>(line, stride, factors, acc);
+          add_products<V, 2>(line, stride, factors, acc);
+          add_products<V, 3>(line, stride, factors, acc);
+        }
+      }
+      for (; k < end; ++k, line += 16) {
         typename V::Register w[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {

@@ -1,5 +1,5 @@
-// NEON linear: 6 rows x 1 panel, so that 24 accumulators fill the registers; few rows, mostly the only one, x up to 4 panels,
-// so that enough multiply-adds are under way.
+// NEON linear: 5 rows x 1 panel, whose 20 accumulators leave registers for four factors of each row and the weights of one k;
+// few rows, mostly the only one, x up to 4 panels, so that enough multiply-adds are under way.
 #include "kernels/microkernels/linear/tiles.h"
 #include "kernels/simd/vector_neon.h"
 
@@ -7,15 +7,15 @@ namespace alcove::kernels {
 
 namespace {
 
-using One = Tiles<Neon, 1, 1, 2, 3, 4, 5, 6>;
+using One = Tiles<Neon, 1, 1, 2, 3, 4, 5>;
 using Two = Tiles<Neon, 2, 1, 2>;
 using Four = Tiles<Neon, 4, 1>;
-using Half = Halves<Neon, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+using Half = Halves<Neon, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10>;
 constexpr size_t kFewestRows = 4;
 
 }  // namespace
 
-void linear_f32_neon_6x16(const LinearF32& a) noexcept {
+void linear_f32_neon_5x16(const LinearF32& a) noexcept {
   const bool has_half = ends_with_half(a, kFewestRows);
   const size_t panels = (a.n + 15) / 16 - (has_half ? 1 : 0);
   size_t panel = 0;
