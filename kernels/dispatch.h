@@ -16,6 +16,7 @@ struct KernelTable {
 #define ALCOVE_SLOT_avx512_vbmi(op, dtype, function)
 #define ALCOVE_SLOT_neon(op, dtype, function)
 #define ALCOVE_SLOT_neon_dotprod(op, dtype, function)
+#define ALCOVE_SLOT_neon_i8mm(op, dtype, function)
 #define ALCOVE_KERNEL(op, dtype, needs, function) ALCOVE_SLOT_##needs(op, dtype, function)
 #include "kernels/manifest.inc"
 #undef ALCOVE_SLOT_scalar
@@ -25,6 +26,7 @@ struct KernelTable {
 #undef ALCOVE_SLOT_avx512_vbmi
 #undef ALCOVE_SLOT_neon
 #undef ALCOVE_SLOT_neon_dotprod
+#undef ALCOVE_SLOT_neon_i8mm
 };
 
 // Precondition: machine_has(isa).

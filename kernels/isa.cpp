@@ -8,23 +8,36 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
+#if defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
 
 namespace alcove::kernels {
 
 namespace {
 
-constexpr char kNames[kIsaCount][13] = {"scalar",      "avx2", "avx512",      "avx512_vnni",
-                                        "avx512_vbmi", "neon", "neon_dotprod"};
+constexpr char kNames[kIsaCount][13] = {"scalar",      "avx2", "avx512",       "avx512_vnni",
+                                        "avx512_vbmi", "neon", "neon_dotprod", "neon_i8mm"};
 
 #if defined(__aarch64__)
-bool has_dot_products() noexcept {
-#if defined(__linux__)
-  constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP, which older headers lack
-  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
-#else
-  return false;  // no way to ask that is the same everywhere
-#endif
+#if defined(__APPLE__)
+bool has_feature(const char* name) noexcept {
+  int value = 0;
+  size_t size = sizeof(value);
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
 }
+bool has_dot_products() noexcept { return has_feature("hw.optional.arm.FEAT_DotProd"); }
+bool has_matrix_products() noexcept { return has_feature("hw.optional.arm.FEAT_I8MM"); }
+#elif defined(__linux__)
+// HWCAP_ASIMDDP and HWCAP2_I8MM, which older headers lack.
+constexpr unsigned long kDotProducts = 1ul << 20, kMatrixProducts = 1ul << 13;
+bool has_dot_products() noexcept { return (getauxval(AT_HWCAP) & kDotProducts) != 0; }
+bool has_matrix_products() noexcept { return (getauxval(AT_HWCAP2) & kMatrixProducts) != 0; }
+#else
+// There is no way to ask that is the same everywhere.
+bool has_dot_products() noexcept { return false; }
+bool has_matrix_products() noexcept { return false; }
+#endif
 #endif
 
 #if defined(__x86_64__)
@@ -70,6 +83,7 @@ bool machine_has(Isa isa) noexcept {
 #elif defined(__aarch64__)
     case Isa::neon: return true;
     case Isa::neon_dotprod: return has_dot_products();
+    case Isa::neon_i8mm: return has_dot_products() && has_matrix_products();
 #endif
     default: return false;
   }

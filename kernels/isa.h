@@ -14,11 +14,13 @@ enum class Isa : uint8_t {
   avx512_vnni = 3,
   avx512_vbmi = 4,
   neon = 5,
-  neon_dotprod = 6
+  neon_dotprod = 6,
+  neon_i8mm = 7
 };
-inline constexpr int kIsaCount = 7;
+inline constexpr int kIsaCount = 8;
 // As a message lists them, in order.
-inline constexpr const char* kIsaNames = "scalar, avx2, avx512, avx512_vnni, avx512_vbmi, neon, neon_dotprod";
+inline constexpr const char* kIsaNames =
+    "scalar, avx2, avx512, avx512_vnni, avx512_vbmi, neon, neon_dotprod, neon_i8mm";
 
 [[nodiscard]] const char* isa_name(Isa isa) noexcept;
 
@@ -28,7 +30,7 @@ inline constexpr const char* kIsaNames = "scalar, avx2, avx512, avx512_vnni, avx
 // avx2 means AVX2 and FMA; avx512 means F, BW, DQ and VL, as in servers since 2017 and laptops since 2019; avx512_vnni the
 // products of bytes besides, as in servers since 2019; avx512_vbmi permutations of bytes besides, as in both since 2021.
 // neon means Advanced SIMD, which every 64-bit ARM processor has; neon_dotprod the products of bytes besides, as in phones
-// since 2018.
+// since 2018; neon_i8mm products of matrices of bytes besides, as in phones since 2021.
 [[nodiscard]] bool machine_has(Isa isa) noexcept;
 
 [[nodiscard]] Isa best_isa() noexcept;

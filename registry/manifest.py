@@ -64,7 +64,7 @@ class Requirements(Part):
         cores: that the app may use.
     """
 
-    isa: Literal["", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"] = ""
+    isa: Literal["", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod", "neon_i8mm"] = ""
     memory_bytes: Annotated[int, Field(strict=True, ge=0, le=2**40)] = 0
     cores: Annotated[int, Field(strict=True, ge=0, le=1024)] = 0
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = ROOT / "kernels/manifest.inc"
 BUILD = ROOT / "build/selective"
-LEVELS = ("scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod")
+LEVELS = ("scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod", "neon_i8mm")
 
 
 @dataclass(frozen=True)

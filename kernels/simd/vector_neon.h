@@ -35,8 +35,14 @@ struct Neon {
   static Register take(Register v, Places from) noexcept {
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), from));
   }
+  // Whether a load may be of a part of a register; those below are the same vectors, for callers that know that it is not.
+  static constexpr bool kHasParts = true;
   static void store(float* p, size_t lanes, Register v) noexcept {
     v = vbslq_f32(vceqq_f32(v, v), v, vreinterpretq_f32_u32(vdupq_n_u32(kCanonicalNanBits)));
+    store_result(p, lanes, v);
+  }
+  // Of what an operation gave, or a choice between that and numbers: a NaN is canonical already (runtime/native/core/float_mode.h).
+  static void store_result(float* p, size_t lanes, Register v) noexcept {
     if (lanes == kWidth) {
       vst1q_f32(p, v);
     } else {
@@ -70,6 +76,18 @@ struct Neon {
     vst1q_f32(v, y);
     for (size_t i = 0; i < kWidth && i < lanes; ++i) p[i] = v[i];
   }
+};
+
+// Masks have all lanes or none.
+struct NeonWhole : Neon {
+  static constexpr bool kHasParts = false;
+  static Register load_masked(const float* p, Mask used) noexcept { return used != 0 ? vld1q_f32(p) : fill(0.0f); }
+};
+
+// Masks have all lanes.
+struct NeonInside : Neon {
+  static constexpr bool kHasParts = false;
+  static Register load_masked(const float* p, Mask) noexcept { return vld1q_f32(p); }
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 """64-bit ARM, in an emulator, gives the same bits as the scalar reference here, for every operator.
 
 The tolerance is zero. Each family runs with the scalar kernels of this machine; then with its others, and on ARM with
-the scalar ones, with NEON and with NEON's products of bytes, in a process whose app rounds up and flushes denormals.
+the scalar ones, with NEON and with its products of bytes and of matrices of bytes, in a process whose app rounds up and flushes denormals.
 The tests are skipped where the cross compiler or the emulator is missing: `make arm` installs them.
 """
 
@@ -39,7 +39,7 @@ pytestmark = [
 ]
 
 TEXTS = ["", "Wo ist der nächste Bahnhof?", "これはペンです。", "a" * 400]
-ARM_ISAS = ["scalar", "neon", "neon_dotprod"]
+ARM_ISAS = ["scalar", "neon", "neon_dotprod", "neon_i8mm"]
 Cases = Mapping[str, tuple[bytes, Any]]
 
 
@@ -231,8 +231,9 @@ def test_the_families_have_every_operator() -> None:
 @pytest.mark.parametrize(
     ("isa", "processor", "why"),
     [
-        ("avx2", "max", "this machine lacks; its best is neon_dotprod"),
+        ("avx2", "max", "this machine lacks; its best is neon_i8mm"),
         ("neon_dotprod", "cortex-a53", "this machine lacks; its best is neon"),
+        ("neon_i8mm", "neoverse-n1", "this machine lacks; its best is neon_dotprod"),
         ("NEON", "max", "known are scalar"),
     ],
 )

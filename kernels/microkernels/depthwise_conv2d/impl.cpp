@@ -52,6 +52,15 @@ template <class V>
 template <class V, int kRows, int kPixels, int kKernel, int kStride>
 [[gnu::noinline]] void tile(const DepthwiseConv2dF32& a, const Window& at) noexcept {
   constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
+#if defined(ALCOVE_ISA_neon)
+  if constexpr (V::kHasParts) {
+    if (at.lanes == V::kWidth) {
+      const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
+      return (is_inside ? tile<NeonInside, kRows, kPixels, kKernel, kStride>
+                        : tile<NeonWhole, kRows, kPixels, kKernel, kStride>)(a, at);
+    }
+  }
+#endif
   const size_t channels = a.channels;
   const typename V::Mask used = V::mask(at.lanes);
   typename V::Register y[kRows][kPixels];
@@ -98,6 +107,20 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
   }
   const size_t row_floats = a.out_w * channels;
   float* const output = at.output + at.o;
+#if defined(ALCOVE_ISA_neon)
+  if constexpr (!V::kHasParts) {
+    activate_all<V>(a.activation, y);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) {
+        V::store_result(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth,
+                        y[r][p]);
+      }
+    }
+    return;
+  }
+#endif
   if (a.activation.function <= Activation::clamp && at.lanes == V::kWidth) {
     if (a.activation.function == Activation::clamp) {
       const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);
@@ -242,9 +265,8 @@ inline constexpr DepthwiseTile kBlocks[1][3] = {
 
 // Two rows beside the ten columns of a line; a last row by itself is made in blocks, which are half as fast and need no code.
 template <class V>
-inline constexpr DepthwiseTile kSevens[2][3] = {
-    {block<V, 1, false>, block<V, 3, false>, block<V, 4, false>},
-    {tile<V, 2, 1, 7, 1>, tile<V, 2, 3, 7, 1>, tile<V, 2, 4, 7, 1>}};
+inline constexpr DepthwiseTile kSevens[2][3] = {{block<V, 1, false>, block<V, 3, false>, block<V, 4, false>},
+                                                {tile<V, 2, 1, 7, 1>, tile<V, 2, 3, 7, 1>, tile<V, 2, 4, 7, 1>}};
 
 template <class V>
 DepthwiseTiles make_tiles([[maybe_unused]] const DepthwiseConv2dF32& a) noexcept {

@@ -65,21 +65,102 @@ template <class V, int kLane, int kRows, int kVectors>
                                                 const typename V::Register (&factors)[kRows],
                                                 typename V::Register (&acc)[kRows][kVectors]) noexcept {
   line += kLane * 16;
-  typename V::Register w[kVectors];
+  // Panel by panel: their weights lie side by side.
+#pragma GCC unroll 4
+  for (int first = 0; first < kVectors; first += kParts<V>, line += stride) {
+    constexpr int kHere = kVectors < kParts<V> ? kVectors : kParts<V>;
+    typename V::Register w[kHere];
+#pragma GCC unroll 16
+    for (int v = 0; v < kHere; ++v) w[v] = V::load(line + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kHere; ++v) {
+        acc[r][first + v] = V::template fma_lane<kLane>(factors[r], w[v], acc[r][first + v]);
+      }
+    }
+  }
+}
+
+// Adds the products of `count` inputs, of which each row has four in a register at a time; returns the weights behind.
+template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline const float* add_run(const float* from, size_t input_stride, size_t count,
+                                                   const float* line, size_t stride,
+                                                   typename V::Register (&acc)[kRows][kVectors]) noexcept {
+  static_assert(V::kFactors == 4);
+  size_t k = 0;
+  for (; k + 4 <= count; k += 4, line += 64) {
+    typename V::Register factors[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      factors[r] = V::load(from + static_cast<size_t>(r) * input_stride + k, V::kWidth);
+    }
+    add_products<V, 0>(line, stride, factors, acc);
+    add_products<V, 1>(line, stride, factors, acc);
+    add_products<V, 2>(line, stride, factors, acc);
+    add_products<V, 3>(line, stride, factors, acc);
+  }
+  for (; k < count; ++k, line += 16) {
+    typename V::Register factors[kRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) factors[r] = V::fill(from[static_cast<size_t>(r) * input_stride + k]);
+    add_products<V, 0>(line, stride, factors, acc);
+  }
+  return line;
+}
+
+// Ends a tile whose outputs are all there, in registers: for vectors without masks.  `start` is where the first output lies.
+template <class V, size_t kRows, size_t kVectors>
+[[gnu::always_inline]] inline void store_whole(const LinearF32& a, size_t start, size_t output_stride,
+                                               typename V::Register (&sums)[kRows][kVectors]) noexcept {
+  if (a.residual != nullptr) {
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (size_t v = 0; v < kVectors; ++v) {
+        const float* residual = a.residual + start + r * output_stride + v * V::kWidth;
+        sums[r][v] = V::add(sums[r][v], V::load(residual, V::kWidth));
+      }
+    }
+  }
+  activate_all<V>(a.activation, sums);
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (size_t v = 0; v < kVectors; ++v) {
+      V::store_result(a.output + start + r * output_stride + v * V::kWidth, V::kWidth, sums[r][v]);
+    }
+  }
+}
+
+// A tile whose outputs are all there and whose sums are not long.
+template <class V, int kRows, int kVectors>
+[[gnu::noinline]] void whole_tile(const LinearF32& a, size_t row, size_t panel) noexcept {
+  const size_t stride = (a.k + 1) * 16;
+  const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
+  const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
+  const float* line = a.panels + panel * stride;
+  typename V::Register acc[kRows][kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
-    w[v] = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
-  }
+    const typename V::Register bias = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) acc[r][v] = V::template fma_lane<kLane>(factors[r], w[v], acc[r][v]);
+    for (int r = 0; r < kRows; ++r) acc[r][v] = bias;
   }
+  line += 16;
+  const size_t run = a.runs == 1 ? a.k : a.k / a.runs;
+  const float* x = a.input + row * input_stride;
+  for (size_t left = a.runs; left > 0; --left, x += a.run_stride)
+    line = add_run<V>(x, input_stride, run, line, stride, acc);
+  store_whole<V>(a, row * output_stride + panel * 16, output_stride, acc);
 }
 
 template <class V, int kRows, int kVectors>
 [[gnu::noinline]] void tile(const LinearF32& a, size_t row, size_t panel) noexcept {
   constexpr size_t kColumns = kVectors * V::kWidth;
+  if constexpr (requires { V::kFactors; }) {
+    if (a.k <= kLongestChain && panel * 16 + kColumns <= a.n) return whole_tile<V, kRows, kVectors>(a, row, panel);
+  }
   const size_t stride = (a.k + 1) * 16;
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
@@ -104,22 +185,11 @@ template <class V, int kRows, int kVectors>
     for (size_t end; here > 0; here -= end) {
       end = run - at < here ? run - at : here;
       const float* from = x + at;
-      size_t k = 0;
       if constexpr (requires { V::kFactors; }) {
-        static_assert(V::kFactors == 4);
-        for (; k + 4 <= end; k += 4, line += 64) {
-          typename V::Register factors[kRows];
-#pragma GCC unroll 16
-          for (int r = 0; r < kRows; ++r) {
-            factors[r] = V::load(from + static_cast<size_t>(r) * input_stride + k, V::kWidth);
-          }
-          add_products<V, 0>(line, stride, factors, acc);
-          add_products<V, 1>(line, stride, factors, acc);
-          add_products<V, 2>(line, stride, factors, acc);
-          add_products<V, 3>(line, stride, factors, acc);
-        }
+        line = add_run<V>(from, input_stride, end, line, stride, acc);
+        from += end;
       }
-      for (; k < end; ++k, line += 16) {
+      for (size_t k = static_cast<size_t>(from - (x + at)); k < end; ++k, line += 16) {
         typename V::Register w[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {

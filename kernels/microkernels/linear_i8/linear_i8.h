@@ -28,6 +28,6 @@ struct LinearI8 {
 using LinearI8Kernel = void(const LinearI8&) noexcept;
 
 LinearI8Kernel linear_i8_scalar, linear_i8_avx2_2x16, linear_i8_avx512_4x32, linear_i8_avx512_vnni_6x64,
-    linear_i8_neon_2x16, linear_i8_neon_dotprod_6x16;
+    linear_i8_neon_2x16, linear_i8_neon_dotprod_5x16, linear_i8_neon_i8mm_6x16;
 
 }  // namespace alcove::kernels

@@ -29,6 +29,20 @@ inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Wo
   Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
 }
 
+// Adds the products of one group: the weights of it, by that lane of each row's inputs.
+template <class Way, int kGroup, int kRows, int kVectors>
+[[gnu::always_inline]] inline void add_products(const int8_t* weights, size_t stride, const int8x16_t (&x)[kRows],
+                                                typename Way::Sum (&acc)[kRows][kVectors]) noexcept {
+  int8x16_t w[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + kGroup * 64 + v / 4 * stride + v % 4 * 16);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = Way::template add_lane<kGroup>(acc[r][v], w[v], x[r]);
+  }
+}
+
 template <class Way, int kRows, int kPanels>
 void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) noexcept {
   constexpr int kVectors = 4 * kPanels;
@@ -42,7 +56,21 @@ void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) n
   }
   for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
     const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
-    for (size_t group = 0; group < inputs.groups; ++group, weights += 64) {
+    size_t group = 0;
+    if constexpr (requires { Way::kGroups; }) {
+      static_assert(Way::kGroups == 4);
+      for (; group + 4 <= inputs.groups; group += 4) {
+        int8x16_t x[kRows];
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) x[r] = vld1q_s8(inputs.rows[r] + group * 4);
+        add_products<Way, 0>(weights, stride, x, acc);
+        add_products<Way, 1>(weights, stride, x, acc);
+        add_products<Way, 2>(weights, stride, x, acc);
+        add_products<Way, 3>(weights, stride, x, acc);
+        weights += 4 * 64;
+      }
+    }
+    for (; group < inputs.groups; ++group, weights += 64) {
       int8x16_t w[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + v / 4 * stride + v % 4 * 16);

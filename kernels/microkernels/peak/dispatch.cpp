@@ -11,6 +11,7 @@ PeakTable peaks_for(Isa isa) noexcept {
 #elif defined(__aarch64__)
   if (isa >= Isa::neon) table = {&peak_f32_neon, &peak_i8_neon, &read_neon};
   if (isa >= Isa::neon_dotprod) table.i8 = &peak_i8_neon_dotprod;
+  if (isa >= Isa::neon_i8mm) table.i8 = &peak_i8_neon_i8mm;
 #else
   (void)isa;
 #endif

@@ -17,7 +17,8 @@ using PeakKernel = uint64_t(uint64_t rounds) noexcept;
 using ReadKernel = void(const uint8_t* data, size_t size) noexcept;
 
 PeakKernel peak_f32_scalar, peak_f32_avx2, peak_f32_avx512, peak_f32_neon;
-PeakKernel peak_i8_scalar, peak_i8_avx2, peak_i8_avx512, peak_i8_avx512_vnni, peak_i8_neon, peak_i8_neon_dotprod;
+PeakKernel peak_i8_scalar, peak_i8_avx2, peak_i8_avx512, peak_i8_avx512_vnni, peak_i8_neon, peak_i8_neon_dotprod,
+    peak_i8_neon_i8mm;
 ReadKernel read_scalar, read_avx2, read_avx512, read_neon;
 
 struct PeakTable {

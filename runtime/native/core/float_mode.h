@@ -1,4 +1,5 @@
 // Sets how a thread rounds: to nearest even, denormals kept, no traps, so that a run computes the same whatever the host app set.
+// On ARM besides: a NaN that an operation gives is the canonical one (kernels/canonical.h), whatever NaN it got.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class FloatMode {
 #elif defined(__aarch64__)
   FloatMode() noexcept {
     asm volatile("mrs %0, fpcr" : "=r"(saved_));
-    asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+    asm volatile("msr fpcr, %0" : : "r"(uint64_t{1} << 25));  // DN
   }
   ~FloatMode() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
 #else
