@@ -47,7 +47,7 @@ def measure(
     rows, executable = [], timing_program()
     with tempfile.TemporaryDirectory(prefix="alcove-kernels-") as temporary:
         for op, dtype in keys:
-            program, inputs = _files(op, dtype, Path(temporary))
+            program, inputs = files_of_case(op, dtype, Path(temporary))
             times: dict[str, float] = {}
             for _ in range(rounds):
                 for isa in native.machine_isas():
@@ -58,7 +58,7 @@ def measure(
     return rows
 
 
-def _files(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
+def files_of_case(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
     """Return the program of a case, read-only so that it is mapped, and the files of its inputs."""
     program = CASES[op, dtype]()
     path = folder / f"{op}.{dtype}.alc"

@@ -1,0 +1,115 @@
+"""Formats what was counted and modelled as the sections of docs/performance-arm.md."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.arm.emulator import Count
+from benchmarks.arm.loops import CORES, Loop
+from benchmarks.sections import Section, table_lines
+
+COMMAND: Final = "python -m benchmarks.arm --write docs/performance-arm.md"
+MODELS: Final = Section("models", COMMAND)
+KERNELS: Final = Section("kernels", COMMAND)
+LOOPS: Final = Section("loops", COMMAND)
+TITLE: Final = """# Performance on 64-bit ARM, counted
+
+No ARM machine was here: **everything on this page is counted or modelled, nothing is timed.** Fewer instructions are
+not less time: memory, caches and what a core executes at once are left out. Read it to see where work is, not how long
+it takes ([decision 0065](decisions/0065-arm-by-counting.md)).
+"""
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model with the kernels of a level.
+
+    Attributes:
+        case: its name.
+        isa: the level.
+        products: multiply-adds that the model's layers say, however they are computed; 0: not told.
+        count: what one run of alcove executes.
+        peers: what one run of each peer executes, by name.
+        failed: why there is no count, by peer.
+    """
+
+    case: str
+    isa: str
+    products: int
+    count: Count
+    peers: dict[str, Count] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def _number(value: int) -> str:
+    return f"{value / 1e6:,.2f} M" if value >= 1_000_000 else f"{value:,}"
+
+
+def _per_product(count: Count, products: int) -> str:
+    return f"{count.instructions / products:.2f}" if products else "–"
+
+
+def models_section(rows: Sequence[ModelRow]) -> str:
+    """Return the table of models beside the peers."""
+    names = sorted({name for row in rows for name in (*row.peers, *row.failed)})
+    body = []
+    for row in rows:
+        best = min(row.peers.values(), key=lambda count: count.instructions) if row.peers else None
+        ratio = f"{best.instructions / row.count.instructions:.2f}×" if best else "–"
+        peers = [_number(row.peers[name].instructions) if name in row.peers else "–" for name in names]
+        own = [_number(row.count.instructions), _per_product(row.count, row.products)]
+        body.append([row.case, row.isa, *own, ratio, *peers])
+    lines = [
+        "## Models beside their peers",
+        "",
+        "Instructions that one run executes, batch 1, one thread; the peers are their own wheels for 64-bit ARM, in",
+        "float32 where alcove is (ncnn's float16 is off). Of the peers, which Python calls, the interpreter's own",
+        "instructions are left out. *Per product*: of the multiply-adds that the model's layers say. *Ratio*: of the",
+        "best peer's count to alcove's; above 1 alcove executes fewer. Levels `neon` and `neon_dotprod`",
+        "run on an emulated Neoverse N1 (its instructions are those of Cortex-A55 and A76), `neon_i8mm` on a processor",
+        "that has products of matrices besides. Peers have no int8 form of `bwe`: theirs is float32.",
+        "",
+        *table_lines(["model", "level", "alcove", "per product", "ratio", *names], body),
+    ]
+    failed = [f"{name} on {row.case} ({why})" for row in rows for name, why in sorted(row.failed.items())]
+    if failed:
+        lines += ["Gave no count: " + "; ".join(failed) + ".", ""]
+    return "\n".join(lines)
+
+
+def kernels_section(counts: Mapping[tuple[str, str], Mapping[str, Count]]) -> str:
+    """Return the table of kernels: instructions of each level."""
+    levels = sorted({isa for row in counts.values() for isa in row})
+    body = []
+    for (op, dtype), row in counts.items():
+        last = row[max(row, key=levels.index)]
+        share = f"{last.multiply_adds / last.instructions:.0%}" if last.multiply_adds else "–"
+        body.append([op, dtype, *(_number(row[isa].instructions) if isa in row else "–" for isa in levels), share])
+    lines = [
+        "## Kernels",
+        "",
+        "Instructions of one run of a small program for each kernel (`benchmarks/kernel_cases.py`), inputs copied in.",
+        "The last column: how many of the last level's instructions multiply vectors and add the products.",
+        "",
+        *table_lines(["operator", "type", *levels, "products"], body),
+    ]
+    return "\n".join(lines)
+
+
+def loops_section(loops: Sequence[Loop]) -> str:
+    """Return the table of inner loops: cycles by core, and the share of the limit."""
+    body = []
+    for loop in loops:
+        cells = [f"{loop.cycles[core]:.1f} ({loop.shares[core]:.0%})" for core in CORES]
+        body.append([loop.kernel.name, str(loop.instructions), str(loop.products), *cells])
+    lines = [
+        "## Inner loops",
+        "",
+        "Cycles of one turn, by `llvm-mca` from the compiled objects, and in brackets the share of the limit that the",
+        "products alone would set: everything lies in the first cache, nothing waits for memory. LLVM has no model of",
+        "Cortex-A76; that of Neoverse N1 is the same core's. For Cortex-A55 the limit is one product of 128 bits a",
+        "cycle, as ARM's guide says; LLVM's model of it makes a load of two registers expensive.",
+        "",
+        *table_lines(["kernel", "instructions", "products", *CORES], body),
+    ]
+    return "\n".join(lines)
