@@ -21,6 +21,7 @@ from benchmarks.kernel_cases import CASES as KERNEL_CASES
 from benchmarks.kernels import files_of_case
 from benchmarks.models.cases import CASES, Case, prepare, reference_models
 from benchmarks.options import progress, wide_console
+from benchmarks.sections import Section
 
 PARTS: Final = ("models", "kernels", "loops")
 Say = Callable[[str], None]
@@ -69,7 +70,7 @@ def count_kernels(plugin: Path, executable: Path, say: Say) -> dict[tuple[str, s
     return counts
 
 
-def _write(options: argparse.Namespace, console: Console, section: page.Section, text: str) -> None:
+def _write(options: argparse.Namespace, console: Console, section: Section, text: str) -> None:
     console.print(text, soft_wrap=True)
     if options.write is not None:
         if not options.write.exists():

@@ -111,5 +111,5 @@ def count_program(plugin: Path, executable: Path, program: Path, inputs: Sequenc
     Raises:
         NotCountedError: it failed.
     """
-    command = [executable, program, str(RUNS), *inputs]
+    command: list[str | Path] = [executable, program, str(RUNS), *inputs]
     return count(plugin, command, processor=PROCESSORS[isa], variables=[f"ALCOVE_ISA={isa}"])

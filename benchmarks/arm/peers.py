@@ -61,7 +61,7 @@ def count_peer(plugin: Path, name: str, case: Case, isa: str) -> Count:
         if not path.exists():
             continue
         arguments = [module, path, models / f"{model}.npz", str(RUNS)]
-        command = [python, "-W", "ignore", ROOT / "benchmarks/arm/peer_run.py", *arguments]
+        command: list[str | Path] = [python, "-W", "ignore", ROOT / "benchmarks/arm/peer_run.py", *arguments]
         try:
             found = count(plugin, command, processor=PROCESSORS[isa], system=base / "sysroot", variables=variables)
             counts.append(found)
