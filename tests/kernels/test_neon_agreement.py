@@ -1,7 +1,8 @@
 """64-bit ARM, in an emulator, gives the same bits as the scalar reference here, for every operator.
 
 The tolerance is zero. Each family runs with the scalar kernels of this machine; then with its others, and on ARM with
-the scalar ones, with NEON and with its products of bytes and of matrices of bytes, in a process whose app rounds up and flushes denormals.
+the scalar ones, with NEON and with its products of bytes and of matrices, in a process whose app rounds up and flushes
+denormals.
 The tests are skipped where the cross compiler or the emulator is missing: `make arm` installs them.
 """
 
