@@ -77,7 +77,8 @@ class _Step:
         if self.position is not None:
             inputs.append(_fill(self.position, range(start, start + len(tokens))))
         logits: NDArray[np.float32] = session.run(self.method, *inputs)[0]
-        return logits.reshape(-1, logits.shape[-1])[-1]
+        last: NDArray[np.float32] = logits.reshape(-1, logits.shape[-1])[-1]
+        return last
 
 
 def generate(
@@ -168,7 +169,7 @@ def _run(
 
 def _steps(model: Model) -> tuple[_Step, ...]:
     """Return what a program's tokens can go through, the first to be tried first."""
-    names = [name for name in (PREFILL, DECODE) if name in model.methods]
+    names: list[str] = [name for name in (PREFILL, DECODE) if name in model.methods]
     if not names and len(model.methods) == 1:
         names = list(model.methods)
     if not names:

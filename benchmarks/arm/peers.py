@@ -60,7 +60,7 @@ def count_peer(plugin: Path, name: str, case: Case, isa: str) -> Count:
         path = models / file.format(model + case.peer_suffix)
         if not path.exists():
             continue
-        arguments = [module, path, models / f"{model}.npz", str(RUNS)]
+        arguments: list[str | Path] = [module, path, models / f"{model}.npz", str(RUNS)]
         command: list[str | Path] = [python, "-W", "ignore", ROOT / "benchmarks/arm/peer_run.py", *arguments]
         try:
             found = count(plugin, command, processor=PROCESSORS[isa], system=base / "sysroot", variables=variables)

@@ -59,14 +59,14 @@ def networks(folder: Path) -> Iterator[Network]:
     """Yield those whose weights and data are there."""
     for name in PLAN:
         if (folder / f"{name}.pt").is_file():
-            yield _trained(name, folder)
+            yield _load_trained(name, folder)
     if (pretrained.SHARED / "mobilenet_v2_imagenet").is_dir():
         yield _imagenet()
         yield _super_resolution()
         yield _low_light()
 
 
-def _trained(name: str, folder: Path) -> Network:
+def _load_trained(name: str, folder: Path) -> Network:
     plan = PLAN[name]
     images = plan.load(data.SHARED)
     module = plan.make()

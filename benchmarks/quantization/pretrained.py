@@ -63,7 +63,8 @@ class _InvertedResidual(nn.Module):
         y = functional.relu6(self.expand(x)) if self.is_expanded else x
         y = _pad_same(y, 3, self.stride) if self.stride > 1 else y
         y = self.project(functional.relu6(self.depthwise(y)))
-        return x + y if self.is_residual else y
+        result: Tensor = x + y if self.is_residual else y
+        return result
 
 
 def _inverted_residuals(*, is_dilated: bool) -> nn.Sequential:
@@ -184,7 +185,8 @@ class LowLight(nn.Module):
         """Return f32 [n, 3, height, width] of the same."""
         f = self.in_conv(x)
         light = (self.out_conv(f + self.conv(f)) + x).clamp(0.0001, 1.0)
-        return (x / light).clamp(0.0, 1.0)
+        result: Tensor = (x / light).clamp(0.0, 1.0)
+        return result
 
 
 class Retouching(nn.Module):

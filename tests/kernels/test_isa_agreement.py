@@ -18,7 +18,7 @@ from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
 RANDOM_SEED = 20
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 3.4e38, -3.4e38, np.inf, -np.inf, 1.0], np.float32)
 NANS = np.array([0x7F800001, 0xFFC00000, 0x7FC00001, 0xFF812345], np.uint32).view(np.float32)
-KNOWN = ["scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod"]
+KNOWN = ["scalar", "avx2", "avx512", "avx512_vnni", "avx512_vbmi", "neon", "neon_dotprod", "neon_i8mm"]
 COLUMNS = [*range(1, 35), 47, 48, 49, 63, 64, 65, 79, 80, 127, 128, 129, 130, 200]
 
 

@@ -52,7 +52,8 @@ def run(session: Any, at: list[int], value: float, pick: int = 0) -> NDArray[np.
     """The state as the run's last operator saw it."""
     rows = np.full((2, 3), value, np.float32)
     outputs = session(np.array(at), rows, np.array([pick]))
-    return outputs[-2]
+    row: NDArray[np.float32] = outputs[-2]
+    return row
 
 
 def test_operators_see_the_rows_that_earlier_ones_wrote() -> None:

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,8 @@ def test_where_two_sizes_meet() -> None:
 def test_size_stays_what_it_is_when_it_is_copied_and_made_whole() -> None:
     """`int` and numpy make numbers of it."""
     _, n, _ = make()
-    assert copy.deepcopy((n,))[0].term.expression == Expression("symbol", 0)
+    copied: Any = copy.deepcopy((n,))[0]
+    assert copied.term.expression == Expression("symbol", 0)
     assert whole(n) is n
     assert type(int(n)) is int
     assert np.zeros(n).shape == (7,)

@@ -16,6 +16,7 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(16)
         self.qkv = nn.Linear(16, 48)
         self.out = nn.Linear(16, 16)
+        self.mask: Tensor | None
         self.register_buffer("mask", torch.rand(9, 9) > 0.4 if is_masked else None)
 
     def forward(self, x: Tensor) -> Tensor:
