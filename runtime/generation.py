@@ -143,11 +143,13 @@ def _generate(
     cancellation: Cancellation | None,
 ) -> Iterator[int]:
     for draw in range(max_new_tokens):
-        while tokens:
+        while True:
             step = _step_for(steps, len(tokens))
             count = min(step.most, len(tokens))
             logits = _run(session, step, tokens[:count], start, cancellation)
             tokens, start = tokens[count:], start + count
+            if not tokens:
+                break
         token = sampling.choose(logits, draw)
         if token in stop:
             return

@@ -356,7 +356,7 @@ def transform_table(first: int, second: int, *, is_real: bool) -> NDArray[np.flo
     turns = [np.outer(np.arange(first), np.arange(second)).ravel() / points]
     turns += [np.arange(size) / size for size in (first, second)]
     turns += [np.arange(points) / (2 * points)] * is_real
-    waves = np.exp(-2j * np.pi * np.concatenate(turns))
+    waves: NDArray[np.complex128] = np.exp(-2j * np.pi * np.concatenate(turns))
     return np.stack([waves.real, waves.imag]).astype(np.float32)
 
 

@@ -127,9 +127,9 @@ def _linspace(start: Any, end: Any, steps: Any, **named: Any) -> Tensor:
     is_written_out = isinstance(steps, torch.SymInt) and not isinstance(start, Tensor) and not isinstance(end, Tensor)
     if not is_written_out or named.get("dtype") not in {None, torch.float32} or named.get("out") is not None:
         return _PLAIN_LINSPACE(start, end, steps, **named)
-    places = torch.arange(steps, dtype=torch.float32)
-    untyped: Any = torch.sym_max
-    last = torch.scalar_tensor(untyped(steps - 1, 1), dtype=torch.float32)
+    untyped: Any = torch
+    places = untyped.arange(steps, dtype=torch.float32)
+    last = torch.scalar_tensor(untyped.sym_max(steps - 1, 1), dtype=torch.float32)
     step = (end - start) / last
     return torch.where(places < steps // 2, start + step * places, end - step * (last - places))
 

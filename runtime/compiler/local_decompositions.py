@@ -269,8 +269,8 @@ def _rewrite(
             now[node] = now[arguments[0]][arguments[1]]
             continue
         node.args, node.kwargs = _replace_nodes(node.args, now), _replace_nodes(node.kwargs, now)
+        changed: Any = node.args[0] if node in changes else None
         if node in changes:
-            changed: Any = node.args[0]
             target = changes[node]
             if target is None:
                 now[node] = changed

@@ -149,7 +149,7 @@ class Space:
         if self.is_complete:
             bounds = int(values.min()), int(values.max())
         elif not set(polynomial) - {()}:
-            bounds = (polynomial.get((), 0),) * 2
+            bounds = polynomial.get((), 0), polynomial.get((), 0)
         else:
             low, high = self._bounds_of(polynomial)
             bounds = max(low, bounds[0]), min(high, bounds[1])

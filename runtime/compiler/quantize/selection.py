@@ -133,7 +133,9 @@ class _Selector:
     # -- choices that a node's own output decides -------------------------------------------------------------------
 
     def _start(self, *, is_equalized: bool) -> Recipe:
-        others = {index: precision for index, precision in self.pinned.items() if precision != "int8"}
+        others: dict[int, Precision] = {
+            index: precision for index, precision in self.pinned.items() if precision != "int8"
+        }
         for index, precision in others.items():
             if precision == "int8 dynamic" and self.plain.nodes[index].op != "linear":
                 others[index] = "float32"
@@ -326,7 +328,8 @@ class _Upgrades:
         likely = sorted(gains, key=lambda index: -gains[index])
         order = [*likely, *(index for index in self.order if index not in gains)]
         steps: list[tuple[int, Precision]] = [(index, self.first(index)) for index in order]
-        steps += [(index, "float32") for index, precision in steps if precision == "int8 dynamic"]
+        widened: Precision = "float32"
+        steps += [(index, widened) for index, precision in steps if precision == "int8 dynamic"]
         tried: dict[int, tuple[Recipe, float]] = {}
 
         def fits(count: int) -> bool:
