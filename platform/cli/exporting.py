@@ -43,8 +43,10 @@ class ExportOptions:
     cast: str | None = None
 
 
-def export_factory(name: str, options: ExportOptions) -> Program:
+def export_factory(name: str, options: ExportOptions, progress: Callable[[str], None] = lambda _step: None) -> Program:
     """Return the program of the module that `MODULE:FACTORY` makes, with its parity certificate.
+
+    `progress` is called with the name of each step before it begins.
 
     Samples of the certificate are what the factory gives as its third value (tuples of inputs), else its example
     arguments; of a large tensor only type, shape and range are kept, and a rule makes elements for them.
@@ -89,7 +91,9 @@ def export_factory(name: str, options: ExportOptions) -> Program:
         calibration=calibration,
         max_drop=options.max_drop,
         growth_bytes=GROWTH_BYTES if options.growth_bytes is None else options.growth_bytes,
+        progress=progress,
     )
+    progress("certify")
     if options.quantize is not None:
         take_rounded_weights(module, load_state(program.spec))
     is_rounded = options.quantize not in (None, "int8") or calibration is not None

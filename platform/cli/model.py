@@ -17,7 +17,7 @@ from alcove.platform.cli import (
     model_tag,
 )
 from alcove.platform.cli.options import CommandGroup
-from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text
+from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text, show_progress
 from alcove.runtime.errors import ExportError
 
 __all__ = ["app"]
@@ -102,9 +102,10 @@ def export(
 
     validate_out_path(out)
     try:
-        program = export_factory(
-            factory, ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes, cast)
-        )
+        options = ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes, cast)
+        with show_progress(of="names", quiet=as_json) as progress:
+            task = progress.add_task("import", total=None)
+            program = export_factory(factory, options, lambda step: progress.update(task, description=step))
     except ExportError as error:
         if as_json:
             print_json({"findings": [asdict(finding) for finding in error.findings]})

@@ -16,7 +16,15 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 from rich.syntax import Syntax
 from rich.table import Table
 
@@ -120,11 +128,18 @@ def print_diff(text: str) -> None:
     make_console().print(Syntax(shown, "diff", background_color="default", word_wrap=True))
 
 
-def show_progress(*, of: Literal["steps", "bytes"] = "steps", quiet: bool = False) -> Progress:
-    """Return a progress display on standard error, which goes when it is done."""
+def show_progress(*, of: Literal["steps", "bytes", "names"] = "steps", quiet: bool = False) -> Progress:
+    """Return a progress display on standard error, which goes when it is done; of names where nobody knows how many."""
+    console = make_console(err=True, quiet=quiet)
+    if of == "names":
+        name = TextColumn("{task.description}", markup=False)
+        is_seen = console.is_terminal
+        return Progress(
+            SpinnerColumn(), name, TimeElapsedColumn(), console=console, transient=True, disable=not is_seen
+        )
     bar = (TextColumn("{task.description}", markup=False), BarColumn())
     more = (DownloadColumn(), TransferSpeedColumn()) if of == "bytes" else (TextColumn("{task.percentage:>3.0f} %"),)
-    return Progress(*bar, *more, console=make_console(err=True, quiet=quiet), transient=True)
+    return Progress(*bar, *more, console=console, transient=True)
 
 
 def percent(basis_points: int) -> str:

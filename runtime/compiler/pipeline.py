@@ -7,7 +7,7 @@ bytes → the verifier of the devices
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.cast import cast_all
@@ -35,6 +35,8 @@ from alcove.runtime.program import Program
 from torch import nn
 
 Record = Callable[[str, Graph], Graph]
+Progress = Callable[[str], None]
+"""Takes the name of a step before it begins."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class _Options:
     metric: Metric | None
     growth_bytes: int
     cast: str | None
+    progress: Progress
 
 
 def export(
@@ -59,6 +62,7 @@ def export(
     metric: Metric | None = None,
     growth_bytes: int = GROWTH_BYTES,
     cast: str | None = None,
+    progress: Progress | None = None,
 ) -> Program:
     """Compile a torch module to a program.
 
@@ -84,6 +88,8 @@ def export(
             four times as large. 0 for the smallest program.
         cast: "float32" for a module in half, bfloat16 or double: the program is that of `module.float()`, takes and
             gives float32, and differs from the module by the rounding of its type. None refuses such modules.
+        progress: is called with the name of each step before it begins ("trace", "lower", "calibrate", "choose forms",
+            "find sizes", "pack and write"), after that of its method where there are several.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -99,7 +105,7 @@ def export(
     """
     if growth_bytes < 0:
         raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
-    wishes = _Options(quantize, max_drop, metric, growth_bytes, cast)
+    wishes = _Options(quantize, max_drop, metric, growth_bytes, cast, progress or _say_nothing)
     if not isinstance(module, Mapping):
         if args is None:
             raise ArgumentError("export needs args: one example for each argument of forward")
@@ -109,7 +115,11 @@ def export(
     check_methods(module)
     entries = {name: entry_of(method) for name, method in module.items()}
     return join_methods(
-        {name: _export_method(method, entries[name], wishes) for name, method in module.items()}, entries
+        {
+            name: _export_method(method, entries[name], replace(wishes, progress=_name_method(name, wishes.progress)))
+            for name, method in module.items()
+        },
+        entries,
     )
 
 
@@ -123,12 +133,14 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         passes.append((name, render(graph)))
         return graph
 
+    wishes.progress("trace")
     captured = capture(module_of(module), args, method.dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
     def compile_program(*, computes_sizes: bool) -> Program:
         # What pays is chosen at the largest sizes, which come first: a program has the same operators at all sizes.
         orders: Choices = {}
+        wishes.progress("lower")
 
         def fused_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
             graph = record("lower", lower(captured, sizes, computes_sizes=computes_sizes))
@@ -140,6 +152,7 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         quantizer = Quantizer(options)
         if options is not None and calibration is not None:
             largest = fused_at(captured.largest())
+            wishes.progress("calibrate")
             quantizer = Quantizer.calibrate(options, largest, calibration, Budget(wishes.max_drop, wishes.metric))
 
         def gated_at(sizes: Mapping[str, int], record: Record = _ignore) -> Graph:
@@ -148,6 +161,7 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
             )
 
         largest_graph = gated_at(captured.largest(), record)
+        wishes.progress("choose forms")
         plain = without_terms(largest_graph)
         in_form = choose_winograd(plain, wishes.growth_bytes)
         by_rows = choose_separable(plain)
@@ -161,6 +175,7 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
         first = record("choose_activations", choose_activations(first))
         first = record("write_state_rows", write_state_rows(first))
+        wishes.progress("find sizes" if captured.symbols else "pack and write")
         if not captured.symbols:
             return Program(generate_program(first, record_text), passes, quantizer.report)
         data = program_at_every_size(
@@ -181,6 +196,14 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         with contextlib.suppress(ExportError):
             return compile_program(computes_sizes=True)
         raise
+
+
+def _say_nothing(_step: str) -> None:
+    pass
+
+
+def _name_method(name: str, progress: Progress) -> Progress:
+    return lambda step: progress(f"{name}: {step}")
 
 
 def _ignore(_name: str, graph: Graph) -> Graph:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
-from alcove.runtime import _native, export, load
+from alcove.runtime import Method, _native, export, load
 from alcove.runtime.format.spec import DType, Layout, ProgramSpec, Storage
 from torch import Tensor, nn
 
@@ -239,3 +239,17 @@ def test_no_module_takes_the_place_of_export() -> None:
             importlib.import_module(module.name)
     assert callable(alcove.runtime.export)
     assert alcove.runtime.export.__name__ == "export"
+
+
+def test_steps_of_an_export_are_told_before_they_begin() -> None:
+    """Those that take no time are not told; where sizes vary there is one more, with samples another."""
+    module, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval(), torch.ones(2, 4)
+    steps: list[str] = []
+    export(module, (x,), progress=steps.append)
+    assert steps == ["trace", "lower", "choose forms", "pack and write"]
+    steps.clear()
+    export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n", max=4)},), progress=steps.append)
+    assert steps == ["trace", "lower", "choose forms", "find sizes"]
+    steps.clear()
+    export({"one": Method(module, (x,)), "two": Method(module, (x,))}, progress=steps.append)
+    assert steps[::4] == ["one: trace", "two: trace"]
