@@ -241,7 +241,7 @@ def test_no_module_takes_the_place_of_export() -> None:
     assert alcove.runtime.export.__name__ == "export"
 
 
-def test_steps_of_an_export_are_told_before_they_begin() -> None:
+def test_an_export_names_each_step_before_its_start() -> None:
     """Those that take no time are not told; where sizes vary there is one more, with samples another."""
     module, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval(), torch.ones(2, 4)
     steps: list[str] = []
