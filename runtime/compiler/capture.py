@@ -33,6 +33,7 @@ from alcove.runtime.compiler.checks import (
 from alcove.runtime.compiler.composite_ops import keep_composite_ops
 from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.decompositions import run_decompositions
+from alcove.runtime.compiler.packed_sequences import trace_packed_sequences
 from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.questions import Questions, answer_questions
 from alcove.runtime.compiler.rules import TEXT_ONLY
@@ -41,6 +42,7 @@ from alcove.runtime.compiler.source import path_of_traceback, source_of_tracebac
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
 from alcove.runtime.compiler.terms import Space
+from alcove.runtime.compiler.traced_functions import trace_functions_that_look
 from alcove.runtime.errors import ArgumentError, ExportError, Finding
 from torch import nn
 from torch.export.graph_signature import InputKind
@@ -171,7 +173,9 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             _calm_torch(said),
             answer_questions() as questions,
             keep_composite_ops(),
+            trace_packed_sequences(),
             trace_writes_at_tensors(),
+            trace_functions_that_look(),
             contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
         ):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.

@@ -16,14 +16,23 @@ BRANCH: Final = (
     "torch.where, or decide outside the module (tracing ends here: what comes after it is not checked yet)"
 )
 
-_PACKED: Final = (
-    "packed sequences have sizes that depend on data: give the padded tensor to the layer, and mask what it gives "
-    "(torch.where(torch.arange(steps) < lengths.unsqueeze(-1), ...)); for the last state, gather at lengths - 1"
+PACKED: Final = (
+    "the rows of a packed sequence depend on data in number: give it to recurrent layers and pad_packed_sequence alone, "
+    "and compute with the padded tensor; for the last state, gather at lengths - 1"
+)
+_NESTED: Final = (
+    "tensors of rows of different lengths have sizes that depend on data: give the padded tensor and a mask of what is "
+    "used (torch.arange(steps) < lengths.unsqueeze(-1)); attention takes the mask, means are (x * mask).sum(1) / lengths"
 )
 _HELPERS: Final = {
-    "pack_padded_sequence": _PACKED,
-    "pack_sequence": _PACKED,
-    "pad_packed_sequence": _PACKED,
+    "nested_tensor": _NESTED,
+    "nested_tensor_from_jagged": _NESTED,
+    "as_nested_tensor": _NESTED,
+    "to_padded_tensor": _NESTED,
+    "pack_padded_sequence": PACKED,
+    "pack_sequence": PACKED,
+    "unpack_sequence": PACKED,
+    "unpad_sequence": PACKED,
     "grad": "gradients are for training; write the derivative as a formula",
 }
 """Torch's functions that no trace goes through, by name."""
@@ -130,7 +139,7 @@ def unwritable(error: Exception) -> str | None:
     """Return what to write in place of what torch cannot trace; None where its own words have to do."""
     names = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__) if "torch" in frame.f_code.co_filename]
     if any(_has_packed_input(frame) for frame, _ in walk_tb(error.__traceback__)):
-        return _PACKED
+        return PACKED
     advice = next((_HELPERS[name] for name in names if name in _HELPERS), None)
     if advice is None and "__torch__.torch.classes.quantized" in str(error):
         advice = (

@@ -15,7 +15,7 @@ _INCOMPLETE: Final = (
 
 NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": _RANDOM,
-    "bincount": "the size of the result depends on data: (x.unsqueeze(-1) == torch.arange(n)).sum(0)",
+    "bincount": "the size of the result depends on data: give bincount a minlength above every number",
     "embedding_renorm": (
         "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
     ),

@@ -180,7 +180,7 @@ def angle_(call: Call, b: Builder) -> Value:
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-@complex_rule("_conj.default", "conj_physical.default", "_conj_copy.default")
+@complex_rule("_conj.default", "conj_physical.default", "_conj_physical.default", "_conj_copy.default")
 def conjugate(call: Call, b: Builder) -> Pair:
     """The imaginary part changes its sign."""
     x: Pair = call["self"]

@@ -276,6 +276,7 @@ def transform_of_real(call: Call, b: Builder) -> Pair:
 def transform(call: Call, b: Builder) -> Pair:
     """Complex to complex, either way."""
     made = as_pair(b, call["self"])
+    made = Pair(made.re, b.expand(made.im, made.shape))
     for axis in _dims(call, len(made.shape)):
         made = _whole_transform(b, made, axis, call["normalization"], is_forward=call["forward"])
     return made

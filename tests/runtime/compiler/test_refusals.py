@@ -194,7 +194,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
         "one value for all places",
     ),
     "unique": (Simple(lambda _, x: torch.unique(x)), X, "sort, and compare neighbours"),
-    "bincount": (Simple(lambda _, x: torch.bincount(x)), IDS, "torch.arange(n)"),
+    "bincount": (Simple(lambda _, x: torch.bincount(x)), IDS, "minlength"),
     "repeats": (Simple(lambda _, x: torch.repeat_interleave(x, x)), IDS, "repeat every element the same number"),
     "range up to a number": (Simple(lambda _, x: torch.arange(x[0].item())), IDS, "leave out item()"),
     "number of a tensor": (Simple(lambda _, x: x * x.sum().item()), X, "leave out item()"),

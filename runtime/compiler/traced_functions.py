@@ -1,0 +1,179 @@
+"""Traces torch's functions that look into their tensors: covariances, counts of whole numbers, histograms.
+
+Torch reads a number out of a tensor within them, which no trace can do.  For the time of a trace the functions here
+stand for them, which compute the same without a look.  What eager refuses ends the run.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+_HANDLER: Final[Any] = import_module("torch._export.non_strict_utils")._NonStrictTorchFunctionHandler  # noqa: SLF001
+"""Torch itself replaces functions of a trace by it, and has no public way to add some."""
+_MATRIX: Final = 2
+
+
+def zero_where(is_right: Tensor) -> Tensor:
+    """Return an int64 0; at run time an index out of range, which ends the run, unless `is_right` holds everywhere."""
+    return torch.zeros(1, dtype=torch.int64).index_select(0, (~is_right.all()).long().reshape(1)).reshape(())
+
+
+def covariance(
+    x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """Stand for `torch.cov`."""
+    rows = x.reshape(1, -1) if x.dim() < _MATRIX else x
+    weights = fweights
+    if weights is not None:
+        weights = weights + zero_where(weights >= 0)
+    if aweights is not None:
+        aweights = aweights + zero_where(aweights >= 0)
+        weights = aweights if weights is None else weights * aweights
+    total: Any = rows.shape[1] if weights is None else weights.sum()
+    mean = (rows if weights is None else rows * weights).sum(1, keepdim=True) / total
+    norm = total - correction
+    if weights is not None and aweights is not None and correction != 0:
+        norm = total - correction * (weights * aweights).sum() / total
+    centred = rows - mean
+    weighted = centred if weights is None else centred * weights
+    norm = norm.clamp(min=0) if isinstance(norm, Tensor) else max(norm, 0)
+    return ((centred @ weighted.transpose(0, 1).conj()) / norm).squeeze()
+
+
+def correlation(x: Tensor) -> Tensor:
+    """Stand for `torch.corrcoef`."""
+    made = covariance(x)
+    if made.dim() == 0:
+        return made / made
+    spread = made.diagonal().sqrt()
+    return (made / spread[:, None] / spread[None, :]).clamp(-1, 1)
+
+
+def count_whole(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Stand for `torch.bincount`: of `minlength` counts; a number beyond them ends the run.
+
+    Raises:
+        ValueError: no least number of counts is given.
+    """
+    if minlength < 1:
+        raise ValueError("the size of the result depends on data: give bincount a minlength above every number")
+    if weights is not None and weights.dtype is not torch.float32:
+        weights = weights.double()
+    source = torch.ones_like(x, dtype=torch.int64) if weights is None else weights
+    return torch.zeros(minlength, dtype=source.dtype).index_put(
+        (x.long() + zero_where(x >= 0),), source, accumulate=True
+    )
+
+
+def count_intervals(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's
+    """Stand for `torch.histc`."""
+    if min < max:
+        return torch.ops.aten.histc.default(x, bins, min, max)
+    low, high = (x.min(), x.max()) if min == max == 0 else (torch.tensor(float(min)), torch.tensor(float(max)))
+    is_one = low == high
+    low, high = torch.where(is_one, low - 1, low), torch.where(is_one, high + 1, high)
+    place = ((x.reshape(-1) - low) * bins / (high - low)).floor().clamp(max=bins - 1)
+    return (place == torch.arange(bins, dtype=x.dtype)[:, None]).sum(1).to(x.dtype)
+
+
+def histogram(
+    x: Tensor,
+    bins: Any,
+    *,
+    range: tuple[float, float] | None = None,  # noqa: A002 - torch's
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Stand for `torch.histogram`: counts or weights of intervals, and their edges."""
+    flat = x.reshape(-1)
+    if isinstance(bins, Tensor):
+        edges = bins
+    elif range is not None:
+        low, high = (range[0] - 0.5, range[1] + 0.5) if range[0] == range[1] else range
+        edges = torch.linspace(low, high, bins + 1)
+    else:
+        low, high = flat.min(), flat.max()
+        is_one = low == high
+        low, high = torch.where(is_one, low - 0.5, low), torch.where(is_one, high + 0.5, high)
+        steps = torch.arange(bins + 1, dtype=x.dtype)
+        step = (high - low) / bins
+        edges = torch.where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
+    count = edges.shape[0] - 1
+    place = torch.searchsorted(edges, flat, right=True) - 1
+    place = torch.where(flat == edges[-1], count - 1, place)
+    is_within = (flat >= edges[0]) & (flat <= edges[-1])
+    hits = ((place == torch.arange(count)[:, None]) & is_within).to(x.dtype)
+    made = (hits if weight is None else hits * weight.reshape(-1)).sum(1)
+    return (made / made.sum() / edges.diff() if density else made), edges
+
+
+def histogram_of_many(
+    x: Tensor,
+    bins: Any,
+    range: Any = None,  # noqa: A002 - torch's
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """Stand for `torch.histogramdd`."""
+    points = x.reshape(-1, x.shape[-1])
+    number = points.shape[1]
+    counts = [bins] * number if isinstance(bins, int) else list(bins)
+    edges, hits = [], torch.ones(points.shape[0], 1)
+    for axis, each in enumerate(counts):
+        ends = None if range is None else (range[2 * axis], range[2 * axis + 1])
+        one_by_one = [points[:, axis], each]
+        _, found = histogram(*one_by_one, range=None if isinstance(each, Tensor) else ends)
+        places = torch.searchsorted(found, points[:, axis].contiguous(), right=True) - 1
+        size = found.shape[0] - 1
+        places = torch.where(points[:, axis] == found[-1], size - 1, places)
+        is_within = (points[:, axis] >= found[0]) & (points[:, axis] <= found[-1])
+        mine = ((places[:, None] == torch.arange(size)) & is_within[:, None]).to(x.dtype)
+        hits = (hits[:, :, None] * mine[:, None, :]).flatten(1)
+        edges.append(found)
+    shape = [edge.shape[0] - 1 for edge in edges]
+    made = (hits if weight is None else hits * weight.reshape(-1, 1)).sum(0).reshape(shape)
+    if density:
+        made = made / made.sum()
+        for axis, edge in enumerate(edges):
+            sizes = [1] * number
+            sizes[axis] = -1
+            made = made / edge.diff().reshape(sizes)
+    return made, edges
+
+
+_STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
+    torch.cov: covariance,
+    Tensor.cov: covariance,
+    torch.corrcoef: correlation,
+    Tensor.corrcoef: correlation,
+    torch.bincount: count_whole,
+    Tensor.bincount: count_whole,
+    torch.histc: count_intervals,
+    Tensor.histc: count_intervals,
+    torch.histogram: histogram,
+    Tensor.histogram: histogram,
+    torch.histogramdd: histogram_of_many,
+}
+
+
+@contextlib.contextmanager
+def trace_functions_that_look() -> Iterator[None]:
+    """Let the functions above be traced; one thread at a time."""
+    plain = _HANDLER._override  # noqa: SLF001 - see above
+
+    def override(self: Any, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        stand_in = _STAND_INS.get(function) if function.__hash__ else None
+        if stand_in is not None:
+            return stand_in, args, kwargs or {}
+        call: tuple[Any, Any, Any] = plain(self, function, args, kwargs)
+        return call
+
+    _HANDLER._override = override  # noqa: SLF001 - see above
+    try:
+        yield
+    finally:
+        _HANDLER._override = plain  # noqa: SLF001 - see above
