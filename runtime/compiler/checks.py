@@ -17,12 +17,12 @@ BRANCH: Final = (
 )
 
 PACKED: Final = (
-    "the rows of a packed sequence depend on data in number: give it to recurrent layers and pad_packed_sequence alone, "
-    "and compute with the padded tensor; for the last state, gather at lengths - 1"
+    "the rows of a packed sequence depend on data in number: give it to recurrent layers and pad_packed_sequence "
+    "alone, and compute with the padded tensor; for the last state, gather at lengths - 1"
 )
 _NESTED: Final = (
-    "tensors of rows of different lengths have sizes that depend on data: give the padded tensor and a mask of what is "
-    "used (torch.arange(steps) < lengths.unsqueeze(-1)); attention takes the mask, means are (x * mask).sum(1) / lengths"
+    "tensors of rows of different lengths have sizes that depend on data: give the padded tensor and a mask of what "
+    "is used (torch.arange(steps) < lengths.unsqueeze(-1)); attention takes it, means are (x * mask).sum(1) / lengths"
 )
 _HELPERS: Final = {
     "nested_tensor": _NESTED,

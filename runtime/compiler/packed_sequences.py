@@ -151,7 +151,7 @@ def _layer(name: str, rows: PackedRows, sizes: BatchSizes, hx: Any, weights: Seq
     return PackedRows(x), *(torch.cat(kept) for kept in last)
 
 
-def _packed(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _choose_packed(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         is_packed = isinstance(arguments[0], PackedRows)
         return _layer(name, *arguments) if is_packed else plain(*arguments)
@@ -165,7 +165,7 @@ def trace_packed_sequences() -> Iterator[None]:
     functions: Any = torch._VF  # noqa: SLF001 - what the layers call has no public name
     before = {name: getattr(functions, name) for name in _NAMES}
     for name, plain in before.items():
-        setattr(functions, name, _packed(plain, name))
+        setattr(functions, name, _choose_packed(plain, name))
     functions._pack_padded_sequence = _pack  # noqa: SLF001 - see above
     functions._pad_packed_sequence = _pad  # noqa: SLF001 - see above
     try:

@@ -7,7 +7,7 @@ stand for them, which compute the same without a look.  What eager refuses ends 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,7 +41,8 @@ def covariance(
     centred = rows - mean
     weighted = centred if weights is None else centred * weights
     norm = norm.clamp(min=0) if isinstance(norm, Tensor) else max(norm, 0)
-    return ((centred @ weighted.transpose(0, 1).conj()) / norm).squeeze()
+    made: Tensor = (centred @ weighted.transpose(0, 1).conj()) / norm
+    return made.squeeze()
 
 
 def correlation(x: Tensor) -> Tensor:
@@ -72,12 +73,44 @@ def count_whole(x: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
 def count_intervals(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's
     """Stand for `torch.histc`."""
     if min < max:
-        return torch.ops.aten.histc.default(x, bins, min, max)
+        counted: Tensor = torch.ops.aten.histc.default(x, bins, min, max)
+        return counted
     low, high = (x.min(), x.max()) if min == max == 0 else (torch.tensor(float(min)), torch.tensor(float(max)))
     is_one = low == high
     low, high = torch.where(is_one, low - 1, low), torch.where(is_one, high + 1, high)
     place = ((x.reshape(-1) - low) * bins / (high - low)).floor().clamp(max=bins - 1)
     return (place == torch.arange(bins, dtype=x.dtype)[:, None]).sum(1).to(x.dtype)
+
+
+class Histogram(NamedTuple):
+    """Counts and edges, under torch's names."""
+
+    hist: Tensor
+    bin_edges: Any
+
+
+def _edges(x: Tensor, bins: Any, ends: tuple[float, float] | None) -> Tensor:
+    """Return the edges of intervals: given, between given ends, or between the ends of the data."""
+    if isinstance(bins, Tensor):
+        return bins
+    if ends is not None:
+        low, high = (ends[0] - 0.5, ends[1] + 0.5) if ends[0] == ends[1] else ends
+        return torch.linspace(low, high, bins + 1)
+    least, most = x.min(), x.max()
+    is_one = least == most
+    least, most = torch.where(is_one, least - 0.5, least), torch.where(is_one, most + 0.5, most)
+    steps = torch.arange(bins + 1, dtype=x.dtype)
+    step = (most - least) / bins
+    return torch.where(steps < (bins + 1) // 2, least + step * steps, most - step * (bins - steps))
+
+
+def _hits(x: Tensor, edges: Tensor) -> Tensor:
+    """Return [elements, intervals]: 1 where an element lies in an interval; the last one holds its upper end."""
+    count = edges.shape[0] - 1
+    place = torch.searchsorted(edges, x.contiguous(), right=True) - 1
+    place = torch.where(x == edges[-1], count - 1, place)
+    is_within = (x >= edges[0]) & (x <= edges[-1])
+    return ((place[:, None] == torch.arange(count)) & is_within[:, None]).to(x.dtype)
 
 
 def histogram(
@@ -87,28 +120,13 @@ def histogram(
     range: tuple[float, float] | None = None,  # noqa: A002 - torch's
     weight: Tensor | None = None,
     density: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> Histogram:
     """Stand for `torch.histogram`: counts or weights of intervals, and their edges."""
     flat = x.reshape(-1)
-    if isinstance(bins, Tensor):
-        edges = bins
-    elif range is not None:
-        low, high = (range[0] - 0.5, range[1] + 0.5) if range[0] == range[1] else range
-        edges = torch.linspace(low, high, bins + 1)
-    else:
-        low, high = flat.min(), flat.max()
-        is_one = low == high
-        low, high = torch.where(is_one, low - 0.5, low), torch.where(is_one, high + 0.5, high)
-        steps = torch.arange(bins + 1, dtype=x.dtype)
-        step = (high - low) / bins
-        edges = torch.where(steps < (bins + 1) // 2, low + step * steps, high - step * (bins - steps))
-    count = edges.shape[0] - 1
-    place = torch.searchsorted(edges, flat, right=True) - 1
-    place = torch.where(flat == edges[-1], count - 1, place)
-    is_within = (flat >= edges[0]) & (flat <= edges[-1])
-    hits = ((place == torch.arange(count)[:, None]) & is_within).to(x.dtype)
-    made = (hits if weight is None else hits * weight.reshape(-1)).sum(1)
-    return (made / made.sum() / edges.diff() if density else made), edges
+    edges = _edges(flat, bins, range)
+    hits = _hits(flat, edges)
+    made = (hits if weight is None else hits * weight.reshape(-1, 1)).sum(0)
+    return Histogram(made / made.sum() / edges.diff() if density else made, edges)
 
 
 def histogram_of_many(
@@ -117,32 +135,25 @@ def histogram_of_many(
     range: Any = None,  # noqa: A002 - torch's
     weight: Tensor | None = None,
     density: bool = False,
-) -> tuple[Tensor, list[Tensor]]:
+) -> Histogram:
     """Stand for `torch.histogramdd`."""
     points = x.reshape(-1, x.shape[-1])
-    number = points.shape[1]
-    counts = [bins] * number if isinstance(bins, int) else list(bins)
-    edges, hits = [], torch.ones(points.shape[0], 1)
+    counts = [bins] * points.shape[1] if isinstance(bins, int) else list(bins)
+    edges: list[Tensor] = []
+    hits = torch.ones(points.shape[0], 1)
     for axis, each in enumerate(counts):
         ends = None if range is None else (range[2 * axis], range[2 * axis + 1])
-        one_by_one = [points[:, axis], each]
-        _, found = histogram(*one_by_one, range=None if isinstance(each, Tensor) else ends)
-        places = torch.searchsorted(found, points[:, axis].contiguous(), right=True) - 1
-        size = found.shape[0] - 1
-        places = torch.where(points[:, axis] == found[-1], size - 1, places)
-        is_within = (points[:, axis] >= found[0]) & (points[:, axis] <= found[-1])
-        mine = ((places[:, None] == torch.arange(size)) & is_within[:, None]).to(x.dtype)
-        hits = (hits[:, :, None] * mine[:, None, :]).flatten(1)
-        edges.append(found)
+        edges.append(_edges(points[:, axis], each, ends))
+        hits = (hits[:, :, None] * _hits(points[:, axis], edges[-1])[:, None, :]).flatten(1)
     shape = [edge.shape[0] - 1 for edge in edges]
     made = (hits if weight is None else hits * weight.reshape(-1, 1)).sum(0).reshape(shape)
     if density:
         made = made / made.sum()
         for axis, edge in enumerate(edges):
-            sizes = [1] * number
+            sizes = [1] * len(edges)
             sizes[axis] = -1
             made = made / edge.diff().reshape(sizes)
-    return made, edges
+    return Histogram(made, tuple(edges))
 
 
 _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {

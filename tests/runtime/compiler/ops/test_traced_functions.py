@@ -72,7 +72,7 @@ def test_numbers_beyond_the_counts_end_the_run() -> None:
     for numbers in ([0, 3], [-1, 0]):
         with pytest.raises(InputError):
             model(torch.tensor(numbers).numpy())
-    with pytest.raises(ExportError, match="give minlength"):
+    with pytest.raises(ExportError, match="a minlength above"):
         export(Count(0).eval(), (torch.tensor([0, 2]),))
 
 
