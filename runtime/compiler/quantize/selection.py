@@ -328,8 +328,8 @@ class _Upgrades:
         likely = sorted(gains, key=lambda index: -gains[index])
         order = [*likely, *(index for index in self.order if index not in gains)]
         steps: list[tuple[int, Precision]] = [(index, self.first(index)) for index in order]
-        widened: Precision = "float32"
-        steps += [(index, widened) for index, precision in steps if precision == "int8 dynamic"]
+        dynamic = [index for index, precision in steps if precision == "int8 dynamic"]
+        steps.extend((index, "float32") for index in dynamic)
         tried: dict[int, tuple[Recipe, float]] = {}
 
         def fits(count: int) -> bool:
