@@ -150,8 +150,10 @@ template <class V, int kRows, int kVectors>
   line += 16;
   const size_t run = a.runs == 1 ? a.k : a.k / a.runs;
   const float* x = a.input + row * input_stride;
-  for (size_t left = a.runs; left > 0; --left, x += a.run_stride)
-    line = add_run<V>(x, input_stride, run, line, stride, acc);
+  for (size_t left = a.runs; left > 0; left -= a.row_runs, x += a.row_stride) {
+    for (size_t at = 0; at < a.row_runs; ++at)
+      line = add_run<V>(x + at * a.run_stride, input_stride, run, line, stride, acc);
+  }
   store_whole<V>(a, row * output_stride + panel * 16, output_stride, acc);
 }
 
