@@ -1,4 +1,4 @@
-"""Traces torch's functions that look into their tensors: covariances, counts of whole numbers, histograms.
+"""Traces torch's functions that look into their tensors: covariances, counts, histograms, scales of a tensor's range.
 
 Torch reads a number out of a tensor within them, which no trace can do.  For the time of a trace the functions here
 stand for them, which compute the same without a look.  What eager refuses ends the run.
@@ -156,6 +156,25 @@ def histogram_of_many(
     return Histogram(made, tuple(edges))
 
 
+def choose_step(x: Tensor, low: int, high: int, eps: float, _dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Stand for `quantized_decomposed.choose_qparams`: scale and zero point of a tensor's own range, in float32."""
+    least, most = x.min().clamp(max=0), x.max().clamp(min=0)
+    scale = ((most - least) / float(high - low)).clamp(min=eps)
+    return scale, (low - torch.round(least / scale)).clamp(low, high)
+
+
+def quantize(x: Tensor, scale: Tensor, zero_point: Tensor, *form: Any) -> Tensor:
+    """Stand for `quantized_decomposed.quantize_per_tensor` with a scale that is computed."""
+    low, high, dtype = form
+    made: Tensor = (torch.round(x * (1.0 / scale)) + zero_point).clamp(low, high).to(dtype)
+    return made
+
+
+def dequantize(x: Tensor, scale: Tensor, zero_point: Tensor, *_: object, **__: object) -> Tensor:
+    """Stand for `quantized_decomposed.dequantize_per_tensor` with a scale that is computed."""
+    return (x.to(torch.float32) - zero_point) * scale
+
+
 _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
     torch.cov: covariance,
     Tensor.cov: covariance,
@@ -171,13 +190,27 @@ _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
 }
 
 
+_QUANTIZED: Final[Mapping[str, Callable[..., Any]]] = {
+    "choose_qparams.tensor": choose_step,
+    "quantize_per_tensor.tensor": quantize,
+    "dequantize_per_tensor.tensor": dequantize,
+}
+"""By the operator's name in quantized_decomposed: torch registers them when a module that has some is made."""
+
+
+def _stand_in_for(function: Any) -> Callable[..., Any] | None:
+    if isinstance(function, torch._ops.OpOverload):  # noqa: SLF001 - its public name is that of the module alone
+        return _QUANTIZED.get(str(function).removeprefix("quantized_decomposed."))
+    return _STAND_INS.get(function) if function.__hash__ else None
+
+
 @contextlib.contextmanager
 def trace_functions_that_look() -> Iterator[None]:
     """Let the functions above be traced; one thread at a time."""
     plain = _HANDLER._override  # noqa: SLF001 - see above
 
     def override(self: Any, function: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-        stand_in = _STAND_INS.get(function) if function.__hash__ else None
+        stand_in = _stand_in_for(function)
         if stand_in is not None:
             return stand_in, args, kwargs or {}
         call: tuple[Any, Any, Any] = plain(self, function, args, kwargs)
