@@ -16,7 +16,7 @@ from alcove.platform.cli import (
     model_registry,
     model_tag,
 )
-from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.options import CommandGroup, MethodName
 from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text, show_progress
 from alcove.runtime.errors import ExportError
 
@@ -252,12 +252,13 @@ def run(
     inputs: Annotated[
         list[str], typer.Argument(help="Values of one input, in order of the inputs: a text, or a JSON array.")
     ],
+    method: MethodName = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a program once, natively, on this machine."""
     from alcove.platform.cli.running import run_program  # noqa: PLC0415 - loads the runtime
 
-    outputs = run_program(program.read_bytes(), inputs)
+    outputs = run_program(program.read_bytes(), inputs, method)
     if as_json:
         print_json(outputs)
     else:

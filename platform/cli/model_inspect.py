@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from alcove.platform.cli.options import MethodName
 from alcove.platform.cli.output import AsJson, print_json, print_table, say
 
 __all__ = ["inspect"]
@@ -25,6 +26,7 @@ def inspect(
         list[str] | None,
         typer.Option("--input", metavar="VALUE", help="Input for --profile: as `alcove model profile` takes it."),
     ] = None,
+    method: MethodName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a program takes, gives, needs and does, what it promises, and where it comes from."""
@@ -39,8 +41,8 @@ def inspect(
     if is_profiled:
         from alcove.platform.cli.model_profile import profile_file  # noqa: PLC0415
 
-        profile, _ = profile_file(program.read_bytes(), given or [])
-    facts = summarize_program(program, profile)
+        profile, _ = profile_file(program.read_bytes(), given or [], method=method)
+    facts = summarize_program(program, profile, method)
     if html is not None:
         html.write_text(page_of(facts), encoding="utf-8")
     if as_json:
@@ -59,6 +61,8 @@ def _print(facts: dict[str, Any]) -> None:
     )
     for line in (*_certificate(facts["certificate"]), *_provenance(facts["provenance"])):
         say(line)
+    if len(facts["methods"]) > 1:
+        say(f"methods: {', '.join(facts['methods'])}; this is {facts['method']} (--method shows another)")
     if facts["states"]:
         say(f"keeps from run to run: {', '.join(facts['states'])}")
     ports = [

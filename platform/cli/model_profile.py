@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from alcove.platform.cli.options import MethodName
 from alcove.platform.cli.output import AsJson, make_console, make_table, plain, print_json, say
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def profile(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the median run for Perfetto (ui.perfetto.dev) there.")
     ] = None,
+    method: MethodName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show where the time of a run goes: each operator's time, bytes, operations, and how near it is to the limit.
@@ -94,7 +96,7 @@ def profile(
 
     if trace is not None and not trace.absolute().parent.is_dir():
         raise typer.BadParameter(f"{trace.absolute().parent} is no folder", param_hint="--trace")
-    found, origin = profile_file(program.read_bytes(), given or [], runs=runs, threads=threads)
+    found, origin = profile_file(program.read_bytes(), given or [], runs=runs, threads=threads, method=method)
     if trace is not None:
         trace.write_text(trace_json(found, program.name), encoding="utf-8")
     rows = _rows(found, by)
@@ -106,19 +108,21 @@ def profile(
         say(f"trace of the median run: {trace} (open it at ui.perfetto.dev, or in chrome://tracing)")
 
 
-def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threads: int = 1) -> "tuple[Profile, str]":
-    """Return the profile of a program, and where its inputs come from: "given", "certificate" or "made".
+def profile_file(
+    program: bytes, given: Sequence[str], *, runs: int = 100, threads: int = 1, method: str | None = None
+) -> "tuple[Profile, str]":
+    """Return the profile of a program's method, and where its inputs come from: "given", "certificate" or "made".
 
     Raises:
-        typer.BadParameter: words that are no inputs of it.
+        typer.BadParameter: words that are no inputs of it, or a method that it lacks.
         AlcoveRuntimeError: the program or an input is refused.
     """
-    from alcove.platform.cli.running import parse_inputs  # noqa: PLC0415
+    from alcove.platform.cli.running import choose_method, parse_inputs  # noqa: PLC0415
     from alcove.platform.cli.synthetic_inputs import timed_inputs  # noqa: PLC0415
     from alcove.runtime import load  # noqa: PLC0415
     from alcove.runtime.profile import profile_program  # noqa: PLC0415
 
-    model = load(program)
+    model = choose_method(load(program), method)
     if given:
         inputs, origin = parse_inputs(model, given), "given"
     else:
@@ -126,7 +130,7 @@ def profile_file(program: bytes, given: Sequence[str], *, runs: int = 100, threa
         middle = sets[len(sets) // 2]
         inputs, origin = list(middle.inputs), middle.origin
     with make_console(err=True).status(f"measuring this machine, then {runs} runs"):
-        return profile_program(program, inputs, runs=runs, threads=threads), origin
+        return profile_program(program, inputs, runs=runs, threads=threads, method=model.name), origin
 
 
 def _rows(found: "Profile", by: By) -> list[Row]:

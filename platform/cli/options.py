@@ -1,13 +1,17 @@
-"""Lets a command take a group of options as one parameter: a dataclass whose fields are options."""
+"""Lets a command take a group of options as one parameter, and defines options that several commands have."""
 
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["CommandGroup"]
+__all__ = ["CommandGroup", "MethodName"]
+
+MethodName = Annotated[
+    str | None, typer.Option("--method", metavar="NAME", help="One of the program's methods; else the first.")
+]
 
 
 class CommandGroup(typer.Typer):

@@ -226,7 +226,7 @@ def _times_us(program: bytes) -> dict[str, float]:
     sample = parse(load(program).certificate).samples[0]
     inputs = [decode_input(index, value) for index, value in enumerate(sample.inputs)]
     times: dict[str, float] = {}
-    for op in profile_program(program, inputs).ops:
+    for op in profile_program(program, inputs, method=sample.method).ops:
         times[op.op] = times.get(op.op, 0.0) + op.time_us
     return times
 

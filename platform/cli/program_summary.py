@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alcove.platform.cli.running import choose_method
 from alcove.runtime import Model, load
 from alcove.runtime.certificate.document import TOLERANCES, parse
 from alcove.runtime.errors import CertificateError
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
 __all__ = ["summarize_program"]
 
 
-def summarize_program(path: Path, profile: "Profile | None" = None) -> dict[str, Any]:
+def summarize_program(path: Path, profile: "Profile | None" = None, method: str | None = None) -> dict[str, Any]:
     """Return what the program at `path` is.
 
     Args:
         path: of the program; beside it a package's manifest is looked for.
         profile: adds times, and takes operators and memory plan at its sizes.
+        method: of which ports, states, operators and weights are told; None for the first.
 
     Raises:
         ProgramError: its bytes are no valid program.
+        typer.BadParameter: it has no such method.
         OSError: it cannot be read.
     """
     data = path.read_bytes()
-    model = load(data)
-    whole = read_spec(data)
+    model = choose_method(load(data), method)
+    whole = read_spec(data).find_method(model.name)
     spec = profile.spec if profile else at_sizes(whole, [symbol.max for symbol in whole.symbols])
     _, major, minor, *_ = records.HEADER.unpack_from(data)
     facts: dict[str, Any] = {
@@ -54,6 +57,8 @@ def summarize_program(path: Path, profile: "Profile | None" = None) -> dict[str,
         "certificate_bytes": len(model.certificate),
         "certificate": _certificate(model),
         "provenance": _provenance(path, model, spec),
+        "methods": list(model.methods),
+        "method": model.name,
         "sizes": [{"name": symbol.name, "min": symbol.min, "max": symbol.max} for symbol in whole.symbols],
         "ports": _ports(model),
         "states": list(model.states),

@@ -8,19 +8,31 @@ import numpy as np
 import typer
 from alcove.runtime import Model, load
 
-__all__ = ["parse_inputs", "run_program"]
+__all__ = ["choose_method", "parse_inputs", "run_program"]
 
 _NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
 
 
-def run_program(program: bytes, inputs: list[str]) -> dict[str, Any]:
-    """Return the outputs by name, as plain JSON values.
+def choose_method(model: Model, method: str | None) -> Model:
+    """Return the model with this method as the one that a call runs; None is the first.
 
     Raises:
-        typer.BadParameter: an input is no JSON array of its type.
+        typer.BadParameter: it has no such method.
+    """
+    if method is not None and method not in model.methods:
+        known = ", ".join(model.methods)
+        raise typer.BadParameter(f"the program has no method {method!r}; it has {known}", param_hint="--method")
+    return model if method is None else model.method(method)
+
+
+def run_program(program: bytes, inputs: list[str], method: str | None = None) -> dict[str, Any]:
+    """Return the outputs of a method by name, as plain JSON values.
+
+    Raises:
+        typer.BadParameter: an input is no JSON array of its type, or there is no such method.
         AlcoveRuntimeError: the program or an input is refused.
     """
-    model = load(program)
+    model = choose_method(load(program), method)
     values = parse_inputs(model, inputs)
     return {port.name: array.tolist() for port, array in zip(model.outputs, model(*values), strict=True)}
 

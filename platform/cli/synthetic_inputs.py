@@ -51,7 +51,7 @@ def timed_inputs(program: bytes, model: Model) -> list[Timed]:
     sampled = None if _varies(model) else _of_certificate(model)
     if sampled is not None:
         return [sampled]
-    spec = read_spec(program)
+    spec = read_spec(program).find_method(model.name)
     found: list[Timed] = []
     problem: InputError | None = None
     for at in _sizes(spec):
@@ -75,9 +75,11 @@ def _of_certificate(model: Model) -> Timed | None:
     if not model.certificate:
         return None
     try:
-        inputs = tuple(decode_input(0, value) for value in parse(model.certificate).samples[0].inputs)
+        samples = parse(model.certificate).samples
+        of_method = next(sample for sample in samples if (sample.method or model.name) == model.name)
+        inputs = tuple(decode_input(0, value) for value in of_method.inputs)
         model(*inputs)
-    except (CertificateError, InputError):
+    except (CertificateError, InputError, StopIteration):
         return None  # `model verify` says what is wrong with it
     return Timed("", "certificate", inputs)
 

@@ -263,3 +263,11 @@ class ProgramSpec:
     def methods(self) -> tuple["ProgramSpec", ...]:
         """All entry points, this one first."""
         return (self, *self.others)
+
+    def find_method(self, name: str) -> "ProgramSpec":
+        """Return the entry point of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {method.method: method for method in self.methods}[name]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from alcove.runtime import _native
+from alcove.runtime.errors import InputError
 from alcove.runtime.format.attributes import NgramHashAttributes
 from alcove.runtime.format.fixed import at_sizes, sizes_of
 from alcove.runtime.format.reader import read_spec
@@ -103,9 +104,17 @@ class Profile:
 
 
 def profile_program(
-    program: bytes, inputs: Sequence[Any], *, runs: int = 100, threads: int = 1, machine: Machine | None = None
+    program: bytes,
+    inputs: Sequence[Any],
+    *,
+    runs: int = 100,
+    threads: int = 1,
+    machine: Machine | None = None,
+    method: str | None = None,
 ) -> Profile:
     """Return where the time of runs with these inputs goes.
+
+    What the program keeps goes on from run to run, and begins anew when it is full.
 
     Args:
         program: its bytes.
@@ -113,18 +122,21 @@ def profile_program(
         runs: how many are measured, at least 1.
         threads: of the session, 1 to 16.
         machine: the rates that it is compared with; measured now if it is None.
+        method: one of the program's; None for the first.
 
     Raises:
         ProgramError: the bytes are no valid program.
+        ArgumentError: the program has no such method.
         InputError: the inputs don't fit it, or there are too many runs for one answer.
         InvalidTextError: a text is not UTF-8.
     """
     model = load(program)
+    model = model if method is None else model.method(method)
     session = model.session(threads=threads)
     machine = machine or calibrate(threads)
-    whole = read_spec(program)
+    whole = read_spec(program).find_method(model.name)
     for _ in range(WARM_UP):
-        session(*inputs)
+        _call(session, inputs)
     timestamps, call_us = _measure(session, inputs, runs)
     sizes = sizes_of(whole, [np.shape(argument) for argument in inputs])
     spec = at_sizes(whole, sizes)
@@ -181,19 +193,40 @@ def _module_paths(tensor: TensorSpec) -> list[list[str]]:
 def _measure(session: Session, inputs: Sequence[Any], runs: int) -> "tuple[NDArray[np.int64], float]":
     """Return the timestamps of all runs and the median of a call, measured by turns so that noise affects both."""
     start = time.perf_counter_ns()
-    session(*inputs)
+    _call(session, inputs)
     group = range(max(1, _CALL_NS // max(1, time.perf_counter_ns() - start)))
     turns = min(runs, _TURNS)
     timestamps, calls_ns = [], []
     for turn in range(turns):
         count = runs * (turn + 1) // turns - runs * turn // turns
-        timestamps.append(session.timestamps(inputs, count))
+        timestamps += _timestamps(session, inputs, count)
         for _ in range(count):
             start = time.perf_counter_ns()
             for _ in group:
-                session(*inputs)
+                _call(session, inputs)
             calls_ns.append((time.perf_counter_ns() - start) / len(group))
     return np.concatenate(timestamps), statistics.median(calls_ns) / 1000
+
+
+def _call(session: Session, inputs: Sequence[Any]) -> None:
+    """Run once, in a session that begins anew if it has no place for these inputs."""
+    try:
+        session(*inputs)
+    except InputError:
+        session.reset()
+        session(*inputs)
+
+
+def _timestamps(session: Session, inputs: Sequence[Any], count: int) -> "list[NDArray[np.int64]]":
+    """Return timestamps of so many runs; those that do not fit one after the other begin anew in between."""
+    try:
+        return [session.timestamps(inputs, count)]
+    except InputError:
+        session.reset()
+        if count == 1:
+            return [session.timestamps(inputs, 1)]
+        half = count // 2
+        return _timestamps(session, inputs, half) + _timestamps(session, inputs, count - half)
 
 
 def _rows_in_use(spec: ProgramSpec, inputs: Sequence[Any]) -> dict[int, int]:
