@@ -36,6 +36,7 @@ from alcove.runtime.format.attributes import (
     TrilTriuAttributes,
     UnaryAttributes,
 )
+from alcove.runtime.format.halves import narrow
 from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.records import SectionKind, align_up
 from alcove.runtime.format.spec import (
@@ -101,6 +102,13 @@ class Assembly:
         padded[:n, 1:] = weight
         data = padded.reshape(-1, 16, k + 1).transpose(0, 2, 1).tobytes()
         return self._add(TensorSpec(name, DType.F32, (n, k), Storage.CONSTANT, Layout.PANEL16, data=data))
+
+    def narrow(self, constant: int, dtype: DType) -> int:
+        """Round a constant and store it in F16 or BF16; its operators see it as float32."""
+        tensor = self._tensors[constant]
+        data = narrow(np.frombuffer(tensor.data, np.float32), dtype).tobytes()
+        self._tensors[constant] = replace(tensor, dtype=dtype, data=data)
+        return constant
 
     def state(self, name: str, initial: "NDArray[Any]") -> int:
         """Add what a session keeps from run to run; `update` says what it becomes."""

@@ -378,6 +378,36 @@ def transforms() -> bytes:
     return build.program()
 
 
+def halves() -> bytes:
+    """Return a program of constants of 16 bits: panels, a table, a window's weights, what a state begins as."""
+    build = _Program()
+    x = build.input("x", F32, (3, 40))
+    row = build.input("row", F32, (1, 40))
+    ids = build.input("ids", I64, (5,))
+    image = build.input("image", F32, (1, 6, 7, 21))
+    none = (0, 0, -np.inf, np.inf)
+    for dtype in (DType.F16, DType.BF16):
+        panels = build.narrow(build.layer(f"{dtype.name} panels", 37, 40), dtype)
+        table = build.narrow(build.floats(f"{dtype.name} table", 9, 40), dtype)
+        window = build.narrow(build.floats(f"{dtype.name} window", 10, 21), dtype)
+        bias = build.narrow(build.constant(f"{dtype.name} bias", np.linspace(-1, 1, 40, dtype=np.float32)), dtype)
+        build.show("linear", [x, panels], (F32, (3, 37)), attributes=none)
+        build.show("linear", [row, panels], (F32, (1, 37)), attributes=none)
+        build.show("index_select", [table, ids], (F32, (5, 40)), attributes=(0, 0))
+        build.show("embedding_panels", [ids, panels], (F32, (5, 40)), attributes=(37, 0, 0))
+        build.show("binary", [x, bias], (F32, (3, 40)), attributes=(1,))
+        build.show(
+            "depthwise_conv2d",
+            [image, window],
+            (F32, (1, 6, 7, 21)),
+            attributes=(3, 3, 1, 1, 1, 1, 1, 1, 1, 1, *none[1:]),
+        )
+    state = build.state("kept", build.random.standard_normal((3, 40), np.float32))
+    build.narrow(state - 1, DType.F16)
+    build.update(state, build.show("binary", [x, state], (F32, (3, 40)), attributes=(1,)))
+    return build.program()
+
+
 FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     elements,
     movement,
@@ -390,6 +420,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     quantization,
     special,
     transforms,
+    halves,
 )
 
 

@@ -60,10 +60,9 @@ def export_factory(name: str, options: ExportOptions, progress: Callable[[str], 
     try:
         from alcove.runtime.certificate import LICENCES, TOLERANCES, Sample, embed_certificate  # noqa: PLC0415 - torch is optional
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
-        from alcove.runtime.compiler.cast import FLOAT32, cast_inputs, cast_module, cast_samples  # noqa: PLC0415
+        from alcove.runtime.compiler.cast import FLOAT32, cast_module, cast_samples  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
         from alcove.runtime.compiler.quantize import options_of  # noqa: PLC0415
-        from alcove.runtime.compiler.winograd import GROWTH_BYTES  # noqa: PLC0415
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
@@ -74,12 +73,12 @@ def export_factory(name: str, options: ExportOptions, progress: Callable[[str], 
         if value not in known:
             raise typer.BadParameter(f"{option} is one of {', '.join(filter(None, known))}; got {value!r}")
     module, args, samples = made_by(name)
+    eager = module
     calibration = None if options.calibration is None else _samples_of(options.calibration)
     if options.cast is not None:
         if options.cast != FLOAT32:
             raise typer.BadParameter(f"--cast is {FLOAT32}; got {options.cast!r}")
-        module, args, samples = cast_module(module), cast_inputs(args), cast_samples(samples)
-        calibration = cast_samples(calibration)
+        eager, samples = cast_module(module), cast_samples(samples)
     try:
         options_of(options.quantize, calibration, options.max_drop, None)
     except ValueError as error:
@@ -90,17 +89,18 @@ def export_factory(name: str, options: ExportOptions, progress: Callable[[str], 
         quantize=options.quantize,
         calibration=calibration,
         max_drop=options.max_drop,
-        growth_bytes=GROWTH_BYTES if options.growth_bytes is None else options.growth_bytes,
+        growth_bytes=options.growth_bytes,
+        cast=options.cast,
         progress=progress,
     )
     progress("certify")
     if options.quantize is not None:
-        take_rounded_weights(module, load_state(program.spec))
+        take_rounded_weights(eager, load_state(program.spec))
     is_rounded = options.quantize not in (None, "int8") or calibration is not None
     source = f"example inputs of {name.rpartition('/')[2]}"
     certificate = certify(
         bytes(program),
-        module,
+        eager,
         [Sample(inputs=_sample_inputs(sample), source=source) for sample in samples],
         licence=options.licence,
         tolerance=options.tolerance or ("quantised" if is_rounded else "standard"),

@@ -60,7 +60,7 @@ def export(
         str | None,
         typer.Option(
             help="int8 (tables; with --calibration weights and activations), int8_dynamic, int8_weights, "
-            "int4_dynamic, int4_weights."
+            "int4_dynamic, int4_weights, float16_weights, bfloat16_weights."
         ),
     ] = None,
     calibration: Annotated[
@@ -85,7 +85,7 @@ def export(
         typer.Option(
             min=0,
             help="Bytes by which weights may grow to be faster (Winograd's form of 3x3 convolutions); 0 for the "
-            "smallest program, 8 MiB if it is not given.",
+            "smallest program; if it is not given 8 MiB, or 0 with weights of 16 bits.",
         ),
     ] = None,
     cast: Annotated[

@@ -13,7 +13,8 @@ from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.plan import Plan, plan
 from alcove.runtime.compiler.plan_check import check_plan
 from alcove.runtime.errors import ExportError, Finding, ProgramError
-from alcove.runtime.format.spec import ProgramSpec
+from alcove.runtime.format.halves import narrow_constants
+from alcove.runtime.format.spec import DType, ProgramSpec
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.model import load
 
@@ -21,8 +22,13 @@ RecordText = Callable[[str, str], None]
 """Takes the name of a pass and the graph after it, as text."""
 
 
-def generate_program(graph: Graph, record: RecordText = lambda _name, _text: None) -> bytes:
+def generate_program(graph: Graph, record: RecordText = lambda _name, _text: None, half: DType | None = None) -> bytes:
     """Return the program of a legal graph.
+
+    Args:
+        graph: legal.
+        record: takes the passes.
+        half: what constants that lose nothing by it are stored in: F16 or BF16; None for float32.
 
     Raises:
         ExportError: it is beyond a cap of the format, such as the steps of one run.
@@ -34,10 +40,12 @@ def generate_program(graph: Graph, record: RecordText = lambda _name, _text: Non
     spec, nodes = emit(graph, [planned]), graph.nodes
     del graph, planned  # packed weights: what is written has copies of its own
     check_plan(spec)
-    return _write_verified(spec, nodes)
+    return _write_verified(spec, nodes, half)
 
 
-def generate_dynamic_program(dynamic: Dynamic, record: RecordText = lambda _name, _text: None) -> bytes:
+def generate_dynamic_program(
+    dynamic: Dynamic, record: RecordText = lambda _name, _text: None, half: DType | None = None
+) -> bytes:
     """Return the program of a packed graph whose sizes vary.
 
     Raises:
@@ -54,13 +62,13 @@ def generate_dynamic_program(dynamic: Dynamic, record: RecordText = lambda _name
     for (bounds, graph), planned in zip(dynamic.buckets, plans, strict=True):
         names = ", ".join(f"{s.name} <= {bound}" for s, bound in zip(dynamic.symbols, bounds, strict=True))
         record(f"plan, {names}", _render_plan(graph, planned))
-    return _write_verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes)
+    return _write_verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes, half)
 
 
-def _write_verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
+def _write_verified(spec: ProgramSpec, nodes: Sequence[Node], half: DType | None) -> bytes:
     """Return the bytes of a program that the verifier of the devices accepts."""
     try:
-        data = write_program(spec)
+        data = write_program(spec if half is None else narrow_constants(spec, half))
         load(data)
     except ValueError as error:  # a number that no record of the format holds
         raise ExportError([Finding(op="program", module_path="", source="", suggestion=str(error))]) from error

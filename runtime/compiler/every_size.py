@@ -25,6 +25,7 @@ from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.ranges import Rows, rows_of
 from alcove.runtime.compiler.symbolic import Numbers, integers_of
 from alcove.runtime.errors import ExportError, Finding
+from alcove.runtime.format.spec import DType
 from torch import fx
 
 MAX_ROUNDS: Final = 12
@@ -58,7 +59,12 @@ class Failure:
 
 
 def program_at_every_size(
-    captured: Captured, compile_at: Callable[[Sizes], Graph], record: RecordText, *, has_constants: bool
+    captured: Captured,
+    compile_at: Callable[[Sizes], Graph],
+    record: RecordText,
+    *,
+    has_constants: bool,
+    half: DType | None = None,
 ) -> bytes:
     """Return the program of `captured` for all sizes within its symbols' bounds.
 
@@ -67,6 +73,7 @@ def program_at_every_size(
         compile_at: all passes up to the memory plan, at given sizes.
         record: takes the names of the passes after these, and their graphs as text.
         has_constants: whether what torch computes from sizes is a constant, and not computed on the device.
+        half: what constants that lose nothing by it are stored in: F16 or BF16; None for float32.
 
     Raises:
         ExportError: no program serves all sizes; names the first place or the first sizes.
@@ -89,7 +96,7 @@ def program_at_every_size(
         if failure is None and constants is not None:
             failure = first_wrong_constant(constants, dynamic, rows)
         if failure is None:
-            finished = _Finished(with_room(dynamic, rows))
+            finished = _Finished(with_room(dynamic, rows), half)
             failure = first_refused(finished.data, dynamic, rows)
             if failure is None:
                 finished.show(record)
@@ -106,9 +113,9 @@ def program_at_every_size(
 class _Finished:
     """A program that may be thrown away, with the names and texts of its last passes."""
 
-    def __init__(self, dynamic: Dynamic) -> None:
+    def __init__(self, dynamic: Dynamic, half: DType | None) -> None:
         self._texts: list[tuple[str, str]] = []
-        self.data = generate_dynamic_program(dynamic, lambda name, text: self._texts.append((name, text)))
+        self.data = generate_dynamic_program(dynamic, lambda name, text: self._texts.append((name, text)), half)
 
     def show(self, record: RecordText) -> None:
         """Tell what the passes gave."""

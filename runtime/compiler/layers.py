@@ -22,7 +22,7 @@ from alcove.runtime.compiler.lower import lower_with_taps
 from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.pipeline import export
 from alcove.runtime.format.reader import read_spec
-from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage
+from alcove.runtime.format.spec import HALVES, DType, OpSpec, ProgramSpec, Storage
 from alcove.runtime.model import load
 from numpy.typing import NDArray
 from torch import fx, nn
@@ -108,7 +108,10 @@ def is_quantized(program: bytes) -> bool:
         ProgramError: the bytes are no program.
     """
     constants = (tensor for tensor in read_spec(program).tensors if tensor.storage is Storage.CONSTANT)
-    return any(tensor.dtype in (DType.I8, DType.U8) and len(tensor.shape) > 1 for tensor in constants)
+    return any(
+        tensor.dtype in HALVES or (tensor.dtype in (DType.I8, DType.U8) and len(tensor.shape) > 1)
+        for tensor in constants
+    )
 
 
 def first_other_step(program: bytes, module: nn.Module, args: Sequence[object]) -> tuple[int, OpSpec] | None:

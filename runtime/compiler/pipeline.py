@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alcove.runtime.compiler.capture import capture
-from alcove.runtime.compiler.cast import cast_all
+from alcove.runtime.compiler.cast import cast_all, half_type
 from alcove.runtime.compiler.choose_activations import choose_activations
 from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
@@ -25,7 +25,7 @@ from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods
 from alcove.runtime.compiler.pack import pack
-from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, options_of
+from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, half_of, options_of
 from alcove.runtime.compiler.scripts import module_of
 from alcove.runtime.compiler.sizes import without_terms
 from alcove.runtime.compiler.state_rows import write_state_rows
@@ -46,7 +46,7 @@ class _Options:
     quantize: str | Quantization | None
     max_drop: float | None
     metric: Metric | None
-    growth_bytes: int
+    growth_bytes: int | None
     cast: str | None
     progress: Progress
 
@@ -60,7 +60,7 @@ def export(
     calibration: object = None,
     max_drop: float | None = None,
     metric: Metric | None = None,
-    growth_bytes: int = GROWTH_BYTES,
+    growth_bytes: int | None = None,
     cast: str | None = None,
     progress: Progress | None = None,
 ) -> Program:
@@ -76,8 +76,8 @@ def export(
             the program takes them one after the other.
         dynamic_shapes: as `torch.export.export` takes it, for ids of varying number: {"ids": {0: Dim("n", max=512)}}.
         quantize: None for f32; "int8" for int8 embedding tables with one scale a column and, with `calibration`, int8
-            weights and activations; "int8_dynamic", "int8_weights", "int4_dynamic" or "int4_weights" for linears; or a
-            `Quantization`.
+            weights and activations; "int8_dynamic", "int8_weights", "int4_dynamic" or "int4_weights" for linears;
+            "float16_weights" or "bfloat16_weights" for all products and tables; or a `Quantization`.
         calibration: real inputs for "int8": a sequence of samples, each as `args` (or the only argument by itself), of
             the shapes of `args`; an axis that varies has its largest size.
         max_drop: how much worse than float32 the program may be on `metric`; layers stay float32, the worst first, till
@@ -85,9 +85,11 @@ def export(
         metric: takes a program as a function of its inputs that gives a list of arrays, returns a number, more is
             better; None for the noise of the outputs on the samples, as a share of their energy.
         growth_bytes: by how much weights may grow to be faster: those of 3x3 convolutions that take Winograd's form are
-            four times as large. 0 for the smallest program.
+            four times as large. 0 for the smallest program; None for 8 MiB, and for 0 with weights of 16 bits, since
+            that form has none.
         cast: "float32" for a module in half, bfloat16 or double: the program is that of `module.float()`, takes and
-            gives float32, and differs from the module by the rounding of its type. None refuses such modules.
+            gives float32, and differs from the module by the rounding of its type; weights of 16 bits keep them in the
+            file. None refuses such modules.
         progress: is called with the name of each step before it begins ("trace", "lower", "calibrate", "choose forms",
             "find sizes", "pack and write"), after that of its method where there are several.
 
@@ -103,7 +105,7 @@ def export(
         CalibrationError: the samples do not fit the inputs, or make numbers that are not finite.
         QuantizationError: the program would be the float32 one: nothing of the module takes the form asked for.
     """
-    if growth_bytes < 0:
+    if growth_bytes is not None and growth_bytes < 0:
         raise ValueError(f"growth_bytes must be 0 or more, not {growth_bytes}")
     wishes = _Options(quantize, max_drop, metric, growth_bytes, cast, progress or _say_nothing)
     if not isinstance(module, Mapping):
@@ -125,6 +127,7 @@ def export(
 
 def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Program:
     """Return the program of one entry point, by the passes in order; `module` is the one whose `forward` it is."""
+    own_half = None if wishes.cast is None else half_type(module)
     module, args, calibration = cast_all(wishes.cast, module, method.args, method.calibration)
     options = options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)
     passes: list[tuple[str, str]] = []
@@ -163,7 +166,7 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         largest_graph = gated_at(captured.largest(), record)
         wishes.progress("choose forms")
         plain = without_terms(largest_graph)
-        in_form = choose_winograd(plain, wishes.growth_bytes)
+        in_form = choose_winograd(plain, _growth_bytes(wishes, options))
         by_rows = choose_separable(plain)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
@@ -177,9 +180,13 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         first = record("write_state_rows", write_state_rows(first))
         wishes.progress("find sizes" if captured.symbols else "pack and write")
         if not captured.symbols:
-            return Program(generate_program(first, record_text), passes, quantizer.report)
+            return Program(generate_program(first, record_text, half_of(options) or own_half), passes, quantizer.report)
         data = program_at_every_size(
-            captured, lambda sizes: pack(compile_at(sizes)), record_text, has_constants=not computes_sizes
+            captured,
+            lambda sizes: pack(compile_at(sizes)),
+            record_text,
+            has_constants=not computes_sizes,
+            half=half_of(options) or own_half,
         )
         return Program(data, passes, quantizer.report)
 
@@ -196,6 +203,13 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         with contextlib.suppress(ExportError):
             return compile_program(computes_sizes=True)
         raise
+
+
+def _growth_bytes(wishes: _Options, options: Quantization | None) -> int:
+    """Return by how much weights may grow: Winograd's form has none of 16 bits."""
+    if wishes.growth_bytes is not None:
+        return wishes.growth_bytes
+    return GROWTH_BYTES if half_of(options) is None else 0
 
 
 def _say_nothing(_step: str) -> None:

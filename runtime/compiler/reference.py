@@ -12,6 +12,7 @@ import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.compiler.quantize import packing
 from alcove.runtime.compiler.quantize.scales import Scale, requantize
+from alcove.runtime.format.halves import widen_constants
 from alcove.runtime.format.spec import DType, OpSpec, ProgramSpec, Storage, TensorSpec
 from numpy.typing import NDArray
 
@@ -34,7 +35,7 @@ def run(spec: ProgramSpec, inputs: Sequence[Array]) -> list[Array]:
     """
     values: dict[int, Array] = {
         index: np.frombuffer(tensor.data, _NUMPY[tensor.dtype]).reshape(tensor.shape)
-        for index, tensor in enumerate(spec.tensors)
+        for index, tensor in enumerate(widen_constants(spec).tensors)
         if tensor.storage is Storage.CONSTANT
     }
     values |= {port.tensor: array for port, array in zip(spec.inputs, inputs, strict=True)}

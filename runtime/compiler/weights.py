@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 from alcove.runtime.compiler.panels import SHAPE_MARK, unpack_convolution, unpanel
+from alcove.runtime.format.halves import widen_constant
 from alcove.runtime.format.spec import DType, Layout, ProgramSpec, Storage, TensorSpec
 from numpy.typing import NDArray
 
@@ -148,5 +149,6 @@ def _put(state: dict[str, NDArray[Any]], name: str, array: NDArray[Any]) -> None
 
 def _elements(tensor: TensorSpec) -> NDArray[Any]:
     """Return a constant's elements: shaped, or flat for panels; a copy, writable."""
+    tensor = widen_constant(tensor)
     array: NDArray[Any] = np.frombuffer(tensor.data, dtype=_NUMPY[tensor.dtype]).copy()
     return array if tensor.layout is Layout.PANEL16 else array.reshape(tensor.shape)

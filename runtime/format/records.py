@@ -6,7 +6,9 @@ from typing import Final
 
 MAGIC: Final = b"\x89ALC\r\n\x1a\n"
 MAJOR: Final = 2
-MINOR: Final = 1
+MINOR: Final = 2
+"""Of programs with constants of 16 bits."""
+METHODS_MINOR: Final = 1
 """Of programs with several methods, or with states that are written in place; of all others it is 0."""
 
 HEADER: Final = struct.Struct("<8sHHIQQ32s")

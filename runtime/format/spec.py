@@ -22,6 +22,10 @@ class DType(IntEnum):
     BOOL = 6
     TEXT = 7
     """UTF-8 bytes of one string; only an input of a program can be of this type, and its shape is ()."""
+    F16 = 8
+    """Of constants alone: 16 bits in the file, widened to float32 for the operators."""
+    BF16 = 9
+    """As F16; the upper half of a float32."""
 
 
 class Storage(IntEnum):
@@ -73,8 +77,13 @@ DTYPE_BYTES: Final[dict[DType, int]] = {
     DType.U8: 1,
     DType.BOOL: 1,
     DType.TEXT: 0,
+    DType.F16: 2,
+    DType.BF16: 2,
 }
 """Size of one element in bytes; text takes no bytes of the arena."""
+
+HALVES: Final = (DType.F16, DType.BF16)
+"""Types of constants in the file that operators see as float32."""
 
 PANEL_COLUMNS: Final = 16
 
@@ -109,6 +118,11 @@ class TensorSpec:
     data: bytes = b""
     offset: int = 0
     dynamic_dims: int = 0
+
+    @property
+    def widened_bytes(self) -> int:
+        """Bytes of the float32 that a constant of 16 bits is made when the file is opened; 0 for all else."""
+        return 2 * self.size_bytes if self.dtype in HALVES else 0
 
     @property
     def size_bytes(self) -> int:

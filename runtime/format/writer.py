@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind, align_up
-from alcove.runtime.format.spec import OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import HALVES, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 
 
 def write_program(spec: ProgramSpec) -> bytes:
@@ -31,17 +31,19 @@ def write_program(spec: ProgramSpec) -> bytes:
         sections.append((SectionKind.WEIGHTS, bytes(weights.data)))
     if spec.others:
         sections.append((SectionKind.METHODS, _methods(spec, programs[1:])))
-    return _file(sections, memory_ceiling_bytes(spec), minor_version(spec))
+    return _file(sections, session_bytes(spec) + weights.widened_bytes, minor_version(spec))
 
 
 def minor_version(spec: ProgramSpec) -> int:
     """Return the minor version of the format that a program needs."""
+    if any(tensor.dtype in HALVES for method in spec.methods for tensor in method.tensors):
+        return records.MINOR
     is_in_place = any(state.update == state.tensor for method in spec.methods for state in method.states)
-    return records.MINOR if spec.others or is_in_place else 0
+    return records.METHODS_MINOR if spec.others or is_in_place else 0
 
 
-def memory_ceiling_bytes(spec: ProgramSpec) -> int:
-    """Return what a session allocates at most, in bytes: tables of all methods, states and the largest arena."""
+def session_bytes(spec: ProgramSpec) -> int:
+    """Return what a session allocates by itself at most, in bytes: tables of all methods, states, the largest arena."""
     states: dict[object, int] = {}
     for place, method in enumerate(spec.methods):
         names = {state.tensor: state.name for state in method.states if spec.others}
@@ -66,10 +68,12 @@ class _Weights:
 
     Attributes:
         data: the bytes so far.
+        widened_bytes: of float32 that constants of 16 bits become, each aligned.
     """
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.widened_bytes = 0
         self._shared: dict[bytes, int] = {}  # digest of a constant of an earlier method: its offset
         self._initial: dict[str, tuple[int, bytes]] = {}  # name of an earlier state: where what it begins as is
 
@@ -90,16 +94,18 @@ class _Weights:
                     f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
                     f"got {len(tensor.data)}"
                 )
-            digest = hashlib.sha256(tensor.data).digest()
+            digest = _digest(tensor)
             known, initial = self._initial.get(begins.get(index, ""), (None, b""))
             if initial != digest:
                 known = self._shared.get(digest)
+            if known is None:
+                self.widened_bytes += align_up(tensor.widened_bytes, records.TENSOR_ALIGNMENT)
             offsets[index] = self._append(tensor.data) if known is None else known
             mine.setdefault(digest, offsets[index])
         self._shared = mine | self._shared
         for state in spec.states:
             if state.initial in offsets:
-                digest = hashlib.sha256(spec.tensors[state.initial].data).digest()
+                digest = _digest(spec.tensors[state.initial])
                 self._initial.setdefault(state.name, (offsets[state.initial], digest))
         return offsets
 
@@ -107,6 +113,13 @@ class _Weights:
         self.data.extend(bytes(align_up(len(self.data), records.TENSOR_ALIGNMENT) - len(self.data)))
         self.data.extend(data)
         return len(self.data) - len(data)
+
+
+def _digest(tensor: TensorSpec) -> bytes:
+    """Return what two constants share that may lie in one place."""
+    digest = hashlib.sha256(tensor.data)
+    digest.update(bytes([tensor.dtype if tensor.dtype in HALVES else 0]))
+    return digest.digest()
 
 
 def _methods(spec: ProgramSpec, programs: list[bytes]) -> bytes:

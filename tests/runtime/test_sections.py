@@ -48,16 +48,16 @@ def test_resealed_bytes_between_weights_must_be_zero() -> None:
 
 
 def test_a_later_minor_version_may_add_sections_that_can_be_skipped() -> None:
-    """Minor 2 with an unknown, uncritical last section loads and runs; in minor 0 or 1, or critical, it does not."""
+    """Minor 3 with an unknown, uncritical last section loads and runs; in minor 0 to 2, or critical, it does not."""
     whole = write_program(classifier())
     pieces = {kind: section(whole, kind) for kind in (SectionKind.PROGRAM, SectionKind.WEIGHTS)}
     sections = [(kind, whole[start : start + size]) for kind, (start, size) in pieces.items()]
     later = writer._file([*sections, (cast("SectionKind", 9), b"later")], load(whole).memory_ceiling_bytes, 0)
     uncritical = patch(later, 64 + 2 * 64 + 4, "I", 0)
-    in_minor_2 = reseal(patch(uncritical, 10, "H", 2))
-    assert load(in_minor_2)("Hallo")[1].tolist() == load(whole)("Hallo")[1].tolist()
-    assert read_spec(in_minor_2) == classifier()
-    for refused in (uncritical, patch(uncritical, 10, "H", 1), patch(later, 10, "H", 2)):
+    in_minor_3 = reseal(patch(uncritical, 10, "H", 3))
+    assert load(in_minor_3)("Hallo")[1].tolist() == load(whole)("Hallo")[1].tolist()
+    assert read_spec(in_minor_3) == classifier()
+    for refused in (uncritical, patch(uncritical, 10, "H", 2), patch(later, 10, "H", 3)):
         with pytest.raises(ProgramError) as caught:
             load(reseal(refused))
         assert caught.value.code == "section_kind"

@@ -11,11 +11,13 @@ from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.quantize.calibrate import check_samples
 from alcove.runtime.compiler.quantize.calibration_free import quantize_without_calibration
 from alcove.runtime.compiler.quantize.embedding_quantization import quantize_embeddings, table_reports
+from alcove.runtime.compiler.quantize.half_weights import HALF_MODES, round_weights
 from alcove.runtime.compiler.quantize.options import MODES, Budget, Metric, Mode, Quantization
 from alcove.runtime.compiler.quantize.recipe import Recipe
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport
 from alcove.runtime.compiler.quantize.static import calibrate
 from alcove.runtime.errors import QuantizationError
+from alcove.runtime.format.spec import DType
 
 __all__ = [
     "MODES",
@@ -26,6 +28,7 @@ __all__ = [
     "Quantization",
     "QuantizationReport",
     "Quantizer",
+    "half_of",
     "options_of",
 ]
 
@@ -54,9 +57,18 @@ def options_of(
     return options
 
 
+def half_of(options: Quantization | None) -> DType | None:
+    """Return the type of 16 bits that weights are stored in, or None."""
+    return None if options is None else HALF_MODES.get(options.mode)
+
+
 _LINEARS: Final = (
     "makes linears and recurrent layers smaller, and this module has none that can be, so the program would be the "
     "float32 one; convolutions become smaller by 'int8' with calibration samples"
+)
+_PRODUCTS: Final = (
+    "stores weights of products and tables in 16 bits, and this module has none that can be, so the program would be "
+    "the float32 one"
 )
 _NOTHING_SMALLER: Final[dict[str, str]] = {
     "int8": (
@@ -64,7 +76,8 @@ _NOTHING_SMALLER: Final[dict[str, str]] = {
         "can be, so the program would be the float32 one: give real inputs (calibration=...; on the command line "
         "--calibration MODULE:FUNCTION), or take 'int8_dynamic' or 'int8_weights', which need none"
     ),
-    **{mode: f"quantize={mode!r} {_LINEARS}" for mode in MODES if mode != "int8"},
+    **{mode: f"quantize={mode!r} {_LINEARS}" for mode in MODES if mode != "int8" and mode not in HALF_MODES},
+    **{mode: f"quantize={mode!r} {_PRODUCTS}" for mode in HALF_MODES},
 }
 
 
@@ -107,6 +120,9 @@ class Quantizer:
         """
         if self._options is None:
             return graph
+        if self._options.mode in HALF_MODES:
+            graph, self.report = round_weights(graph, self._options.mode)
+            return self._if_smaller(graph)
         graph = quantize_embeddings(graph)
         if self._options.mode == "int8":
             if self._recipe is None:

@@ -6,11 +6,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from alcove.runtime.compiler.quantize.packing import GROUPS
 
-Mode: TypeAlias = Literal["int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights"]
+Mode: TypeAlias = Literal[
+    "int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights", "float16_weights", "bfloat16_weights"
+]
 Clipping: TypeAlias = Literal["minmax", "mse", "entropy"]
 Precision: TypeAlias = Literal["int8", "int8 dynamic", "float32"]
 
-MODES: Final[tuple[Mode, ...]] = ("int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights")
+MODES: Final[tuple[Mode, ...]] = (
+    "int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights", "float16_weights", "bfloat16_weights",
+)  # fmt: skip
 CLIPPINGS: Final[tuple[Clipping, ...]] = ("mse", "minmax", "entropy")
 PRECISIONS: Final[tuple[Precision, ...]] = ("int8", "int8 dynamic", "float32")
 
@@ -30,6 +34,7 @@ class Quantization:
             come; "int4_dynamic": linears with weights of 4 bits, whose inputs are quantized to int8 group by group
             likewise; "int8_weights", "int4_weights": linears with smaller weights, computed in float32.  In
             these four recurrent layers have int8 weights; all but the products of the dynamic modes is float32.
+            "float16_weights", "bfloat16_weights": weights of all products and tables in 16 bits, computed in float32.
         clipping: how the range of an activation is chosen from what was seen: all of it, the range with the least
             squared error, or the one that keeps most information (KL divergence).
         equalize: whether pairs of layers share their channels' ranges before they are quantized.

@@ -19,7 +19,8 @@ class LayerReport:
     Attributes:
         layer: where it is in the module, as in `named_modules()`, or the tensor that it writes.
         op: the runtime's operator.
-        precision: "float32", "int8", "int8 table", "int8 dynamic", "int8 weights" or "int4 weights".
+        precision: "float32", "int8", "int8 table", "int8 dynamic", "int8 weights", "int4 weights", "float16
+            weights" or "bfloat16 weights".
         reason: why it stayed float32; empty otherwise.
         snr_db: signal to noise of its output with quantized weights on float32 inputs, in dB; of its weights where
             there were no calibration samples; None where nothing was rounded.

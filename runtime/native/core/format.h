@@ -12,11 +12,12 @@ static_assert(std::endian::native == std::endian::little, "records are read as t
 
 inline constexpr uint8_t kMagic[8] = {0x89, 'A', 'L', 'C', '\r', '\n', 0x1A, '\n'};
 inline constexpr uint16_t kMajor = 2;
-inline constexpr uint16_t kMinor = 1;
+inline constexpr uint16_t kMinor = 2;
 
 enum SectionKind : uint32_t { kProgram = 1, kCertificate = 2, kWeights = 3, kMethods = 4 };
-inline constexpr uint32_t kCritical = 1;  // section flag: a reader that doesn't know the kind must refuse the file
-inline constexpr uint32_t kRagged = 1;    // tensor flag
+inline constexpr uint32_t kCritical = 1;   // section flag: a reader that doesn't know the kind must refuse the file
+inline constexpr uint32_t kRagged = 1;     // tensor flag
+inline constexpr uint16_t kHalfMinor = 2;  // the first minor version with constants of 16 bits
 
 struct FileHeader {
   uint8_t magic[8];

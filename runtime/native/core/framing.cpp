@@ -74,12 +74,12 @@ Status check_record(const FileHeader& header, const SectionRecord& record, uint3
 
 // Whether the columns of the last panel that stand for no output are zero.
 bool has_zero_columns(const Tensor& tensor, const uint8_t* panels) {
-  const uint64_t used = tensor.dims[0] % 16 * sizeof(float);
+  const uint64_t element_bytes = dtype_bytes(tensor.stored);
+  const uint64_t used = tensor.dims[0] % 16 * element_bytes, row_bytes = 16 * element_bytes;
   if (used == 0) return true;
-  constexpr uint64_t kRowBytes = 16 * sizeof(float);
-  const uint64_t last = tensor.dims[0] / 16 * (uint64_t{tensor.dims[1]} + 1) * kRowBytes;
-  for (uint64_t row = last; row < tensor.size_bytes; row += kRowBytes) {
-    if (!is_zero(panels + row + used, kRowBytes - used)) return false;
+  const uint64_t last = tensor.dims[0] / 16 * (uint64_t{tensor.dims[1]} + 1) * row_bytes;
+  for (uint64_t row = last; row < tensor.stored_bytes(); row += row_bytes) {
+    if (!is_zero(panels + row + used, row_bytes - used)) return false;
   }
   return true;
 }
@@ -182,7 +182,7 @@ static Status check_padding(const uint8_t* weights, const Program& program, uint
                      "columns beyond the %" PRIu32 " of a matrix in panels are not zero", tensor.dims[0])
           .in_tensor(t);
     }
-    if (tensor.offset >= end) end = tensor.offset + tensor.size_bytes;
+    if (tensor.offset >= end) end = tensor.offset + tensor.stored_bytes();
   }
   return {};
 }

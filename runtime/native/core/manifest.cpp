@@ -59,12 +59,13 @@ const char* sharing_name(Sharing sharing) noexcept {
 }
 
 const char* dtype_name(DType dtype) noexcept {
-  static constexpr char kNames[][8] = {"?", "float32", "int8", "int32", "int64", "uint8", "bool", "text"};
+  static constexpr char kNames[][9] = {"?",     "float32", "int8", "int32",   "int64",
+                                       "uint8", "bool",    "text", "float16", "bfloat16"};
   return kNames[static_cast<int>(dtype)];
 }
 
 uint32_t dtype_bytes(DType dtype) noexcept {
-  static constexpr uint32_t kBytes[] = {0, 4, 1, 4, 8, 1, 1, 0};
+  static constexpr uint32_t kBytes[] = {0, 4, 1, 4, 8, 1, 1, 0, 2, 2};
   return kBytes[static_cast<int>(dtype)];
 }
 

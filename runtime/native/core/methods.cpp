@@ -162,4 +162,32 @@ Status join_states(Methods& methods) {
   return {};
 }
 
+Status place_widened(Methods& methods) {
+  struct Place {
+    uint64_t offset, widened_at;
+  };
+  std::vector<Place> places;  // by rising offset in the file
+  Checked end = 0;
+  for (Method& method : methods.all) {
+    for (Tensor& tensor : method.program.tensors) {
+      if (!tensor.is_widened()) continue;
+      const auto at = std::lower_bound(places.begin(), places.end(), tensor.offset,
+                                       [](const Place& place, uint64_t offset) { return place.offset < offset; });
+      if (at != places.end() && at->offset == tensor.offset) {
+        tensor.widened_at = at->widened_at;
+        continue;
+      }
+      tensor.widened_at = end.value();
+      places.insert(at, {tensor.offset, tensor.widened_at});
+      end = (end + tensor.size_bytes).aligned(kTensorAlignment);
+      if (!end.is_at_most(kMaxFileBytes)) {
+        return failure(Code::tensor_size, Section::program,
+                       "constants of 16 bits take more than %" PRIu64 " bytes once they are float32", kMaxFileBytes);
+      }
+    }
+  }
+  methods.widened_bytes = end.value();
+  return {};
+}
+
 }  // namespace alcove

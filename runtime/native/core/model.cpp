@@ -6,6 +6,7 @@
 
 #include "core/cancel.h"
 #include "core/sizes.h"
+#include "kernels/half.h"
 
 namespace alcove {
 
@@ -66,6 +67,26 @@ Model::Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels
   }
 }
 
+Status Model::widen() {
+  const uint64_t bytes = methods().widened_bytes;
+  if (bytes == 0) return {};
+  widened_ = allocate_zeros(bytes);
+  if (widened_ == nullptr) {
+    return failure(Code::out_of_memory, Section::file, "the system gave no %" PRIu64 " bytes for constants of 16 bits",
+                   bytes);
+  }
+  uint64_t end = 0;  // one that several methods read is widened once
+  for (const Method& method : methods().all) {
+    for (const Tensor& tensor : method.program.tensors) {
+      if (!tensor.is_widened() || tensor.widened_at < end) continue;
+      end = tensor.widened_at + tensor.size_bytes;
+      kernels::widen(stored(tensor), tensor.stored == DType::f16, tensor.size_bytes / sizeof(float),
+                     reinterpret_cast<float*>(widened_.get() + tensor.widened_at));
+    }
+  }
+  return {};
+}
+
 size_t Model::find_method(std::string_view name) const noexcept {
   size_t found = 0;
   while (found < methods().all.size() && methods().all[found].name != name) ++found;
@@ -77,7 +98,9 @@ Result<std::shared_ptr<const Model>> Model::open(Bytes bytes) {
   if (!kernels.is_ok()) return kernels.status();
   Result<Verified> verified = verify(bytes.data(), bytes.size());
   if (!verified.is_ok()) return verified.status();
-  return std::shared_ptr<const Model>(new Model(std::move(bytes), std::move(verified.value()), *kernels.value()));
+  std::shared_ptr<Model> model(new Model(std::move(bytes), std::move(verified.value()), *kernels.value()));
+  ALCOVE_TRY(model->widen());
+  return std::shared_ptr<const Model>(std::move(model));
 }
 
 size_t Model::first_refused(size_t method, const uint32_t* sizes, size_t count, Status& status) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/memory.h"
 #include "core/sha256.h"
 #include "core/verify.h"
 #include "kernels/dispatch.h"
@@ -24,9 +25,10 @@ class Model {
   [[nodiscard]] const std::vector<uint8_t>& certificate() const noexcept { return verified_.certificate; }
   [[nodiscard]] uint64_t memory_ceiling_bytes() const noexcept { return verified_.framing.header.memory_ceiling_bytes; }
   [[nodiscard]] const kernels::KernelTable& kernels() const noexcept { return *kernels_; }
-  // Of a constant; read-only.
+  // Of a constant, as operators see it; read-only.
   [[nodiscard]] const uint8_t* constant(const Tensor& tensor) const noexcept {
-    return bytes_.data() + verified_.framing.weights.offset + tensor.offset;
+    if (tensor.is_widened()) return widened_.get() + tensor.widened_at;
+    return stored(tensor);
   }
   // Whether a run must compare an op's indices with their bound: always, but for a bag of ids that the program hashed itself.
   [[nodiscard]] bool checks_indices(size_t method, size_t op) const noexcept { return checks_indices_[method][op]; }
@@ -45,8 +47,15 @@ class Model {
 
  private:
   Model(Bytes bytes, Verified verified, const kernels::KernelTable& kernels);
+  // Of a constant, in the file.
+  [[nodiscard]] const uint8_t* stored(const Tensor& tensor) const noexcept {
+    return bytes_.data() + verified_.framing.weights.offset + tensor.offset;
+  }
+  // Makes float32 of the constants of 16 bits.
+  Status widen();
 
   Bytes bytes_;
+  Memory widened_;
   Verified verified_;
   const kernels::KernelTable* kernels_;
   std::vector<std::vector<int32_t>> writers_;      // of each method

@@ -281,7 +281,7 @@ uint64_t kept_bytes(const Methods& methods) noexcept {
 uint64_t ceiling_bytes(const Methods& methods) noexcept {
   uint64_t arena = 0;
   for (const Method& method : methods.all) arena = std::max(arena, method.program.arena_bytes);
-  return kept_bytes(methods) + arena;
+  return kept_bytes(methods) + methods.widened_bytes + arena;
 }
 
 }  // namespace alcove

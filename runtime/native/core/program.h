@@ -10,7 +10,7 @@
 namespace alcove {
 
 // The numbers are those of the file format and of runtime/format/spec.py.
-enum class DType : uint8_t { f32 = 1, i8 = 2, i32 = 3, i64 = 4, u8 = 5, boolean = 6, text = 7 };
+enum class DType : uint8_t { f32 = 1, i8 = 2, i32 = 3, i64 = 4, u8 = 5, boolean = 6, text = 7, f16 = 8, bf16 = 9 };
 enum class Storage : uint8_t { constant = 1, arena = 2, state = 3 };
 enum class Layout : uint8_t { row_major = 1, panel16 = 2 };
 
@@ -50,11 +50,17 @@ struct Tensor {
   bool is_ragged;  // dims[0] is an upper bound
   uint8_t rank;
   uint8_t dynamic_dims;  // bit d: dims[d] is the index of an expression, and after bind() its value
+  DType stored;          // of a constant in the file: f16 or bf16 where its operators see f32, otherwise dtype
   uint32_t dims[kMaxRank];
-  uint64_t offset;  // in the WEIGHTS section, in the arena or among the states
-  uint64_t size_bytes;
+  uint64_t offset;      // in the WEIGHTS section, in the arena or among the states
+  uint64_t size_bytes;  // as operators see it
+  uint64_t widened_at;  // of a widened constant, among them: its offset
   std::string_view name;
 
+  // Whether it has 16 bits in the file, and operators see float32.
+  [[nodiscard]] bool is_widened() const noexcept { return stored != dtype; }
+  // In the file.
+  [[nodiscard]] uint64_t stored_bytes() const noexcept { return is_widened() ? size_bytes / 2 : size_bytes; }
   [[nodiscard]] uint64_t element_count() const noexcept {
     uint64_t count = 1;
     for (uint8_t d = 0; d < rank; ++d) count *= dims[d];
@@ -158,6 +164,7 @@ struct Methods {
   std::vector<Method> all;     // at least one; the first has the PROGRAM section
   std::vector<KeptState> states;
   uint64_t states_bytes = 0;
+  uint64_t widened_bytes = 0;  // of constants that are widened when the file is opened
 };
 
 // For each tensor that a session keeps track of: where it is and how much of it is used.

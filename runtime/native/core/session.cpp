@@ -106,10 +106,10 @@ uint64_t Session::helper_bytes(size_t bucket) const noexcept {
   return (most + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-// The arena has its cap, the threads theirs: no overflow.
+// The arena has its cap, so have the widened constants, and the threads theirs: no overflow.
 uint64_t Session::bytes_of(size_t bucket) const noexcept {
   const uint64_t helpers = threads_ > 1 ? (threads_ - 1) * helper_bytes(bucket) : 0;
-  return kept_bytes(model_->methods()) + described().buckets[bucket].arena_bytes + helpers;
+  return fixed_bytes() + described().buckets[bucket].arena_bytes + helpers;
 }
 
 Status Session::too_large(size_t bucket) const noexcept {
@@ -181,7 +181,7 @@ Status Session::select(size_t method) noexcept {
 
 // The old arena goes first, so that a session never takes more than it says.
 Status Session::grow(size_t bucket) noexcept {
-  const uint64_t bytes = bytes_of(bucket) - kept_bytes(model_->methods());
+  const uint64_t bytes = bytes_of(bucket) - fixed_bytes();
   if (arena_ != nullptr && bytes <= arena_capacity_) return {};
   const uint64_t before = std::exchange(arena_capacity_, 0);
   arena_ = nullptr;

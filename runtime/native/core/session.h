@@ -74,8 +74,8 @@ class Session {
   [[nodiscard]] const Program& described() const noexcept { return model_->program(at_); }
   // The same with the dimensions of the inputs that were set last.
   [[nodiscard]] const Program& program() const noexcept { return entry_->is_bound ? entry_->bound : described(); }
-  // What it has allocated.
-  [[nodiscard]] uint64_t memory_bytes() const noexcept { return kept_bytes(model_->methods()) + arena_capacity_; }
+  // What it has allocated, and the widened constants, which it shares with other sessions of the model.
+  [[nodiscard]] uint64_t memory_bytes() const noexcept { return fixed_bytes() + arena_capacity_; }
 
   // Takes a text by reference: the bytes must stay until the run is over.
   Status set_text(size_t port, const uint8_t* text, size_t size) noexcept;
@@ -127,6 +127,10 @@ class Session {
   Status allocate() noexcept;
   Status grow(size_t bucket) noexcept;
   [[nodiscard]] uint64_t helper_bytes(size_t bucket) const noexcept;
+  // All but the arena.
+  [[nodiscard]] uint64_t fixed_bytes() const noexcept {
+    return kept_bytes(model_->methods()) + model_->methods().widened_bytes;
+  }
   [[nodiscard]] uint64_t bytes_of(size_t bucket) const noexcept;
   Status rebind() noexcept;
   Status bind_wanted(size_t bucket) noexcept;

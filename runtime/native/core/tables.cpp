@@ -46,6 +46,9 @@ Checked compute_size(const TensorRecord& r) {
   return count * dtype_bytes(static_cast<DType>(r.dtype));
 }
 
+// Whether it is a type of the file alone: operators see float32.
+bool is_half(DType dtype) noexcept { return dtype == DType::f16 || dtype == DType::bf16; }
+
 // Sizes that are known when the inputs are.  Precondition: check_shape.
 Status check_dynamic(const TensorRecord& r, uint32_t expression_count) {
   const bool may_have = r.storage == static_cast<uint8_t>(Storage::arena) && (r.flags & format::kRagged) == 0;
@@ -82,7 +85,7 @@ Status check_place(const TensorRecord& r, bool is_static) {
 }
 
 Status check_tensor(const TensorRecord& r, const ProgramHeader& header) {
-  if (r.dtype < static_cast<uint8_t>(DType::f32) || r.dtype > static_cast<uint8_t>(DType::text)) {
+  if (r.dtype < static_cast<uint8_t>(DType::f32) || r.dtype > static_cast<uint8_t>(DType::bf16)) {
     return failure(Code::tensor_dtype, Section::program, "unknown type %u", r.dtype);
   }
   const auto dtype = static_cast<DType>(r.dtype);
@@ -91,11 +94,14 @@ Status check_tensor(const TensorRecord& r, const ProgramHeader& header) {
   }
   const bool is_constant = r.storage == static_cast<uint8_t>(Storage::constant);
   const bool is_arena = r.storage == static_cast<uint8_t>(Storage::arena);
+  if (is_half(dtype) && !is_constant) {
+    return failure(Code::tensor_dtype, Section::program, "%s is for constants alone", dtype_name(dtype));
+  }
   ALCOVE_TRY(check_shape(r));
   ALCOVE_TRY(check_dynamic(r, header.expression_count));
   if (r.layout == static_cast<uint8_t>(Layout::panel16)) {
-    if (!is_constant || dtype != DType::f32 || r.rank != 2) {
-      return failure(Code::tensor_layout, Section::program, "panels are for constant float32 matrices");
+    if (!is_constant || (dtype != DType::f32 && !is_half(dtype)) || r.rank != 2) {
+      return failure(Code::tensor_layout, Section::program, "panels are for constant matrices of floats");
     }
   } else if (r.layout != static_cast<uint8_t>(Layout::row_major)) {
     return failure(Code::tensor_layout, Section::program, "unknown layout %u", r.layout);
@@ -112,11 +118,11 @@ Status check_tensor(const TensorRecord& r, const ProgramHeader& header) {
 // Whether a tensor begins where it must, behind what ends at `end`, and ends within `bound`.
 Status check_follows(const Tensor& tensor, uint64_t end, uint64_t bound, const char* where) {
   const Checked start = Checked(end).aligned(kTensorAlignment);
-  if (start.is(tensor.offset) && (start + tensor.size_bytes).is_at_most(bound)) return {};
+  if (start.is(tensor.offset) && (start + tensor.stored_bytes()).is_at_most(bound)) return {};
   return failure(Code::tensor_offset, Section::program,
                  "%" PRIu64 " bytes at %" PRIu64 "; they must follow those before and end within the %" PRIu64
                  " bytes of %s",
-                 tensor.size_bytes, tensor.offset, bound, where);
+                 tensor.stored_bytes(), tensor.offset, bound, where);
 }
 
 Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& header, Constants& constants) {
@@ -126,7 +132,8 @@ Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& heade
     const auto r = cursor.next<TensorRecord>();
     if (Status status = check_tensor(r, header); !status.is_ok()) return status.in_tensor(t);
     Tensor tensor{};
-    tensor.dtype = static_cast<DType>(r.dtype);
+    tensor.stored = static_cast<DType>(r.dtype);
+    tensor.dtype = is_half(tensor.stored) ? DType::f32 : tensor.stored;
     tensor.storage = static_cast<Storage>(r.storage);
     tensor.layout = static_cast<Layout>(r.layout);
     tensor.is_ragged = (r.flags & format::kRagged) != 0;
@@ -134,7 +141,7 @@ Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& heade
     tensor.dynamic_dims = static_cast<uint8_t>(r.dynamic_dims);
     std::memcpy(tensor.dims, r.dims, sizeof(tensor.dims));
     tensor.offset = r.offset;
-    tensor.size_bytes = r.size_bytes;
+    tensor.size_bytes = tensor.is_widened() ? r.size_bytes * 2 : r.size_bytes;
     Status status = cursor.text(r.name_bytes, kMaxNameBytes, "a tensor's name", tensor.name);
     if (status.is_ok() && tensor.storage == Storage::constant) status = constants.add(tensor);
     if (status.is_ok() && tensor.storage == Storage::state) {
@@ -258,14 +265,15 @@ bool Constants::is_shared(const Tensor& tensor) const noexcept {
   const auto end = known_.begin() + static_cast<std::ptrdiff_t>(shared_);
   const auto found = std::lower_bound(known_.begin(), end, tensor.offset,
                                       [](const Span& span, uint64_t offset) { return span.offset < offset; });
-  return found != end && found->offset == tensor.offset && found->size_bytes == tensor.size_bytes;
+  return found != end && found->offset == tensor.offset && found->size_bytes == tensor.stored_bytes() &&
+         (found->stored == tensor.stored || (!is_half(found->stored) && !tensor.is_widened()));
 }
 
 Status Constants::add(const Tensor& tensor) {
   if (is_shared(tensor)) return {};
   const uint64_t end = known_.empty() ? 0 : known_.back().offset + known_.back().size_bytes;
   ALCOVE_TRY(check_follows(tensor, end, bound_, "WEIGHTS"));
-  known_.push_back({tensor.offset, tensor.size_bytes});
+  known_.push_back({tensor.offset, tensor.stored_bytes(), tensor.stored});
   return {};
 }
 

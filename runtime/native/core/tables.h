@@ -18,7 +18,8 @@ class Constants {
 
  private:
   struct Span {
-    uint64_t offset, size_bytes;
+    uint64_t offset, size_bytes;  // in the file
+    DType stored;
   };
   [[nodiscard]] bool is_shared(const Tensor& tensor) const noexcept;
 

@@ -80,6 +80,11 @@ Result<Verified> verify(const uint8_t* data, size_t size) {
   }
   ALCOVE_TRY(constants.check_end());
   ALCOVE_TRY(join_states(methods));
+  ALCOVE_TRY(place_widened(methods));
+  if (methods.widened_bytes > 0 && result.framing.header.minor < format::kHalfMinor) {
+    return failure(Code::tensor_dtype, Section::program, "a file of version 2.%u has no constants of 16 bits",
+                   result.framing.header.minor);
+  }
   const uint64_t ceiling = ceiling_bytes(methods);
   if (result.framing.header.memory_ceiling_bytes != ceiling) {
     return failure(Code::header_memory_ceiling, Section::header,

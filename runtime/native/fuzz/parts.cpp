@@ -140,9 +140,9 @@ uint64_t methods_bytes(const std::vector<uint8_t>& methods, uint64_t& arena_byte
 
 uint64_t size_of(const format::TensorRecord& tensor) {
   uint64_t bytes =
-      tensor.dtype <= static_cast<uint8_t>(DType::text) ? dtype_bytes(static_cast<DType>(tensor.dtype)) : 1;
+      tensor.dtype <= static_cast<uint8_t>(DType::bf16) ? dtype_bytes(static_cast<DType>(tensor.dtype)) : 1;
   if (tensor.layout == static_cast<uint8_t>(Layout::panel16) && tensor.rank == 2) {
-    return up(tensor.dims[0], 16) * (uint64_t{tensor.dims[1]} + 1) * sizeof(float);
+    return up(tensor.dims[0], 16) * (uint64_t{tensor.dims[1]} + 1) * (bytes == 2 ? 2 : sizeof(float));
   }
   for (uint8_t d = 0; d < std::min<uint8_t>(tensor.rank, kMaxRank); ++d) bytes *= tensor.dims[d];
   return bytes;
