@@ -2,6 +2,7 @@
 
 Each seed is a module (`generate.py`), exported and run at its sizes (`check.py`). Prints how many went which way and
 each finding, cut down, as code; exit code 1 with one. `--write docs/robustness.md` puts the counts into that page.
+`--of-sizes` makes modules that compute with sizes.
 `--journal FILE` keeps a line for each seed and, begun again with it, goes on where it was.
 """
 
@@ -70,6 +71,7 @@ def main() -> int:
     parser.add_argument("--graphs", type=int, default=2000, help="how many modules")
     parser.add_argument("--first", type=int, default=0, help="seed of the first")
     parser.add_argument("--sizes", type=int, default=MOST_SIZES, help="combinations of sizes that each is run at")
+    parser.add_argument("--of-sizes", action="store_true", help="modules that compute with sizes")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep what was found there, and read it first")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the counts into this page")
@@ -77,7 +79,8 @@ def main() -> int:
     seeds = range(options.first, options.first + options.graphs)
     lines = {line.seed: line for line in read_journal(options.journal) if line.seed in seeds}
     missing = [seed for seed in seeds if seed not in lines]
-    for done, report in enumerate(examine_all(missing, options.sizes, options.processes), 1):
+    found = examine_all(missing, options.sizes, options.processes, of_sizes=options.of_sizes)
+    for done, report in enumerate(found, 1):
         line = lines[report.seed] = Line.of(report)
         if line.finding:
             print(line.finding, flush=True)

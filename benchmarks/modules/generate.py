@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from benchmarks.modules.source import NAMES, Input, Range, Source, Step
+from benchmarks.modules.source import NAMES, Input, Range, Source, Step, parse_size
 
 MOST_ELEMENTS: Final = 6000
 GREATEST: Final = 1e4
@@ -87,34 +87,41 @@ def _kind(tensor: Tensor) -> str:
     return "float" if tensor.is_floating_point() else "ids"
 
 
-def generate(seed: int) -> Source:
-    """Return the module of a seed."""
+def generate(seed: int, *, of_sizes: bool = False) -> Source:
+    """Return the module of a seed; `of_sizes`: one that computes with sizes, of which one varies at least."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, of lines that it then refuses
         for attempt in itertools.count():
-            result = _try(random.Random(f"{seed}/{attempt}"))
+            result = _try(random.Random(f"{'sizes/' if of_sizes else ''}{seed}/{attempt}"), of_sizes=of_sizes)
             if result is not None:
                 return result
     raise AssertionError(seed)
 
 
-def _ranges(rng: random.Random) -> tuple[Range, ...]:
+def _ranges(rng: random.Random, *, of_sizes: bool) -> tuple[Range, ...]:
     results = []
+    if of_sizes:
+        count = rng.choice((1, 1, 2, 2, 3))
+        return tuple(Range(name, rng.choice((1, 1, 1, 2, 4)), rng.randrange(6, 24 // count)) for name in "nmk"[:count])
     for name in ("n", "m")[: rng.choice((0, 1, 1, 1, 2, 2))]:
         least = rng.choice((1, 1, 2, 2, 3, 5))
         results.append(Range(name, least, least + rng.randrange(3, 14)))
     return tuple(results)
 
 
-def _inputs(rng: random.Random, ranges: tuple[Range, ...]) -> tuple[Input, ...]:
+def _multiple(name: str, rng: random.Random, of_sizes: bool) -> str:
+    return rng.choice((name,) * 12 + (f"2*{name}", f"3*{name}", f"2*{name}+1", f"{name}+1")) if of_sizes else name
+
+
+def _inputs(rng: random.Random, ranges: tuple[Range, ...], *, of_sizes: bool) -> tuple[Input, ...]:
     results: list[Input] = []
-    while len(results) < rng.choice((1, 1, 2, 3)) or {r.name for r in ranges} - {s for i in results for s in i.shape}:
+    while len(results) < rng.choice((1, 1, 2, 3)) or {r.name for r in ranges} - _symbols(results):
         if results and rng.random() < 0.5:
             shape = results[-1].shape
         else:
             rank = rng.choice((1, 2, 2, 3, 3, 3, 4))
             shape = tuple(
-                rng.choice([each.name for each in ranges] * 2 + [rng.choice(_WIDTHS)] * 2)
+                rng.choice([_multiple(each.name, rng, of_sizes) for each in ranges] * 2 + [rng.choice(_WIDTHS)] * 2)
                 if ranges
                 else rng.choice(_WIDTHS)
                 for _ in range(rank)
@@ -125,23 +132,28 @@ def _inputs(rng: random.Random, ranges: tuple[Range, ...]) -> tuple[Input, ...]:
     return tuple(results)
 
 
+def _symbols(inputs: list[Input]) -> set[str]:
+    return {parse_size(size)[1] for each in inputs for size in each.shape if isinstance(size, str)}
+
+
 def _some_sizes(source: Source, rng: random.Random) -> list[dict[str, int]]:
     every = source.all_sizes()
     return [every[0], source.examples(), every[-1], *rng.sample(every, min(3, len(every)))]
 
 
-def _try(rng: random.Random) -> Source | None:
+def _try(rng: random.Random, *, of_sizes: bool) -> Source | None:
+    from benchmarks.modules.size_templates import SIZE_TEMPLATES
     from benchmarks.modules.templates import TEMPLATES
 
-    ranges = _ranges(rng)
-    inputs = _inputs(rng, ranges)
+    ranges = _ranges(rng, of_sizes=of_sizes)
+    inputs = _inputs(rng, ranges, of_sizes=of_sizes)
     if not inputs:
         return None
     bare = Source(ranges, inputs, (), (), ())
     points = [bare.arguments(sizes, seed=2) for sizes in _some_sizes(bare, rng)]
     draft = Draft(rng, {each.name: [point[at] for point in points] for at, each in enumerate(inputs)})
     steps: list[Step] = []
-    templates, weights = zip(*TEMPLATES, strict=True)
+    templates, weights = zip(*(SIZE_TEMPLATES if of_sizes else TEMPLATES), strict=True)
     wanted = rng.randrange(FEWEST_STEPS, MOST_STEPS + 1)
     for _ in range(60):
         if len(steps) == wanted:

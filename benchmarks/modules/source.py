@@ -17,6 +17,15 @@ from torch.export import Dim
 
 NAMES: Final = {"torch": torch, "F": F, "nn": nn}
 _NAME: Final = re.compile(r"\b(?:[vx]\d+|self\.m\d+)\b")
+_MULTIPLE: Final = re.compile(r"(?:(\d+)\*)?([a-z])(?:\+(\d+))?")
+
+
+def parse_size(size: str) -> tuple[int, str, int]:
+    """Return factor, symbol and addend of a size such as "n", "2*n" or "2*n+1"."""
+    found = _MULTIPLE.fullmatch(size)
+    if found is None:
+        raise ValueError(size)
+    return int(found[1] or 1), found[2], int(found[3] or 0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Input:
 
     Attributes:
         name: "x0" and so on.
-        shape: numbers, and names of symbols.
+        shape: numbers, names of symbols, and multiples of these ("2*n+1").
         kind: "float", "ids" (0 to 7) or "bool".
     """
 
@@ -50,7 +59,7 @@ class Input:
 
     def tensor(self, sizes: dict[str, int], generator: torch.Generator) -> Tensor:
         """Return random values of this shape."""
-        shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
+        shape = [size if isinstance(size, int) else _evaluate(size, sizes) for size in self.shape]
         if self.kind == "ids":
             return torch.randint(0, 8, shape, generator=generator)
         if self.kind == "bool":
@@ -119,8 +128,14 @@ class Source:
         if not self.ranges:
             return None
         dims = {each.name: Dim(each.name, min=each.least, max=each.greatest) for each in self.ranges}
+
+        def dimension(size: str) -> Any:
+            factor, name, addend = parse_size(size)
+            result = dims[name] if factor == 1 else factor * dims[name]
+            return result + addend if addend else result
+
         return tuple(
-            {at: dims[size] for at, size in enumerate(each.shape) if isinstance(size, str)} or None
+            {at: dimension(size) for at, size in enumerate(each.shape) if isinstance(size, str)} or None
             for each in self.inputs
         )
 
@@ -142,7 +157,7 @@ class Source:
                 kept.append(step)
                 needed |= step.uses()
         inputs = tuple(each for each in self.inputs if each.name in needed) or self.inputs[:1]
-        used = {size for each in inputs for size in each.shape if isinstance(size, str)}
+        used = {parse_size(size)[1] for each in inputs for size in each.shape if isinstance(size, str)}
         return Source(
             tuple(each for each in self.ranges if each.name in used),
             inputs,
@@ -150,3 +165,8 @@ class Source:
             tuple(reversed(kept)),
             outputs,
         )
+
+
+def _evaluate(size: str, sizes: dict[str, int]) -> int:
+    factor, name, addend = parse_size(size)
+    return factor * sizes[name] + addend

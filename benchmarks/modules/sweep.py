@@ -30,11 +30,11 @@ class Report:
     found: Source | None = None
 
 
-def examine(job: tuple[int, int]) -> Report:
-    """Return the report of a seed, run at a number of sizes."""
-    seed, most_sizes = job
+def examine(job: tuple[int, int] | tuple[int, int, bool]) -> Report:
+    """Return the report of a seed, run at a number of sizes; with a third part, true, of a module of sizes."""
+    seed, most_sizes, *of_sizes = job
     torch.set_num_threads(1)
-    source = generate(seed)
+    source = generate(seed, of_sizes=any(of_sizes))
     result = check(source, most_sizes)
     if result.verdict not in FINDINGS:
         return Report(seed, result)
@@ -42,9 +42,9 @@ def examine(job: tuple[int, int]) -> Report:
     return Report(seed, check(smallest, most_sizes), smallest)
 
 
-def examine_all(seeds: Sequence[int], most_sizes: int, processes: int) -> Iterator[Report]:
+def examine_all(seeds: Sequence[int], most_sizes: int, processes: int, *, of_sizes: bool = False) -> Iterator[Report]:
     """Yield reports as they come; the pool's own error reports a process that dies."""
-    jobs = [(seed, most_sizes) for seed in seeds]
+    jobs = [(seed, most_sizes, of_sizes) for seed in seeds]
     if processes == 1:
         yield from map(examine, jobs)
         return

@@ -187,6 +187,8 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         raise
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue(), module)]) from error
+    if questions.is_unchecked:
+        raise _fixed_size_error(questions, {})
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
     symbols = _symbols(exported, text_inputs, names)
     return Captured(exported, module, text_inputs, _output_names(exported), symbols)
@@ -202,13 +204,17 @@ def _export_graph(
         is_constraint = any(words in str(error) for words in _CONSTRAINTS)
         if not is_constraint or not questions.broken:
             raise
-        names = {source: name for name, source in _NAMED.findall(str(error))}
-        broken = {names.get(source, source): size for source, size in questions.broken.items()}
-        reason = (
-            f"the module fixes or bounds a size that should vary, it takes another way at {broken}: "
-            "let the Dim end before it or begin after it"
-        )
-        raise ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)]) from error
+        raise _fixed_size_error(questions, {source: name for name, source in _NAMED.findall(str(error))}) from error
+
+
+def _fixed_size_error(questions: Questions, names: Mapping[str, str]) -> ExportError:
+    """Return what is raised where the module asks what has two answers, by the names of torch's sources."""
+    broken = {names.get(source, source): size for source, size in questions.broken.items()}
+    reason = (
+        f"the module fixes or bounds a size that should vary, it takes another way at {broken}: "
+        "let the Dim end before it or begin after it"
+    )
+    return ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)])
 
 
 def _example(value: object) -> object:

@@ -22,10 +22,12 @@ import sympy
 import torch
 from alcove.runtime.compiler.symbolic import values_of
 from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 MAX_TRIED: Final = 2**20
 """Sizes, or combinations of them, that are tried for one question."""
 _CONFIG: Final[Any] = import_module("torch.fx.experimental._config")  # it has no public name
+_INPUTS: Final[Any] = import_module("torch._export.non_strict_utils")
 _TORCH: Final = str(Path(torch.__file__).parent)
 _BOOKKEEPING: Final = tuple(
     f"{_TORCH}/{part}" for part in ("_subclasses", "_decomp", "_refs", "_prims", "_meta_registrations.py", "_ops.py")
@@ -41,9 +43,13 @@ class Questions:
     Attributes:
         broken: of the first question without one answer, sizes at which it is another than the example's, by the name
             of torch's source (`L['x'].size()[1]`).
+        is_unchecked: whether that question is of multiples of a Dim, whose guards torch does not check.
+        equalities: torch's, of sizes that one Dim or its multiples name; None before it has them.
     """
 
     broken: dict[str, int] = field(default_factory=dict)
+    is_unchecked: bool = False
+    equalities: Any = None
     _answers: dict[Any, Any] = field(default_factory=dict)
 
     def answer(self, node: Any) -> Any:
@@ -55,35 +61,51 @@ class Questions:
 
     def _answer(self, node: Any, expression: Any) -> Any:
         free = sorted(expression.free_symbols, key=str)
-        ranges = [node.shape_env.var_to_range.get(symbol) for symbol in free]
-        if not free or not node.has_hint() or not all(map(_is_bounded, ranges)):
+        lines = {symbol: self._line_of(node.shape_env, symbol) for symbol in free}
+        roots = sorted({root for line in lines.values() for root in line.free_symbols}, key=str)
+        ranges = [node.shape_env.var_to_range.get(root) for root in roots]
+        if not roots or not node.has_hint() or not all(map(_is_bounded, ranges)):
             return None
         spans = [range(max(int(each.lower), 1), int(each.upper) + 1) for each in ranges if each is not None]
         if math.prod(map(len, spans)) > MAX_TRIED:
             return None
         grid = np.meshgrid(*(np.arange(span.start, span.stop) for span in spans), indexing="ij", sparse=True)
+        numbers = {symbol: values_of(line, dict(zip(roots, grid, strict=True))) for symbol, line in lines.items()}
+        known = {symbol: number for symbol, number in numbers.items() if number is not None}
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = values_of(expression, dict(zip(free, grid, strict=True)))
+            values = values_of(expression, known) if len(known) == len(numbers) else None
         if values is None or values.dtype.kind not in "ib":
             return None
         hint = values.dtype.type(node.hint)
         wrong = np.argwhere(np.broadcast_to(values != hint, [len(span) for span in spans]))
         if len(wrong) == 0:
             return node.hint
-        if values.dtype.kind == "b" and not self.broken:
-            sources = [node.shape_env.var_to_sources[symbol][0].name for symbol in free]
-            names = [source if isinstance(source, str) else source() for source in sources]
-            self.broken = {
-                name: span[int(place)] for name, span, place in zip(names, spans, wrong[0].tolist(), strict=True)
-            }
+        is_of_multiples = any(line != symbol and not line.is_Symbol for symbol, line in lines.items())
+        if values.dtype.kind == "b" and (not self.broken or (is_of_multiples and not self.is_unchecked)):
+            self.is_unchecked, self.broken = is_of_multiples, {}
+            for symbol, number in known.items():
+                source = node.shape_env.var_to_sources[symbol][0].name
+                name = source if isinstance(source, str) else source()
+                self.broken[name] = int(np.broadcast_to(number, [len(span) for span in spans])[tuple(wrong[0])])
         return None
+
+    def _line_of(self, environment: Any, symbol: Any) -> Any:
+        """Return what a size is in terms of the sizes that vary: one and the same where Dims are, or a multiple."""
+        sources = environment.var_to_sources.get(symbol)
+        if self.equalities is None or not sources or symbol in self.equalities.phantom_symbols:
+            return symbol
+        line = self.equalities._rewrite(sources[0])  # noqa: SLF001 - torch has no public way to ask
+        roots = {root: environment.source_to_var.get(str(root), root) for root in line.free_symbols}
+        return line.xreplace(roots)
 
 
 @contextlib.contextmanager
 def answer_questions() -> Iterator[Questions]:
     """Answer while a module is traced; one thread at a time."""
     node: Any = SymNode
+    environment: Any = ShapeEnv
     plain, plain_bool = node.evaluate, node.guard_bool
+    plain_create, plain_equalities = environment.create_symbol, _INPUTS.EqualityConstraint
     questions = Questions()
 
     def evaluate(self: Any, size_oblivious: bool = False) -> Any:
@@ -97,12 +119,22 @@ def answer_questions() -> Iterator[Questions]:
                 return answer
         return bool(plain_bool(self, file, line))
 
-    node.evaluate, node.guard_bool = evaluate, guard_bool
+    def create_symbol(self: Any, *args: Any, **options: Any) -> Any:
+        # Of a Dim that only multiples of it name, torch would take it that it is 2 or more.
+        return plain_create(self, *args, **options | {"do_not_specialize_zero_one": True})
+
+    def make_equalities(**options: Any) -> Any:
+        questions.equalities = plain_equalities(**options)
+        return questions.equalities
+
+    node.evaluate, node.guard_bool, environment.create_symbol = evaluate, guard_bool, create_symbol
+    _INPUTS.EqualityConstraint = make_equalities
     try:
         with _CONFIG.patch(backed_size_oblivious=True):
             yield questions
     finally:
-        node.evaluate, node.guard_bool = plain, plain_bool
+        node.evaluate, node.guard_bool, environment.create_symbol = plain, plain_bool, plain_create
+        _INPUTS.EqualityConstraint = plain_equalities
 
 
 def _is_bounded(each: Any) -> bool:

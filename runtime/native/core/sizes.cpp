@@ -31,6 +31,27 @@ bool combine(ExpressionKind kind, int64_t a, int64_t b, int64_t& result) noexcep
   return false;
 }
 
+// What stops a size that is no multiple of its Dim: the exporter lets the quotient divide by 0 there.
+Status no_value(const Program& program, const int64_t* values, size_t at) noexcept {
+  const Expression& e = program.expressions[at];
+  for (size_t i = at; e.kind == ExpressionKind::floor_divide && values[e.b] == 0 && i-- > 0;) {
+    const Expression& rest = program.expressions[i];
+    if (rest.kind != ExpressionKind::modulo || rest.a != e.a || values[i] == 0) continue;
+    const Expression& less = program.expressions[e.a];
+    const Expression& size = program.expressions[less.kind == ExpressionKind::subtract ? less.a : e.a];
+    if (size.kind != ExpressionKind::symbol) continue;
+    const Symbol& symbol = program.symbols[size.a];
+    const int64_t addend = less.kind == ExpressionKind::subtract ? values[less.b] : 0;
+    return failure(Code::size_expression, Section::program,
+                   "dimension %" PRIu32 " (%.*s) is %" PRId64 ", allowed are multiples of %" PRId64 " plus %" PRId64,
+                   symbol.dim, static_cast<int>(symbol.name.size()), symbol.name.data(), values[e.a] + addend,
+                   values[rest.b], addend);
+  }
+  return failure(Code::size_expression, Section::program,
+                 "expression %zu of %" PRId64 " and %" PRId64 " overflows or divides by less than 1", at, values[e.a],
+                 values[e.b]);
+}
+
 Status bind_tensor(const Tensor& tensor, const Place& place, const int64_t* values, Tensor& bound) noexcept {
   Checked size = dtype_bytes(tensor.dtype);
   for (uint8_t d = 0; d < tensor.rank; ++d) {
@@ -80,9 +101,7 @@ Status evaluate(const Program& program, const uint32_t* sizes, int64_t* values) 
     } else if (e.kind == ExpressionKind::symbol) {
       values[i] = sizes[e.a];
     } else if (!combine(e.kind, values[e.a], values[e.b], values[i])) {
-      return failure(Code::size_expression, Section::program,
-                     "expression %zu of %" PRId64 " and %" PRId64 " overflows or divides by less than 1", i,
-                     values[e.a], values[e.b]);
+      return no_value(program, values, i);
     }
   }
   return {};

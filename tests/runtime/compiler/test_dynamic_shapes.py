@@ -338,6 +338,12 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
         {1: LENGTH},
         "fixes or bounds a size that should vary",
     ),
+    "a branch at one multiple": (
+        lambda _, x: x.relu() if x.shape[1] == 3 else x.tanh(),
+        torch.zeros(1, 7),
+        {1: 2 * Dim("half", min=1, max=9) + 1},
+        "it takes another way at",
+    ),
     "too short for its kernel": (
         lambda _, x: F.conv1d(x, torch.ones(2, 2, 4)),
         torch.zeros(1, 2, 6),
@@ -381,3 +387,25 @@ def test_same_module_gives_the_same_bytes_whatever_the_example() -> None:
     module = Decoder()
     one, other = (export(module.eval(), (example,), dynamic_shapes=(BOTH,)) for example in (ids(3, 5), ids(8, 40)))
     assert bytes(one) == bytes(other)
+
+
+@pytest.mark.parametrize(
+    ("addend", "size", "allowed"), [(0, 4, "multiples of 3 plus 0"), (1, 6, "multiples of 3 plus 1")]
+)
+def test_size_that_is_no_multiple_is_refused_by_name(addend: int, size: int, allowed: str) -> None:
+    """The dimension, its value and what it may be; the session goes on."""
+    dim = 3 * Dim("third", min=1, max=9)
+    model = export_dynamic(Of(lambda _, x: x + 1), torch.zeros(1, 6 + addend), {1: dim + addend if addend else dim})
+    session = model.session()
+    with pytest.raises(InputError) as caught:
+        session(np.zeros((1, size), np.float32))
+    name = "3*third" + ("+1" if addend else "")
+    assert f"dimension 1 ({name}) is {size}, allowed are {allowed}" in str(caught.value)
+    assert session(np.zeros((1, 3 + addend), np.float32))[0].shape == (1, 3 + addend)
+
+
+def test_dim_that_only_a_sum_names_begins_where_it_says() -> None:
+    """Torch takes it that the Dim itself is 2 or more."""
+    module = Of(lambda _, x: x.cumsum(1))
+    model = export_dynamic(module, torch.zeros(1, 5), {1: Dim("n", min=1, max=9) + 1})
+    check(module, model, [torch.randn(1, n) for n in (2, 10)])

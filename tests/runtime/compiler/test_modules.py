@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 GRAPHS = 2000
+GRAPHS_OF_SIZES = 1000
 BLOCK = 250
 SIZES = 12
 """Combinations that each module is run at: the ends and some between."""
+EVERY_SIZE = 300
+"""More combinations than nearly all of the modules of sizes have."""
 
 
 class Fuzzer:
@@ -55,6 +58,13 @@ def test_a_seed_gives_the_same_module_every_time(fuzzer: Fuzzer) -> None:
 def test_a_few_random_modules_are_as_eager(fuzzer: Fuzzer, seed: int) -> None:
     """Refused, or the same at every size."""
     report = fuzzer.sweep.examine((seed, SIZES))
+    assert report.found is None, fuzzer.command.text_of(report)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_few_modules_of_sizes_are_as_eager(fuzzer: Fuzzer, seed: int) -> None:
+    """Lines that compute with sizes: refused, or the same at every size."""
+    report = fuzzer.sweep.examine((seed, SIZES, True))
     assert report.found is None, fuzzer.command.text_of(report)
 
 
@@ -113,6 +123,18 @@ def test_random_modules_are_as_eager(fuzzer: Fuzzer, start: int) -> None:
     """Of 2,000, 250 a test: no finding; and most of them export, so that it says something."""
     seeds = range(start, start + BLOCK)
     reports = list(fuzzer.sweep.examine_all(seeds, SIZES, min(4, os.cpu_count() or 1)))
+    found = [fuzzer.command.text_of(each) for each in reports if each.found is not None]
+    assert not found, "\n".join(found)
+    assert sum(each.result.verdict is fuzzer.check.Verdict.SAME for each in reports) > BLOCK // 2
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("start", range(0, GRAPHS_OF_SIZES, BLOCK))
+def test_random_modules_of_sizes_are_as_eager_at_every_size(fuzzer: Fuzzer, start: int) -> None:
+    """Of 1,000, 250 a test: every combination of up to 300."""
+    seeds = range(start, start + BLOCK)
+    reports = list(fuzzer.sweep.examine_all(seeds, EVERY_SIZE, min(4, os.cpu_count() or 1), of_sizes=True))
     found = [fuzzer.command.text_of(each) for each in reports if each.found is not None]
     assert not found, "\n".join(found)
     assert sum(each.result.verdict is fuzzer.check.Verdict.SAME for each in reports) > BLOCK // 2
