@@ -11,6 +11,7 @@ import numpy as np
 from alcove.runtime.format.reader import read_spec
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import PLAIN_LINEAR, RELU, Assembly
+from alcove.runtime.testing_ops import transform_table
 
 if TYPE_CHECKING:
     from alcove.runtime.format.named_attributes import Attributes
@@ -219,6 +220,18 @@ def _embedding_i8() -> bytes:
     return case.result("embedding_i8", [ids, table, case.floats(64)], (F32, (256, 64)))
 
 
+def _transform(name: str) -> bytes:
+    """64 frames of 512 points, as of a spectrogram."""
+    case = _Case()
+    is_real = name != "fft"
+    width = 257 if name == "irfft" else 512
+    parts = [case.input(part, F32, (64, width)) for part in (("re",) if name == "rfft" else ("re", "im"))]
+    table = case.constant("table", transform_table(16, 16 if is_real else 32, is_real=is_real))
+    row: Outputs = (F32, (64, 257 if name == "rfft" else 512))
+    outputs = (row, SCRATCH) if name == "irfft" else (row, SCRATCH, row)
+    return case.result(name, [*parts, table], *outputs, attributes=(16, 1.0))
+
+
 CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("text_embedding_bag", "f32"): partial(_bag, F32),
     ("text_embedding_bag", "i8"): partial(_bag, I8),
@@ -240,6 +253,9 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("matmul", "f32"): _matmul,
     ("attention", "f32"): _attention,
     ("attention_i8", "i8"): _attention_i8,
+    ("fft", "f32"): partial(_transform, "fft"),
+    ("rfft", "f32"): partial(_transform, "rfft"),
+    ("irfft", "f32"): partial(_transform, "irfft"),
     ("rnn", "f32"): partial(_recurrent, "rnn", 1, 0, 0),
     ("gru", "f32"): partial(_recurrent, "gru", 3, 0),
     ("lstm", "f32"): partial(_recurrent, "lstm", 4, 0),

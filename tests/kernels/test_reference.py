@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from alcove.runtime import _native
 from alcove.runtime.format import attributes as operator_attributes
+from alcove.runtime.format.halves import widen
 from alcove.runtime.format.named_attributes import Attributes
 from alcove.runtime.format.reader import read_spec
-from alcove.runtime.format.spec import DType, Layout, ProgramSpec, TensorSpec
+from alcove.runtime.format.spec import HALVES, DType, Layout, ProgramSpec, TensorSpec
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import NUMPY_TYPES, samples
 from alcove.runtime.testing_ops import op_samples
@@ -47,7 +48,8 @@ def temper(spec: ProgramSpec) -> ProgramSpec:
             tensor = tensors[op.inputs[place]]
             is_i4 = op.name == "linear_f32_qb4w"
             if op.name == "linear_qd8_qb4w":
-                tensors[op.inputs[place]] = replace(tensor, data=temper_heads(tensor, op.attributes[0], random))
+                group = operator_attributes.LinearQd8Qb4wAttributes.from_numbers(op.attributes).group
+                tensors[op.inputs[place]] = replace(tensor, data=temper_heads(tensor, group, random))
                 continue
             group = operator_attributes.LinearF32Qb4wAttributes.from_numbers(op.attributes).group if is_i4 else 0
             if tensor.dtype is DType.I8:
@@ -126,7 +128,12 @@ def make_inputs(spec: ProgramSpec) -> list[Any]:
 
 def read_constant(tensor: TensorSpec) -> Array | Panels:
     """Return weights as numbers."""
-    data = np.frombuffer(tensor.data, NUMPY_TYPES[tensor.dtype])
+    is_half = tensor.dtype in HALVES  # operators see it as float32
+    data: Array = (
+        widen(np.frombuffer(tensor.data, np.uint16), tensor.dtype)
+        if is_half
+        else np.frombuffer(tensor.data, NUMPY_TYPES[tensor.dtype])
+    )
     if tensor.layout is Layout.PANEL16:
         return read_panels(data.reshape(-1, tensor.shape[1] + 1, 16), tensor.shape[0])
     return data.reshape(tensor.shape)

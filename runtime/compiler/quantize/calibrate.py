@@ -73,11 +73,12 @@ def _misfit(graph: Graph, port: Port, value: Any) -> str:
         return f"{type(value).__name__}, expected a tensor"
     if value.dtype != _NUMPY[expected.dtype]:
         return f"{value.dtype}, expected {np.dtype(_NUMPY[expected.dtype])}"
-    is_fitting = value.shape == expected.shape or (
-        expected.is_ragged and value.shape[1:] == expected.shape[1:] and value.shape[0] <= expected.shape[0]
+    shape = tuple(map(int, expected.shape))  # of the largest sizes, where they vary
+    is_fitting = value.shape == shape or (
+        expected.is_ragged and value.shape[1:] == shape[1:] and value.shape[0] <= shape[0]
     )
     if not is_fitting:
-        return f"shape {list(value.shape)}, expected {list(expected.shape)}"
+        return f"shape {list(value.shape)}, expected {list(shape)}"
     if value.dtype.kind == "f" and not np.isfinite(value).all():
         return "it holds a NaN or an infinity"
     return ""

@@ -17,6 +17,8 @@ OUTPUTS: Final = 16
 GROUPS: Final = (32, 64)
 """Inputs that share a scale in int4."""
 INT4_MAX: Final = 7
+_MIDDLE: Final = np.int8(INT4_MAX + 1)
+"""What is stored of a 0 in four bits without sign."""
 
 
 def panels_i8(rows: Int8s, words: NDArray[Any], scales: Floats) -> Int8s:
@@ -110,7 +112,7 @@ def panels_qb4(rows: Int8s, scales: Floats, group: int) -> Int8s:
     n, k = rows.shape
     panels, count = _panels(n), scales.shape[1]
     nibbles = np.full((panels * OUTPUTS, count * group), 8, np.uint8)
-    nibbles[:n, :k] = rows + np.int8(8)
+    nibbles[:n, :k] = rows + _MIDDLE
     eights = nibbles.reshape(panels, OUTPUTS, count * group // 8, 2, 4)
     words = (eights[..., 0, :] | eights[..., 1, :] << np.uint8(4)).transpose(0, 2, 1, 3).reshape(panels, -1)
     heads = np.zeros((panels, count + count % 2, OUTPUTS), "<u2")
@@ -129,7 +131,7 @@ def unpanel_qb4(packed: Int8s, n: int, k: int, group: int) -> tuple[Int8s, Float
     words = np.ascontiguousarray(packed[:, head:]).view(np.uint8).reshape(panels, count * group // 8, OUTPUTS, 4)
     places = np.stack([words & np.uint8(15), words >> np.uint8(4)], axis=3)
     rows = places.transpose(0, 2, 1, 3, 4).reshape(panels * OUTPUTS, -1)[:n, :k]
-    return rows.astype(np.int8) - np.int8(8), bits.view(np.float32)
+    return rows.astype(np.int8) - _MIDDLE, bits.view(np.float32)
 
 
 def panels_i4(rows: Int8s, scales: Floats, group: int) -> Int8s:

@@ -30,7 +30,7 @@ class Several(nn.Module):
 
 
 class Packed(nn.Module):
-    """A recurrent layer over a packed sequence."""
+    """As many steps as the longest of packed sequences has."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Packed(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Run."""
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
-        return self.layer(packed)[1]
+        return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0])[0]
 
 
 class Replaced(nn.Module):
@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], str, str]] = 
     "meta": (_on_meta, (X,), "parameter weight and 1 more", "meta device and holds no numbers"),
     "lazy": (lambda: nn.LazyLinear(3), (X,), "parameter weight and 1 more", "run the module once before the export"),
     "half a module": (lambda: nn.Linear(8, 2).half(), (X,), "aten.linear.default", "call module.float()"),
-    "packed": (Packed, (X[None], torch.tensor([2])), "torch.export", "packed sequences have sizes that depend on data"),
+    "packed": (Packed, (X[None], torch.tensor([2])), "torch.export", "total_length"),
     "replaced": (Replaced, (X,), "attribute h", "register a buffer"),
     "renormed": (
         lambda: nn.Embedding(4, 8, max_norm=1.0),
