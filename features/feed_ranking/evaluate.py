@@ -2,6 +2,7 @@
 
 python -m alcove.features.feed_ranking.evaluate --train FILE [--test FILE] [--attributes FILE] [--json FILE]
 python -m alcove.features.feed_ranking.evaluate --data FOLDER --write CARD.md    # the sets of the data folder
+python -m alcove.features.feed_ranking.evaluate --device --write CARD.md    # the committed programs: bytes and times
 
 FILE has a line a user, `user item item ...`, oldest first; a test has `user<TAB>target<TAB>negatives`; plain or .xz.
 Without a test the last item of every line is one, with negatives drawn from what the user never touched, and is left
@@ -226,6 +227,7 @@ def main() -> None:
     parser.add_argument("--test", type=Path, help="user, target and negatives; without it, the last item of each line")
     parser.add_argument("--attributes", type=Path, help="JSON: item to list of attributes; .xz or plain")
     parser.add_argument("--data", type=Path, help="the data folder: all of its sets")
+    parser.add_argument("--device", action="store_true", help="bytes and times of the committed programs alone")
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="of the data folder")
     parser.add_argument("--only-sets", action="store_true", help="of a card; its other figures stay")
     parser.add_argument("--negatives", type=int, default=NEGATIVES, help="drawn where there is no test")
@@ -236,8 +238,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--write", type=Path, metavar="CARD.md", help="write figures and picture to a card")
     arguments = parser.parse_args()
-    if (arguments.train is None) == (arguments.data is None):
-        parser.error("either --train or --data")
+    if [arguments.train is None, arguments.data is None, not arguments.device].count(False) != 1:
+        parser.error("one of --train, --data and --device")
     torch.set_num_threads(arguments.threads)
     plan = PLANS[DEFAULT_VERSION]
     plan = replace(plan, epochs=arguments.epochs or plan.epochs)
@@ -256,7 +258,7 @@ def main() -> None:
                 negatives=arguments.negatives,
                 **common,
             )
-        else:
+        elif arguments.data:
             for name in arguments.sets:
                 file = arguments.data / f"{name}.item_attributes.json.xz"
                 sets[name] = of_files(
@@ -269,10 +271,11 @@ def main() -> None:
                     **common,
                 )
         result: dict[str, Any] = {"version": DEFAULT_VERSION, "sets": sets}
-        if arguments.data and not arguments.only_sets:
-            path = program_path(DEFAULT_VERSION)
-            result["digest"] = load(path).digest
+        is_whole = arguments.data and not arguments.only_sets
+        if is_whole or arguments.device:
+            result["digest"] = load(program_path(DEFAULT_VERSION)).digest
             result["device"] = device_figures(DEFAULT_VERSION)
+        if is_whole:
             result["studies"] = studies(arguments.data, folder, progress, CONFIGS[DEFAULT_VERSION], plan)
     if arguments.write:
         kept = arguments.write.parent / "evaluation.json"

@@ -298,8 +298,8 @@ def main() -> None:
         earlier = json.loads(measured.read_text(encoding="utf-8"))
         document |= {key: earlier[key] for key in ("held_out", "peers") if key in earlier}
     python = arguments.peers / "bin" / "python" if arguments.peers else None
-    if arguments.data and arguments.evaluate_held_out:
-        run, source = arguments.evaluate_held_out
+    if arguments.data and arguments.held_out:
+        run, source = arguments.held_out
         texts = source_texts(arguments.data, source)
         document["held_out"] = evaluate_held_out(Path(run), source, texts, python, arguments.per_language)
     if python is not None:
