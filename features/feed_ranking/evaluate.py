@@ -220,6 +220,12 @@ def _keep(result: dict[str, Any], before: Mapping[str, Any]) -> None:
     result["sets"] = {name: result["sets"][name] for name in [*SETS, *result["sets"]] if name in result["sets"]}
 
 
+def _write_card(path: Path, result: Mapping[str, Any], document: str) -> None:
+    path.write_text(replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
+    (path.parent / "evaluation.json").write_text(document, encoding="utf-8")
+    (path.parent / "ranking.svg").write_text(card.picture(result), encoding="utf-8")
+
+
 def main() -> None:
     """Evaluate one set, or all of a folder, and print, or write a card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -287,10 +293,7 @@ def main() -> None:
     if arguments.json:
         arguments.json.write_text(document, encoding="utf-8")
     if arguments.write:
-        path = arguments.write
-        path.write_text(replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
-        (path.parent / "evaluation.json").write_text(document, encoding="utf-8")
-        (path.parent / "ranking.svg").write_text(card.picture(result), encoding="utf-8")
+        _write_card(arguments.write, result, document)
 
 
 if __name__ == "__main__":
