@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
 from torch import Tensor, nn
 
 MEAN: Final = (0.485, 0.456, 0.406)
@@ -105,15 +106,14 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
-        self.relu = nn.ReLU()
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
             self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result for f32 [n, channels, height, width]."""
-        result = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
-        return self.relu(result + self.shortcut(x))  # type: ignore[no-any-return] # modules are untyped calls
+        result = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        return torch.relu(result + self.shortcut(x))
 
 
 class ResNet18Quarter(nn.Module):

@@ -205,8 +205,11 @@ class Retouching(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return f32 [1, 3, height, width] of the same."""
-        shares = self.model(x).reshape(3)
-        table = (self.luts * shares[:, None, None, None, None]).sum(0, keepdim=True)
+        return self.mix(x, self.model(x))
+
+    def mix(self, x: Tensor, shares: Tensor) -> Tensor:
+        """Return `x` with its colours looked up in the mixture of tables."""
+        table = (self.luts * shares.reshape(3)[:, None, None, None, None]).sum(0, keepdim=True)
         places = (x.permute(0, 2, 3, 1) * 2 - 1)[:, None]
         picked = functional.grid_sample(table, places, mode="bilinear", padding_mode="border", align_corners=True)
         return picked[:, :, 0]

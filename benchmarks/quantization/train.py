@@ -33,6 +33,7 @@ class Plan:
     """How a model is trained.
 
     Attributes:
+        title: for people.
         load: gives the images in a folder.
         make: gives the model.
         epochs: passes over the images.
@@ -40,6 +41,7 @@ class Plan:
         is_adaptive: AdamW instead of momentum.
     """
 
+    title: str
     load: Callable[[Path], data.Images]
     make: Callable[[], nn.Module]
     epochs: int
@@ -48,12 +50,12 @@ class Plan:
 
 
 PLAN: Final[dict[str, Plan]] = {
-    "mobilenet_v2": Plan(data.cifar10, mobile.mobilenet_v2, 1, 2),
-    "resnet": Plan(data.scenes, models.ResNet18Quarter, 4, 6),
-    "vit": Plan(data.cifar10, transformers.VisionTransformer, 1, 2, is_adaptive=True),
-    "efficientnet": Plan(data.cifar10, mobile.efficientnet, 1, 2),
-    "convnext": Plan(data.cifar10, transformers.ConvNeXt, 1, 2, is_adaptive=True),
-    "mobilenet": Plan(data.cifar10, models.MobileNetV3Small, 1, 2),
+    "mobilenet_v2": Plan("MobileNetV2, quarter width, CIFAR-10", data.cifar10, mobile.mobilenet_v2, 1, 2),
+    "resnet": Plan("ResNet-18, quarter width, scenes", data.scenes, models.ResNet18Quarter, 4, 6),
+    "vit": Plan("ViT, CIFAR-10", data.cifar10, transformers.VisionTransformer, 1, 2, is_adaptive=True),
+    "efficientnet": Plan("EfficientNet, quarter width, CIFAR-10", data.cifar10, mobile.efficientnet, 1, 2),
+    "convnext": Plan("ConvNeXt, CIFAR-10", data.cifar10, transformers.ConvNeXt, 1, 2, is_adaptive=True),
+    "mobilenet": Plan("MobileNetV3-small, CIFAR-10", data.cifar10, models.MobileNetV3Small, 1, 2),
 }
 
 

@@ -46,9 +46,9 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Of 32x32 images: 64 tokens, four blocks."""
+    """Of 32x32 images: 64 tokens, three blocks."""
 
-    def __init__(self, classes: int = 10, width: int = 96, heads: int = 3, depth: int = 4) -> None:
+    def __init__(self, classes: int = 10, width: int = 64, heads: int = 2, depth: int = 3) -> None:
         super().__init__()
         self.stem = nn.Sequential(
             nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, width, 3, 2, 1)

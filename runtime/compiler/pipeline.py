@@ -154,7 +154,7 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
 
         quantizer = Quantizer(options)
         if options is not None and calibration is not None:
-            largest = fused_at(captured.largest())
+            largest = without_terms(fused_at(captured.largest()))
             wishes.progress("calibrate")
             quantizer = Quantizer.calibrate(options, largest, calibration, Budget(wishes.max_drop, wishes.metric))
 

@@ -28,13 +28,13 @@ from alcove.runtime.compiler.quantize.packing import (
     quantize_i4,
 )
 from alcove.runtime.compiler.quantize.partitioner import without_residuals
-from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCTS, kind_of
+from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, MAX_PRODUCTS, kind_of, layer_attributes, rows_of
 from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationReport, decibels, layer_name
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
 from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.compiler.share_tables import share_tables
 from alcove.runtime.compiler.weights import COMPUTED
-from alcove.runtime.format.attributes import LinearAttributes, LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
+from alcove.runtime.format.attributes import LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
@@ -94,19 +94,31 @@ def _reason(graph: Graph, node: Node, options: Quantization) -> str:
 
 
 def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) -> tuple[list[Node], LayerReport]:
-    """Return nodes that stand for a linear without a residual, with weights as the options say; add their values."""
+    """Return nodes that stand for a product of rows, with weights as the options say; add their values.
+
+    Args:
+        values: of the graph.
+        node: for which `is_product_of_rows`, without a residual.
+        options: of a mode without calibration.
+    """
     weight, bias = values[node.inputs[1]], values[node.inputs[2]]
-    rows = weight.array.astype(np.float32)
+    rows = rows_of(weight.array)
     packed, approximate = _pack_rows(rows, options)
     is_grouped = options.mode.startswith("int4")
     key = f"{weight.key}:{options.mode}{options.group if is_grouped else ''}"
     values[key] = Value(key, COMPUTED + key, DType.I8, packed.shape, constant=packed)
-    settings = node.read(LinearAttributes)
+    settings = layer_attributes(node)
     is_clamped = settings.activation == 1
     out = node.outputs[0]
+    nodes, source = [], values[node.inputs[0]]
+    if source.shape[-1] != rows.shape[1]:  # a window that is the whole image
+        flat = f"{out}:window"
+        values[flat] = replace(source, key=flat, name=flat, shape=(*values[out].shape[:-1], rows.shape[1]))
+        nodes.append(Node("reshape", (source.key,), (flat,), NONE, node.origin))
+        source = values[flat]
     plain = f"{out}:plain" if is_clamped else out
     values[plain] = replace(values[out], key=plain, name=plain) if is_clamped else values[out]
-    inputs = (node.inputs[0], key, *([bias.key] if bias.array.any() else []))
+    inputs = (source.key, key, *([bias.key] if bias.array.any() else []))
     attributes = NONE
     outputs: tuple[str, ...] = (plain,)
     if options.mode == "int4_weights":
@@ -119,7 +131,7 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
         size = scratch_bytes(OPS[options.mode], inputs=rows.shape[1], **needed)
         values[scratch] = Value(scratch, scratch, DType.U8, (size,))
         outputs = (plain, scratch)
-    nodes = [Node(OPS[options.mode], inputs, outputs, attributes, node.origin)]
+    nodes.append(Node(OPS[options.mode], inputs, outputs, attributes, node.origin))
     if is_clamped:
         clamp = unary_attributes("clamp", settings.low, settings.high)
         nodes.append(Node("unary", (plain,), (out,), clamp, node.origin))

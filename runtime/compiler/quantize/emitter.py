@@ -18,7 +18,14 @@ from alcove.runtime.compiler.quantize.calibration_free import smaller_linear
 from alcove.runtime.compiler.quantize.options import Quantization
 from alcove.runtime.compiler.quantize.packing import depthwise_panels_i8, panels_i8
 from alcove.runtime.compiler.quantize.partitioner import Regions
-from alcove.runtime.compiler.quantize.quantizable_ops import LAYERS, activations, groups_of, layer_attributes
+from alcove.runtime.compiler.quantize.quantizable_ops import (
+    LAYERS,
+    activations,
+    groups_of,
+    is_product_of_rows,
+    layer_attributes,
+    rows_of,
+)
 from alcove.runtime.compiler.quantize.scales import (
     HIGHEST,
     LOWEST,
@@ -73,7 +80,7 @@ class Settings:
         regions: what runs in int8.
         scales: scale of each tensor that exists as int8, by its root.
         means: of the channels of a layer's input, by the key of its output; of the layers with bias correction.
-        dynamic: indices of the linears whose rows are quantized as they come.
+        dynamic: indices of the layers whose rows are quantized as they come.
     """
 
     regions: Regions
@@ -116,7 +123,7 @@ class Emitter:
                 continue
             for key in node.inputs:
                 self.as_float(key)
-            if index in self.settings.dynamic:
+            if index in self.settings.dynamic and is_product_of_rows(self.graph, node):
                 self.nodes += smaller_linear(self.values, node, DYNAMIC)[0]
             else:
                 self.nodes.append(node)
@@ -149,7 +156,7 @@ class Emitter:
         return nodes, values, seen
 
     def beside_dynamic(self, index: int, mark: str) -> tuple[list[Node], dict[str, Value], str]:
-        """Return as `beside` does what computes a linear whose rows are quantized as they come."""
+        """Return as `beside` does what computes a layer whose rows are quantized as they come."""
         node = self.graph.nodes[index]
         out = node.outputs[0]
         seen = f"{out}{mark}"
@@ -249,12 +256,6 @@ class RoundedWeights:
     rows: NDArray[np.int8]
     words: NDArray[np.int32]
     factors: NDArray[np.float32]
-
-
-def rows_of(weight: Array) -> NDArray[np.float32]:
-    """Return a weight [n, c, kernel...] as [n, k], k going through kernel rows, kernel columns and channels."""
-    rows = np.moveaxis(weight, 1, -1).reshape(len(weight), -1)
-    return np.ascontiguousarray(rows, dtype=np.float32)
 
 
 def round_weights(emitter: Emitter, node: Node, out: str) -> RoundedWeights:

@@ -40,8 +40,8 @@ class Quantization:
         equalize: whether pairs of layers share their channels' ranges before they are quantized.
         correct_bias: whether biases make up for the mean error of rounded weights.
         group: inputs that share a scale in "int4_dynamic" and "int4_weights": 32 or 64.
-        layers: precision of layers by their name in `named_modules()`, for "int8": "int8", "int8 dynamic" (linears) or
-            "float32".
+        layers: precision of layers by their name in `named_modules()`, for "int8": "int8", "int8 dynamic"
+            (linears, convolutions that are one) or "float32".
 
     Raises:
         ValueError: an attribute has none of these values.

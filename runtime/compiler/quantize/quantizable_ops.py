@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from alcove.runtime.compiler.builder import has_function
-from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.compiler.graph import Array, Graph, Node
 from alcove.runtime.format.attributes import (
     AdaptivePool2dAttributes,
     AttentionAttributes,
@@ -25,6 +25,7 @@ from alcove.runtime.format.attributes import (
     ReduceAttributes,
 )
 from alcove.runtime.format.spec import DType
+from numpy.typing import NDArray
 
 Kind: TypeAlias = Literal["layer", "sum", "product", "mean", "function", "attention", "movement"]
 
@@ -79,6 +80,28 @@ def layer_attributes(node: Node) -> Layer:
 def groups_of(node: Node) -> int:
     """Return in how many groups a layer takes its channels; 1 for all but a conv2d."""
     return node.attributes.groups if isinstance(node.attributes, Conv2dAttributes) else 1
+
+
+def is_product_of_rows(graph: Graph, node: Node) -> bool:
+    """Return whether a layer multiplies rows by a matrix: a linear, or a convolution that is one.
+
+    A convolution is one if its windows are single pixels, or if its only window is the whole image.
+    """
+    window = node.attributes
+    if not isinstance(window, Conv2dAttributes):
+        return isinstance(window, LinearAttributes)
+    if window.groups != 1 or any((window.pad_top, window.pad_left, window.pad_bottom, window.pad_right)):
+        return False
+    kernel = window.kernel_h, window.kernel_w
+    if kernel == (1, 1) and (window.stride_h, window.stride_w) == (1, 1):
+        return True
+    return (window.dilation_h, window.dilation_w) == (1, 1) and kernel == graph.values[node.inputs[0]].shape[1:3]
+
+
+def rows_of(weight: Array) -> NDArray[np.float32]:
+    """Return a weight [n, c, kernel...] as [n, k], k going through kernel rows, kernel columns and channels."""
+    rows = np.moveaxis(weight, 1, -1).reshape(len(weight), -1)
+    return np.ascontiguousarray(rows, dtype=np.float32)
 
 
 def _operands(node: Node) -> tuple[str, ...]:

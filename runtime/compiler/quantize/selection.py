@@ -1,22 +1,23 @@
 """Chooses a recipe: clipping by tensor, equalization by pair of layers, bias and precision by layer.
 
 What a choice does to a node's output, fed with float32, decides it (`measure_nodes`); what that makes of the outputs
-decides between whole recipes.  Then nodes that spoil the outputs get more precision, one at a time: a linear quantizes
-its rows as they come, anything else runs in float32.  Nothing depends on time: the same samples give the same recipe.
+decides between whole recipes.  Layers that no int8 follows may give float32.  Then nodes that spoil the outputs get
+more precision, one at a time: a product of rows quantizes them as they come, anything else runs in float32.  Nothing
+depends on time: the same samples give the same recipe.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from alcove.runtime.compiler.graph import Graph, Node
+from alcove.runtime.compiler.graph import Graph
 from alcove.runtime.compiler.quantize.calibrate import Sample, observe
 from alcove.runtime.compiler.quantize.cross_layer_equalization import chains
 from alcove.runtime.compiler.quantize.emitter import emit
 from alcove.runtime.compiler.quantize.noise import TINY, MetricDrop, NodeNoise, OutputNoise, measure_nodes, spread
 from alcove.runtime.compiler.quantize.options import CLIPPINGS, Budget, Clipping, Precision, Quantization
-from alcove.runtime.compiler.quantize.partitioner import choose, tensors, without_residuals
-from alcove.runtime.compiler.quantize.quantizable_ops import activations
+from alcove.runtime.compiler.quantize.partitioner import Regions, choose, tensors, without_residuals
+from alcove.runtime.compiler.quantize.quantizable_ops import activations, is_product_of_rows
 from alcove.runtime.compiler.quantize.recipe import COSTS, PINNED, Drop, Recipe
 from alcove.runtime.compiler.quantize.report import layer_name
 
@@ -29,6 +30,7 @@ SHARE: Final = 0.25
 MARGIN: Final = 0.95
 """Something else than the usual is chosen where it leaves at most this share of the noise."""
 _CANDIDATES: Final = 24
+_BY_ROWS: Final[Precision] = "int8 dynamic"
 _UPGRADES: Final = 8
 
 Noise = Mapping[int, NodeNoise]
@@ -41,7 +43,7 @@ class Selection:
     Attributes:
         recipe: as chosen.
         noise: of each int8 node by itself under it.
-        dynamic: of each linear by itself, with rows that are quantized as they come.
+        dynamic: of each product of rows by itself, with rows that are quantized as they come.
         drop: of the whole, on the budget's metric.
         notes: index of a node -> what was chosen for it and why.
         whole: what was chosen for all layers at once and why; empty where each has its own.
@@ -92,8 +94,9 @@ class _Selector:
         recipe = self._best_whole(self._local())
         base = recipe.prepare(self.graph)
         noise = measure_nodes(base, recipe.settings(base), self.few)
-        linears = self._linears(base, noise)
-        dynamic = measure_nodes(base, recipe.settings(base), self.few, dynamic=linears) if linears else {}
+        products = self._products(base, noise)
+        dynamic = measure_nodes(base, recipe.settings(base), self.few, dynamic=products) if products else {}
+        recipe = self._free_ends(recipe, base, noise, dynamic)
         drop_of = self._drop()
         drop = drop_of(recipe.apply(self.graph))
         upgrades = _Upgrades(self, recipe, base, noise, dynamic)
@@ -137,7 +140,7 @@ class _Selector:
             index: precision for index, precision in self.pinned.items() if precision != "int8"
         }
         for index, precision in others.items():
-            if precision == "int8 dynamic" and self.plain.nodes[index].op != "linear":
+            if precision == "int8 dynamic" and not is_product_of_rows(self.plain, self.plain.nodes[index]):
                 others[index] = "float32"
         recipe = Recipe(
             {},
@@ -248,8 +251,33 @@ class _Selector:
         )
         return others[best - 1]
 
-    def _linears(self, base: Graph, noise: Noise) -> set[int]:
-        return {index for index in noise if base.nodes[index].op == "linear" and self.pinned.get(index) is None}
+    def _products(self, base: Graph, noise: Noise) -> set[int]:
+        return {
+            index for index in noise if self.pinned.get(index) is None and is_product_of_rows(base, base.nodes[index])
+        }
+
+    def _free_ends(self, recipe: Recipe, base: Graph, noise: Noise, dynamic: Noise) -> Recipe:
+        """Let the last layers give float32, where that leaves the outputs less noise: what reads them needs no int8."""
+        regions = recipe.regions(base)
+        ends = [index for index in dynamic if not _is_read_as_int8(base, regions, index)]
+        if not ends:
+            return recipe
+        why = {index: f"what it gives is not rounded{_by_rows(noise[index], dynamic[index])}" for index in ends}
+        other = replace(
+            recipe,
+            precisions={**recipe.precisions, **dict.fromkeys(ends, _BY_ROWS)},
+            reasons={**recipe.reasons, **why},
+        )
+        ours, theirs = self.whole_noise(recipe, base), self.whole_noise(other, base)
+        return other if theirs < MARGIN * ours else recipe
+
+
+def _is_read_as_int8(base: Graph, regions: Regions, index: int) -> bool:
+    """Return whether int8 arithmetic follows a node, at once or behind what only moves elements."""
+    clamp = regions.clamps.get(index)
+    out = base.nodes[index if clamp is None else clamp].outputs[0]
+    readers = [reader for reader in regions.kinds if out in base.nodes[reader].inputs]
+    return any(regions.kinds[each] != "movement" or _is_read_as_int8(base, regions, each) for each in readers)
 
 
 def _compare(usual: str, other: str, ours: float, theirs: float) -> str:
@@ -258,6 +286,13 @@ def _compare(usual: str, other: str, ours: float, theirs: float) -> str:
     left, right = (other, usual) if is_other else (usual, other)
     factor = (theirs / ours if is_other else ours / theirs) if min(ours, theirs) > 0 else 1.0
     return f"{left} ({factor:.2f} of the noise of {right})"
+
+
+def _by_rows(ours: NodeNoise, theirs: NodeNoise) -> str:
+    """Return what quantizing each row does for a product, for a report."""
+    if ours.db is None or theirs.db is None:
+        return ""
+    return f"; each row by its own range: {theirs.db:.1f} dB, one range: {ours.db:.1f} dB"
 
 
 class _Upgrades:
@@ -276,12 +311,9 @@ class _Upgrades:
         return "int8 dynamic" if is_better else "float32"
 
     def reason(self, index: int, precision: Precision, share: float | None) -> str:
-        ours = self.noise[index].db
         text = COSTS if share is None else f"by itself it made {share:.0%} of the noise of the outputs"
-        if precision == "int8 dynamic" and index in self.dynamic and ours is not None:
-            theirs = self.dynamic[index].db
-            text += "" if theirs is None else f"; each row by its own range: {theirs:.1f} dB, one range: {ours:.1f} dB"
-        return text
+        is_by_rows = precision == _BY_ROWS and index in self.dynamic
+        return text + _by_rows(self.noise[index], self.dynamic[index]) if is_by_rows else text
 
     def apply(self, recipe: Recipe, changes: Sequence[tuple[int, Precision]], share: float | None = None) -> Recipe:
         precisions, reasons = dict(recipe.precisions), dict(recipe.reasons)
@@ -328,7 +360,7 @@ class _Upgrades:
         likely = sorted(gains, key=lambda index: -gains[index])
         order = [*likely, *(index for index in self.order if index not in gains)]
         steps: list[tuple[int, Precision]] = [(index, self.first(index)) for index in order]
-        dynamic = [index for index, precision in steps if precision == "int8 dynamic"]
+        dynamic = [index for index, precision in steps if precision == _BY_ROWS]
         steps.extend((index, "float32") for index in dynamic)
         tried: dict[int, tuple[Recipe, float]] = {}
 
@@ -353,10 +385,10 @@ class _Upgrades:
         return tried[enough]
 
 
-def describe(node: Node, index: int, selection: Selection) -> str:
+def describe(index: int, selection: Selection) -> str:
     """Return what a report says was chosen for a node."""
     precision = selection.recipe.precisions.get(index)
     parts = [] if precision is None else [f"{precision}: {selection.recipe.reasons[index]}"]
-    if precision is None or node.op == "linear":
+    if precision in {None, _BY_ROWS}:
         parts += selection.notes.get(index, [])
     return "; ".join(parts)

@@ -38,7 +38,7 @@ def calibrate(
     base = selection.recipe.prepare(graph)
     settings = selection.recipe.settings(base)
     layers = tuple(
-        replace(_report(base, settings, index, selection), chosen=describe(base.nodes[index], index, selection))
+        replace(_report(base, settings, index, selection), chosen=describe(index, selection))
         for index in range(len(base.nodes))
         if index in selection.noise or index in settings.regions.reasons
     )

@@ -25,6 +25,12 @@ def example() -> tuple[Tensor]:
     return (bars(1, 9)[0],)
 
 
+def in_int8(network: nn.Module) -> Quantization:
+    """Static int8 to the very end."""
+    linears = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    return Quantization("int8", layers={linears[-1]: "int8"})
+
+
 def ops(program: Any) -> list[str]:
     """Names of a program's operators."""
     return [op.name for op in program.spec.ops]
@@ -40,7 +46,7 @@ def test_int8_keeps_the_accuracy_of_float32(network: nn.Module, example: tuple[T
 
 def test_a_whole_network_gives_the_bits_of_the_reference(network: nn.Module, example: tuple[Tensor]) -> None:
     """From the first quantize to the last dequantize, tolerance zero."""
-    program = export(network, example, quantize="int8", calibration=samples(8))
+    program = export(network, example, quantize=in_int8(network), calibration=samples(8))
     model = load(bytes(program))
     for image in bars(5, 4)[0]:
         argument = image[None].numpy()
@@ -50,7 +56,7 @@ def test_a_whole_network_gives_the_bits_of_the_reference(network: nn.Module, exa
 
 def test_neighbours_hand_on_int8(network: nn.Module, example: tuple[Tensor]) -> None:
     """One conversion where the image enters, one where the logits leave."""
-    names = ops(export(network, example, quantize="int8", calibration=samples(4)))
+    names = ops(export(network, example, quantize=in_int8(network), calibration=samples(4)))
     assert names.count("quantize") == names.count("dequantize") == 1
     assert names[-1] == "dequantize"
     assert not {"conv2d", "linear", "depthwise_conv2d", "binary", "unary", "pool2d", "reduce"} & set(names)
@@ -75,7 +81,8 @@ def test_a_layer_that_cannot_be_int8_stays_float32_among_others() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 5)).eval()
     x = torch.randn(4, 8)
-    program = export(model, (x,), quantize="int8", calibration=[torch.randn(4, 8) for _ in range(8)])
+    options = Quantization("int8", layers={"0": "int8", "2": "int8"})
+    program = export(model, (x,), quantize=options, calibration=[torch.randn(4, 8) for _ in range(8)])
     assert ops(program) == ["quantize", "linear_i8", "dequantize", "softmax", "quantize", "linear_i8", "dequantize"]
     (seen,) = load(bytes(program))(x.numpy())
     assert np.allclose(seen, model(x).detach().numpy(), atol=0.03)
