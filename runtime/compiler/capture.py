@@ -33,12 +33,13 @@ from alcove.runtime.compiler.checks import (
 from alcove.runtime.compiler.composite_ops import keep_composite_ops
 from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.decompositions import run_decompositions
+from alcove.runtime.compiler.held_tensors import list_changed_constants
 from alcove.runtime.compiler.packed_sequences import trace_packed_sequences
 from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.questions import Questions, answer_questions
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.scripts import ScriptedModule
-from alcove.runtime.compiler.source import path_of_traceback, source_of_traceback
+from alcove.runtime.compiler.source import path_of_traceback, source_of_stack, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
 from alcove.runtime.compiler.terms import Space
@@ -99,6 +100,7 @@ class Captured:
         text_inputs: positions in the flat list of arguments that stand for a text.
         output_names: one name an output, in order; from dictionary keys and field names where there are any.
         symbols: the sizes that vary, in the order of the inputs; those of texts are not among them.
+        kept: buffers that other methods of the program change.
     """
 
     program: torch.export.ExportedProgram
@@ -106,6 +108,12 @@ class Captured:
     text_inputs: frozenset[int]
     output_names: tuple[str, ...]
     symbols: tuple[Symbol, ...]
+    kept: frozenset[str] = frozenset()
+
+    @property
+    def states(self) -> frozenset[str]:
+        """Names of the buffers that a session keeps: those that this method or another one changes."""
+        return self.kept.union(self.program.graph_signature.buffers_to_mutate.values())
 
     @cached_property
     def space(self) -> Space:
@@ -123,13 +131,16 @@ class Captured:
         return numbers | texts
 
 
-def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -> Captured:
+def capture(
+    module: nn.Module, args: Sequence[object], dynamic_shapes: object, kept: frozenset[str] = frozenset()
+) -> Captured:
     """Trace `module` with `args`.
 
     Args:
         module: in eval mode; it is not changed.
         args: one example for each argument of `forward`: tensors, or `str` for a text.
         dynamic_shapes: as `torch.export.export` takes it, or None; the entry of a text must be None or absent.
+        kept: names of buffers that other methods of the program change.
 
     Raises:
         ExportError: torch could not trace it; one finding with the line that stopped it.
@@ -181,7 +192,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(
-                lambda: run_decompositions(_export_graph(module, examples, varying, questions))
+                lambda: run_decompositions(_export_graph(module, examples, varying, questions)), kept
             )
     except ExportError:
         raise
@@ -191,7 +202,7 @@ def capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object) -
         raise _fixed_size_error(questions, {})
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
     symbols = _symbols(exported, text_inputs, names)
-    return Captured(exported, module, text_inputs, _output_names(exported), symbols)
+    return Captured(exported, module, text_inputs, _output_names(exported), symbols, kept)
 
 
 def _export_graph(
@@ -199,12 +210,21 @@ def _export_graph(
 ) -> torch.export.ExportedProgram:
     """Return torch's graph."""
     try:
-        return torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
+        exported = torch.export.export(module, examples, dynamic_shapes=varying, strict=False)
     except Exception as error:
         is_constraint = any(words in str(error) for words in _CONSTRAINTS)
         if not is_constraint or not questions.broken:
             raise
         raise _fixed_size_error(questions, {source: name for name, source in _NAMED.findall(str(error))}) from error
+    changed = list_changed_constants(exported)
+    if changed:
+        raise ExportError([_changed_finding(name, node) for name, node in changed])
+    return exported
+
+
+def _changed_finding(name: str, node: torch.fx.Node) -> Finding:
+    advice = "forward writes into it, and it is no buffer: register it (register_buffer), so that the session keeps it"
+    return Finding(f"tensor {name}", "", source_of_stack(node.stack_trace), advice)
 
 
 def _fixed_size_error(questions: Questions, names: Mapping[str, str]) -> ExportError:

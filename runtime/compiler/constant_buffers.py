@@ -6,7 +6,7 @@ it, is a number.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import Any, Final
 
@@ -17,14 +17,17 @@ _TRACER: Final[Any] = import_module("torch.export._trace")
 """Torch has no public way to say that a tensor of a trace is a constant."""
 
 
-def trace_with_constant_buffers(trace: Callable[[], torch.export.ExportedProgram]) -> torch.export.ExportedProgram:
+def trace_with_constant_buffers(
+    trace: Callable[[], torch.export.ExportedProgram], kept: Collection[str] = ()
+) -> torch.export.ExportedProgram:
     """Return what `trace` gives when buffers of one element are known, those excepted that the module changes.
 
     Args:
         trace: traces one module and decomposes; called a second time, without such knowledge, if a buffer whose
             element was known changes, which only the graph tells.
+        kept: buffers that something else changes.
     """
-    with _constant_buffers() as known:
+    with _constant_buffers(kept) as known:
         exported = trace()
     if known.intersection(exported.graph_signature.buffers_to_mutate.values()):
         exported = trace()
@@ -32,7 +35,7 @@ def trace_with_constant_buffers(trace: Callable[[], torch.export.ExportedProgram
 
 
 @contextlib.contextmanager
-def _constant_buffers() -> Iterator[set[str]]:
+def _constant_buffers(kept: Collection[str]) -> Iterator[set[str]]:
     """Let torch know the elements of a traced module's buffers of one element; give their names; one thread."""
     known: set[str] = set()
     plain = _TRACER._fakify_params_buffers  # noqa: SLF001 - see above
@@ -40,7 +43,7 @@ def _constant_buffers() -> Iterator[set[str]]:
     def fakify(mode: object, module: nn.Module) -> dict[str, Any]:
         fakes: dict[str, Any] = plain(mode, module)
         for name, buffer in module.named_buffers(remove_duplicate=False):
-            if buffer.numel() == 1 and name in fakes:
+            if buffer.numel() == 1 and name in fakes and name not in kept:
                 fakes[name].constant = buffer.detach().clone()
                 known.add(name)
         return fakes

@@ -128,13 +128,12 @@ class GrownConstants:
 
 
 def _list_stored(captured: Captured) -> dict[fx.Node, Any]:
-    """Return the parameters and the buffers that the module does not change, by their node."""
+    """Return the parameters and the buffers that no method changes, by their node."""
     program = captured.program
-    changed = set(program.graph_signature.buffers_to_mutate.values())
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     found: dict[fx.Node, Any] = {}
     for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
-        if spec.kind in {InputKind.USER_INPUT, InputKind.TOKEN} or spec.target in changed:
+        if spec.kind in {InputKind.USER_INPUT, InputKind.TOKEN} or spec.target in captured.states:
             continue
         tensor = program.state_dict.get(str(spec.target), program.constants.get(str(spec.target)))
         if isinstance(tensor, Tensor):

@@ -77,7 +77,6 @@ class _Lowering(FlowLowering):
         """Walk the graph once, in order."""
         signature = self.captured.program.graph_signature
         placeholders = iter(signature.input_specs)
-        changed = set(signature.buffers_to_mutate.values())
         position = 0
         for node in self.captured.program.graph.nodes:
             self.builder.start(node.name, origin_of(node))
@@ -88,7 +87,7 @@ class _Lowering(FlowLowering):
                 if spec.kind is InputKind.USER_INPUT:
                     self._input(node, position)
                     position += 1
-                elif spec.target in changed:
+                elif spec.target in self.captured.states and (node.users or spec.target not in self.captured.kept):
                     self._state(node, str(spec.target))
                 else:
                     self._parameter(node, str(spec.target))
@@ -96,6 +95,10 @@ class _Lowering(FlowLowering):
                 self._call(node)
             elif node.op == "output":
                 self._outputs(node)
+        changed = set(signature.buffers_to_mutate.values())
+        for target, (kept, start) in self.states.items():
+            if target not in changed:  # it stays what another method made it
+                self.updates.append(State(self._name_of(target), kept, start, kept))
         builder = self.builder
         return Graph(builder.values, tuple(builder.nodes), tuple(self.inputs), tuple(self.outputs), tuple(self.updates))
 

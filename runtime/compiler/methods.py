@@ -6,7 +6,7 @@ methods change or read are one state, whatever a method calls them, if they are 
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alcove.runtime.errors import ArgumentError, ExportError, Finding, ProgramError
@@ -90,6 +90,23 @@ def join_methods(programs: Mapping[str, Program], entries: Mapping[str, nn.Modul
         finding = Finding(op="program", module_path="", source="", suggestion=error.message)
         raise ExportError([finding]) from error
     return Program(data, passes, report)
+
+
+def list_kept(changed: Mapping[str, Collection[str]], entries: Mapping[str, nn.Module]) -> dict[str, frozenset[str]]:
+    """Return for each method the names of the buffers that others change and it does not.
+
+    Args:
+        changed: names of the buffers that each method changes.
+        entries: the module of each.
+    """
+    buffers = {method: dict(entry.named_buffers(remove_duplicate=False)) for method, entry in entries.items()}
+    states = {_identity(buffers[method][name]) for method, names in changed.items() for name in names}
+    return {
+        method: frozenset(name for name, buffer in found.items() if _identity(buffer) in states).difference(
+            changed[method]
+        )
+        for method, found in buffers.items()
+    }
 
 
 def _share_states(specs: Mapping[str, ProgramSpec], entries: Mapping[str, nn.Module]) -> dict[str, ProgramSpec]:

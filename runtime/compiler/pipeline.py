@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from alcove.runtime.compiler.capture import capture
+from alcove.runtime.compiler.capture import Captured, capture
 from alcove.runtime.compiler.cast import cast_all, half_type
 from alcove.runtime.compiler.choose_activations import choose_activations
 from alcove.runtime.compiler.codegen import generate_program
@@ -20,10 +20,11 @@ from alcove.runtime.compiler.fuse_depthwise_separable import choose_separable, f
 from alcove.runtime.compiler.fuse_gated_activation import fuse_gated_activations
 from alcove.runtime.compiler.fuse_squeeze_excite import fuse_squeeze_excite
 from alcove.runtime.compiler.graph import Graph, render
+from alcove.runtime.compiler.held_tensors import hold_tensors
 from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods
+from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods, list_kept
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, half_of, options_of
 from alcove.runtime.compiler.scripts import module_of
@@ -31,6 +32,7 @@ from alcove.runtime.compiler.sizes import without_terms
 from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ArgumentError, ExportError
+from alcove.runtime.format.spec import DType
 from alcove.runtime.program import Program
 from torch import nn
 
@@ -111,24 +113,42 @@ def export(
     if not isinstance(module, Mapping):
         if args is None:
             raise ArgumentError("export needs args: one example for each argument of forward")
-        return _export_method(Method(module, args, dynamic_shapes, calibration), module, wishes)
+        return _export_traced(_trace(Method(module, args, dynamic_shapes, calibration), module, wishes), wishes)
     if args is not None or dynamic_shapes is not None or calibration is not None:
         raise ArgumentError("give args, dynamic_shapes and calibration of several methods with each Method")
     check_methods(module)
     entries = {name: entry_of(method) for name, method in module.items()}
-    return join_methods(
-        {
-            name: _export_method(method, entries[name], replace(wishes, progress=_name_method(name, wishes.progress)))
-            for name, method in module.items()
-        },
-        entries,
-    )
+    holding = {name: hold_tensors(entry) for name, entry in entries.items()}
+    named = {name: replace(wishes, progress=_name_method(name, wishes.progress)) for name in entries}
+    traced = {name: _trace(method, entries[name], named[name]) for name, method in module.items()}
+    kept = list_kept({name: each.captured.states for name, each in traced.items()}, holding)
+    for name, buffers in kept.items():
+        if buffers:  # their elements were known in the trace
+            traced[name] = _trace(module[name], entries[name], named[name], buffers)
+    return join_methods({name: _export_traced(each, named[name]) for name, each in traced.items()}, holding)
 
 
-def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Program:
-    """Return the program of one entry point, by the passes in order; `module` is the one whose `forward` it is."""
+@dataclass(frozen=True)
+class _Traced:
+    """The trace of an entry point, its real inputs, and the 16 bits of its weights, if they have them and stay so."""
+
+    captured: Captured
+    calibration: object
+    own_half: DType | None
+
+
+def _trace(method: Method, module: nn.Module, wishes: _Options, kept: frozenset[str] = frozenset()) -> _Traced:
+    """Return the trace of one entry point; `module` is the one whose `forward` it is, others change `kept` buffers."""
     own_half = None if wishes.cast is None else half_type(module)
     module, args, calibration = cast_all(wishes.cast, module, method.args, method.calibration)
+    options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)  # what is wrong with them comes first
+    wishes.progress("trace")
+    return _Traced(_capture(module_of(module), args, method.dynamic_shapes, kept), calibration, own_half)
+
+
+def _export_traced(traced: _Traced, wishes: _Options) -> Program:
+    """Return the program of one entry point, by the passes in order."""
+    captured, calibration, own_half = traced.captured, traced.calibration, traced.own_half
     options = options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)
     passes: list[tuple[str, str]] = []
 
@@ -136,8 +156,6 @@ def _export_method(method: Method, module: nn.Module, wishes: _Options) -> Progr
         passes.append((name, render(graph)))
         return graph
 
-    wishes.progress("trace")
-    captured = capture(module_of(module), args, method.dynamic_shapes)
     passes.append(("capture", str(captured.program.graph)))
 
     def compile_program(*, computes_sizes: bool) -> Program:
@@ -210,6 +228,19 @@ def _growth_bytes(wishes: _Options, options: Quantization | None) -> int:
     if wishes.growth_bytes is not None:
         return wishes.growth_bytes
     return GROWTH_BYTES if half_of(options) is None else 0
+
+
+def _capture(module: nn.Module, args: Sequence[object], dynamic_shapes: object, kept: frozenset[str]) -> Captured:
+    """Return the trace of a module, in which tensors of lists and objects are buffers, if that can be."""
+    holding = hold_tensors(module)
+    try:
+        return capture(holding, args, dynamic_shapes, kept)
+    except ExportError:
+        if holding is module or kept.difference(name for name, _ in module.named_buffers(remove_duplicate=False)):
+            raise
+        with contextlib.suppress(ExportError):  # a module may look at constants in lists, which it can't at buffers
+            return capture(module, args, dynamic_shapes, kept)
+        raise
 
 
 def _say_nothing(_step: str) -> None:

@@ -91,6 +91,16 @@ def test_methods_answer_as_the_module_does_one_after_the_other(recorder: Recorde
     assert recorder.get_buffer("position").item() == 0
 
 
+def test_a_method_that_only_reads_sees_what_others_changed(recorder: Recorder) -> None:
+    """It keeps no buffer as it was at export, not even one of a single element."""
+    model = load(bytes(export({"count": Method(recorder.count, ()), **methods_of(recorder)})))
+    session = model.session()
+    for total in (2, 4):
+        session.run("add", rows(2))
+        assert session.run("count")[0] == total
+    assert model.method("count").states == ("position",)
+
+
 def test_weights_that_methods_share_are_in_the_file_once(recorder: Recorder) -> None:
     """Three methods take little more than one."""
     methods = methods_of(recorder)
