@@ -158,13 +158,13 @@ def list_changed_constants(exported: torch.export.ExportedProgram) -> list[tuple
     constants = set(exported.graph_signature.inputs_to_lifted_tensor_constants)
     found: dict[str, Node] = {}
     for node in exported.graph.nodes:
-        for name in _written(node):
+        for name in _list_writes(node):
             if name in constants:
                 found.setdefault(name, node)
     return list(found.items())
 
 
-def _written(node: Node) -> Iterator[str]:
+def _list_writes(node: Node) -> Iterator[str]:
     """Yield the names of the nodes whose memory an operator writes, through views of them."""
     for argument, given in zip(_arguments(node), node.args, strict=False):
         if argument.alias_info is not None and argument.alias_info.is_write:
