@@ -94,11 +94,14 @@ def _reduce() -> bytes:
     return case.result("reduce", [case.input("x", F32, (1, 784, 64))], (F32, (1, 64)), attributes=(0, 1, 1))
 
 
-def _linear(name: str) -> bytes:
+def _linear(name: str, half: DType | None = None) -> bytes:
     case = _Case()
     x, out = case.input("x", F32, (64, 256)), (F32, (64, 256))
     if name == "linear":
-        return case.result(name, [x, case.layer(256, 256)], out, attributes=PLAIN_LINEAR)
+        weights = case.layer(256, 256)
+        if half is not None:
+            case.narrow(weights, half)
+        return case.result(name, [x, weights], out, attributes=PLAIN_LINEAR)
     if name == "linear_qd8_qc8w":
         return case.result(name, [x, case.add_packed(256, 256)], out, SCRATCH)
     if name == "linear_f32_qc8w":
@@ -244,6 +247,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("layer_norm", "f32"): partial(_rows, "layer_norm", (128, 256), 0, 1, 3, 1e-5, *PLAIN, weights=2),
     ("group_norm", "f32"): partial(_rows, "group_norm", (1, 28, 28, 64), 8, 3, 1e-5, *PLAIN, weights=2),
     ("linear", "f32"): partial(_linear, "linear"),
+    ("linear", "halves"): partial(_linear, "linear", DType.F16),
     ("linear_i8", "i8"): _linear_i8,
     ("linear_qd8_qc8w", "f32"): partial(_linear, "linear_qd8_qc8w"),
     ("linear_f32_qc8w", "f32"): partial(_linear, "linear_f32_qc8w"),

@@ -5,9 +5,7 @@
 #pragma once
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/canonical.h"
 
@@ -28,20 +26,6 @@ namespace alcove::kernels {
 [[maybe_unused]] static inline float widen_bf16(uint16_t half) noexcept {
   const uint32_t bits = static_cast<uint32_t>(half) << 16;
   return std::bit_cast<float>((bits & 0x7FFFFFFFu) > 0x7F800000u ? kCanonicalNanBits : bits);
-}
-
-// `from` needs no alignment.
-[[maybe_unused]] static inline void widen(const uint8_t* from, bool is_f16, size_t count, float* to) noexcept {
-  const auto at = [from](size_t i) noexcept {
-    uint16_t half;
-    std::memcpy(&half, from + 2 * i, sizeof half);
-    return half;
-  };
-  if (is_f16) {
-    for (size_t i = 0; i < count; ++i) to[i] = widen_f16(at(i));
-  } else {
-    for (size_t i = 0; i < count; ++i) to[i] = widen_bf16(at(i));
-  }
 }
 
 }  // namespace alcove::kernels

@@ -42,14 +42,14 @@ bool has_matrix_products() noexcept { return false; }
 
 #if defined(__x86_64__)
 // Bits of CPUID leaf 7 and of XCR0, as the processor's manual numbers them.
-constexpr uint32_t kAvx2 = 1u << 5, kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // EBX; F, DQ, BW, VL
-constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;                                     // ECX
-constexpr uint32_t kFma = 1u << 12, kXsave = 1u << 27, kAvx = 1u << 28;                   // ECX of leaf 1
+constexpr uint32_t kAvx2 = 1u << 5, kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;   // EBX; F, DQ, BW, VL
+constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;                                      // ECX
+constexpr uint32_t kFma = 1u << 12, kXsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;  // ECX of leaf 1
 constexpr uint32_t kSavesYmm = 0x06, kSavesZmm = 0xE6;
 
 bool has(uint32_t ebx, uint32_t ecx, uint32_t saved) noexcept {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  constexpr uint32_t kFirst = kFma | kXsave | kAvx;
+  constexpr uint32_t kFirst = kFma | kXsave | kAvx | kF16c;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kFirst) != kFirst) return false;
   uint32_t low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -35,6 +35,17 @@ struct Lanes16 {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes))};
   }
+  static Floats widen_f16(const void* p) noexcept {
+    const auto* halves = static_cast<const __m128i*>(p);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+  }
+  static __m256 widen_bf16_8(const __m128i* p) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+  }
+  static Floats widen_bf16(const void* p) noexcept {
+    const auto* halves = static_cast<const __m128i*>(p);
+    return {widen_bf16_8(halves), widen_bf16_8(halves + 1)};
+  }
   static Words zero() noexcept { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
   static Words fill_words(int32_t value) noexcept { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
   static __m256i pair8(__m256i low, __m256i high) noexcept {

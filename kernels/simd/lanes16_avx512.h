@@ -26,6 +26,11 @@ struct Lanes16 {
   static Words widen(const int8_t* p) noexcept {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static __m256i load_halves(const void* p) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static Floats widen_f16(const void* p) noexcept { return _mm512_cvtph_ps(load_halves(p)); }
+  static Floats widen_bf16(const void* p) noexcept {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_halves(p)), 16));
+  }
   static Words zero() noexcept { return _mm512_setzero_si512(); }
   static Words fill_words(int32_t value) noexcept { return _mm512_set1_epi32(value); }
   static Words pair(Words low, Words high) noexcept {

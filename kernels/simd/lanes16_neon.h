@@ -49,6 +49,14 @@ struct Lanes16 {
     const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
     return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)};
   }
+  static Floats widen_f16(const void* p) noexcept {
+    const uint16x8_t low = load_halves(p, 0), high = load_halves(p, 8);
+    return {f16(vget_low_u16(low)), f16(vget_high_u16(low)), f16(vget_low_u16(high)), f16(vget_high_u16(high))};
+  }
+  static Floats widen_bf16(const void* p) noexcept {
+    const uint16x8_t low = load_halves(p, 0), high = load_halves(p, 8);
+    return {bf16(vget_low_u16(low)), bf16(vget_high_u16(low)), bf16(vget_low_u16(high)), bf16(vget_high_u16(high))};
+  }
   static Words fill_words(int32_t value) noexcept {
     const int32x4_t v = vdupq_n_s32(value);
     return {v, v, v, v};
@@ -156,6 +164,11 @@ struct Lanes16 {
   }
 
  private:
+  static uint16x8_t load_halves(const void* p, size_t at) noexcept {
+    return vld1q_u16(static_cast<const uint16_t*>(p) + at);
+  }
+  static float32x4_t f16(uint16x4_t v) noexcept { return vcvt_f32_f16(vreinterpret_f16_u16(v)); }
+  static float32x4_t bf16(uint16x4_t v) noexcept { return vreinterpretq_f32_u32(vshll_n_u16(v, 16)); }
   static void put(float* p, const Floats& v) noexcept {
     vst1q_f32(p, v.a);
     vst1q_f32(p + 4, v.b);

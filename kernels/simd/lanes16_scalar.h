@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "kernels/canonical.h"
+#include "kernels/half.h"
 #include "kernels/requantize.h"
 
 namespace alcove::kernels {
@@ -41,6 +42,22 @@ struct Lanes16 {
   static Words widen(const int8_t* p) noexcept {
     Words r;
     for (int c = 0; c < 16; ++c) r.v[c] = p[c];
+    return r;
+  }
+  static uint16_t half(const void* p, size_t at) noexcept {
+    uint16_t bits;
+    std::memcpy(&bits, static_cast<const uint8_t*>(p) + 2 * at, sizeof bits);
+    return bits;
+  }
+  // Each of sixteen floats of 16 bits, as float32.
+  static Floats widen_f16(const void* p) noexcept {
+    Floats r;
+    for (size_t c = 0; c < 16; ++c) r.v[c] = kernels::widen_f16(half(p, c));
+    return r;
+  }
+  static Floats widen_bf16(const void* p) noexcept {
+    Floats r;
+    for (size_t c = 0; c < 16; ++c) r.v[c] = kernels::widen_bf16(half(p, c));
     return r;
   }
   static Words zero() noexcept { return {}; }

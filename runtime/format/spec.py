@@ -85,6 +85,9 @@ DTYPE_BYTES: Final[dict[DType, int]] = {
 HALVES: Final = (DType.F16, DType.BF16)
 """Types of constants in the file that operators see as float32."""
 
+READS_HALVES: Final = {"linear": 1, "embedding_panels": 1, "index_select": 0}
+"""Operators that read 16 bits as they are in the file, and as which input."""
+
 PANEL_COLUMNS: Final = 16
 
 
@@ -118,11 +121,6 @@ class TensorSpec:
     data: bytes = b""
     offset: int = 0
     dynamic_dims: int = 0
-
-    @property
-    def widened_bytes(self) -> int:
-        """Bytes of the float32 that a constant of 16 bits is made when the file is opened; 0 for all else."""
-        return 2 * self.size_bytes if self.dtype in HALVES else 0
 
     @property
     def size_bytes(self) -> int:
@@ -272,6 +270,18 @@ class ProgramSpec:
     buckets: tuple[BucketSpec, ...] = ()
     method: str = ONLY_METHOD
     others: tuple["ProgramSpec", ...] = ()
+
+    @property
+    def widened(self) -> frozenset[int]:
+        """Constants of 16 bits, by index, that this method needs as float32 from when the file is opened."""
+        needed = {index for op in self.ops for at, index in enumerate(op.inputs) if READS_HALVES.get(op.name) != at} | {
+            state.initial for state in self.states
+        }
+        return frozenset(
+            index
+            for index in needed
+            if self.tensors[index].dtype in HALVES and self.tensors[index].storage is Storage.CONSTANT
+        )
 
     @property
     def methods(self) -> tuple["ProgramSpec", ...]:

@@ -21,7 +21,8 @@ def write_program(spec: ProgramSpec) -> bytes:
     """
     weights = _Weights()
     try:
-        programs = [_program(method, weights.place(method)) for method in spec.methods]
+        places = [weights.place(method) for method in spec.methods]
+        programs = [_program(method, offsets) for method, offsets in zip(spec.methods, places, strict=True)]
     except struct.error as error:
         raise ValueError(f"a number does not fit its record: {error}") from error
     sections = [(SectionKind.PROGRAM, programs[0])]
@@ -31,7 +32,7 @@ def write_program(spec: ProgramSpec) -> bytes:
         sections.append((SectionKind.WEIGHTS, bytes(weights.data)))
     if spec.others:
         sections.append((SectionKind.METHODS, _methods(spec, programs[1:])))
-    return _file(sections, session_bytes(spec) + weights.widened_bytes, minor_version(spec))
+    return _file(sections, session_bytes(spec) + _widened_bytes(spec, places), minor_version(spec))
 
 
 def minor_version(spec: ProgramSpec) -> int:
@@ -55,6 +56,16 @@ def session_bytes(spec: ProgramSpec) -> int:
     return tables + sum(states.values()) + max(method.arena_bytes for method in spec.methods)
 
 
+def _widened_bytes(spec: ProgramSpec, places: list[dict[int, int]]) -> int:
+    """Return the bytes of float32 that constants of 16 bits become when the file is opened, each aligned."""
+    sizes = {
+        offsets[index]: align_up(2 * method.tensors[index].size_bytes, records.TENSOR_ALIGNMENT)
+        for method, offsets in zip(spec.methods, places, strict=True)
+        for index in method.widened
+    }
+    return sum(sizes.values())
+
+
 def _table_bytes(spec: ProgramSpec) -> int:
     kept = len(spec.tensors) * records.STATE_BYTES
     if spec.symbols:
@@ -68,12 +79,10 @@ class _Weights:
 
     Attributes:
         data: the bytes so far.
-        widened_bytes: of float32 that constants of 16 bits become, each aligned.
     """
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.widened_bytes = 0
         self._shared: dict[bytes, int] = {}  # digest of a constant of an earlier method: its offset
         self._initial: dict[str, tuple[int, bytes]] = {}  # name of an earlier state: where what it begins as is
 
@@ -98,8 +107,6 @@ class _Weights:
             known, initial = self._initial.get(begins.get(index, ""), (None, b""))
             if initial != digest:
                 known = self._shared.get(digest)
-            if known is None:
-                self.widened_bytes += align_up(tensor.widened_bytes, records.TENSOR_ALIGNMENT)
             offsets[index] = self._append(tensor.data) if known is None else known
             mine.setdefault(digest, offsets[index])
         self._shared = mine | self._shared

@@ -8,11 +8,20 @@ rows that are picked, of scratch nothing.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from alcove.runtime import _native
-from alcove.runtime.format.spec import DTYPE_BYTES, DType, OpSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import (
+    DTYPE_BYTES,
+    HALVES,
+    READS_HALVES,
+    DType,
+    OpSpec,
+    ProgramSpec,
+    Storage,
+    TensorSpec,
+)
 
 __all__ = ["PRODUCTS", "Work", "has_scratch", "work_of"]
 
@@ -224,6 +233,8 @@ def _bytes(spec: ProgramSpec, seen: _Seen) -> tuple[int, int]:
 
 def _read_bytes(seen: _Seen, at: int, output: TensorSpec) -> int:
     tensor, name = seen.inputs[at], seen.op.name
+    if tensor.dtype in HALVES and READS_HALVES.get(name) != at:
+        tensor = replace(tensor, dtype=DType.F32)  # widened when the file was opened
     if _PICKS.get(name) == at:
         return min(tensor.size_bytes, _elements(output) * DTYPE_BYTES[tensor.dtype])
     if name in {"text_embedding_bag", "embedding_bag_offsets"} and at == 1:

@@ -97,7 +97,7 @@ def test_the_manifest_lists_whose_kernels_each_operator_calls(
     names = {f"{op}_{dtype}": op for op, dtype, _, _ in _native.kernels()}
     called = slots_called(repository)
     assert called.keys() == {op.name for op in _native.manifest()}
-    assert called["linear"] == {"linear_f32"}
+    assert called["linear"] == {"linear_f32", "linear_halves"}
     assert "softmax_f32" in called["attention"]
     for operator, slots in called.items():
         dependencies = {names[slot] for slot in slots} - {operator}

@@ -4,6 +4,7 @@
 //   i8      float(q) * scale of the row (kernels/requantize.h)
 //   i4      float(q) * scale of the row and group (kernels/microkernels/linear_f32_qb4w)
 //   half_i4 the same (kernels/microkernels/linear_qd8_qb4w)
+//   f16, bf16  as f32, in 16 bits (kernels/half.h); a file calls them f32
 // a NaN as 0x7FC00000.  Returns the position of the first id outside [0, rows), or `count` if there is none; stops there.  The
 // caller has checked: group is 32 or 64 for i4 and half_i4; the panels are those of [rows][width]; the output overlaps no
 // input.  No pointer needs more alignment than its element.  Any number of threads.
@@ -14,8 +15,8 @@
 
 namespace alcove::kernels {
 
-enum class PanelForm : uint8_t { f32, i8, i4, half_i4 };
-inline constexpr int64_t kPanelForms = 4;
+enum class PanelForm : uint8_t { f32, i8, i4, half_i4, f16, bf16 };
+inline constexpr int64_t kPanelForms = 4;  // that a file names
 
 struct EmbeddingPanels {
   const void* ids;  // int64 or int32

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/canonical.h"
+#include "kernels/half.h"
 #include "kernels/microkernels/embedding_panels/embedding_panels.h"
 #include "kernels/microkernels/linear/linear.h"
 #include "kernels/microkernels/linear_f32_qb4w/linear_f32_qb4w.h"
@@ -30,6 +31,12 @@ void copy_row(const EmbeddingPanels& a, const int8_t* panel, size_t c, float* y)
   switch (a.form) {
     case PanelForm::f32:
       for (size_t e = 0; e < a.width; ++e) y[e] = canonical(load<float>(panel + 64 * (e + 1) + 4 * c));
+      return;
+    case PanelForm::f16:
+      for (size_t e = 0; e < a.width; ++e) y[e] = widen_f16(load<uint16_t>(panel + 32 * (e + 1) + 2 * c));
+      return;
+    case PanelForm::bf16:
+      for (size_t e = 0; e < a.width; ++e) y[e] = widen_bf16(load<uint16_t>(panel + 32 * (e + 1) + 2 * c));
       return;
     case PanelForm::i8: {
       const float scale = load<float>(panel + 64 + 4 * c);
@@ -61,6 +68,8 @@ void copy_row(const EmbeddingPanels& a, const int8_t* panel, size_t c, float* y)
 size_t panel_bytes(PanelForm form, size_t width, size_t group) noexcept {
   switch (form) {
     case PanelForm::f32: return panel_floats<size_t>(1, width) * sizeof(float);
+    case PanelForm::f16:
+    case PanelForm::bf16: return panel_floats<size_t>(1, width) * sizeof(uint16_t);
     case PanelForm::i8: return panel_bytes_i8(width);
     case PanelForm::i4: return panel_bytes_i4(width, group);
     case PanelForm::half_i4: return panel_bytes_qb4(width, group);

@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "core/cursor.h"
 #include "core/methods.h"
+#include "core/ops/ops.h"
 
 namespace alcove {
 
@@ -103,6 +104,34 @@ Status check_same(const Methods& methods, const KeptState& known, const Program&
       .in_tensor(state.tensor);
 }
 
+// A constant of 16 bits that something reads as float32.
+struct Widened {
+  uint64_t offset;  // in WEIGHTS
+  uint64_t size_bytes, at;
+};
+
+bool comes_before(const Widened& one, uint64_t offset) { return one.offset < offset; }
+
+// By rising offset, those that several methods read once.
+std::vector<Widened> find_widened(const Methods& methods) {
+  std::vector<Widened> found;
+  const auto add = [&found](const Tensor& tensor) {
+    if (tensor.storage != Storage::constant || !tensor.is_half()) return;
+    const auto at = std::lower_bound(found.begin(), found.end(), tensor.offset, comes_before);
+    if (at == found.end() || at->offset != tensor.offset) found.insert(at, {tensor.offset, tensor.size_bytes, 0});
+  };
+  for (const Method& method : methods.all) {
+    const Program& program = method.program;
+    for (const State& state : program.states) add(program.tensors[state.initial]);
+    for (const Op& op : program.ops) {
+      for (uint8_t i = 0; i < op.input_count; ++i) {
+        if (!ops::reads_halves(op.code, i)) add(program.tensors[op.inputs[i]]);
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 Status read_methods(Methods& methods) {
@@ -163,30 +192,25 @@ Status join_states(Methods& methods) {
 }
 
 Status place_widened(Methods& methods) {
-  struct Place {
-    uint64_t offset, widened_at;
-  };
-  std::vector<Place> places;  // by rising offset in the file
+  std::vector<Widened> places = find_widened(methods);
   Checked end = 0;
-  for (Method& method : methods.all) {
-    for (Tensor& tensor : method.program.tensors) {
-      if (!tensor.is_widened()) continue;
-      const auto at = std::lower_bound(places.begin(), places.end(), tensor.offset,
-                                       [](const Place& place, uint64_t offset) { return place.offset < offset; });
-      if (at != places.end() && at->offset == tensor.offset) {
-        tensor.widened_at = at->widened_at;
-        continue;
-      }
-      tensor.widened_at = end.value();
-      places.insert(at, {tensor.offset, tensor.widened_at});
-      end = (end + tensor.size_bytes).aligned(kTensorAlignment);
-      if (!end.is_at_most(kMaxFileBytes)) {
-        return failure(Code::tensor_size, Section::program,
-                       "constants of 16 bits take more than %" PRIu64 " bytes once they are float32", kMaxFileBytes);
-      }
+  for (Widened& place : places) {
+    place.at = end.value();
+    end = (end + place.size_bytes).aligned(kTensorAlignment);
+    if (!end.is_at_most(kMaxFileBytes)) {
+      return failure(Code::tensor_size, Section::program,
+                     "constants of 16 bits take more than %" PRIu64 " bytes once they are float32", kMaxFileBytes);
     }
   }
   methods.widened_bytes = end.value();
+  for (Method& method : methods.all) {
+    for (Tensor& tensor : method.program.tensors) {
+      tensor.widened_at = Tensor::kInPlace;
+      if (!tensor.is_half()) continue;
+      const auto found = std::lower_bound(places.begin(), places.end(), tensor.offset, comes_before);
+      if (found != places.end() && found->offset == tensor.offset) tensor.widened_at = found->at;
+    }
+  }
   return {};
 }
 

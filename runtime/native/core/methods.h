@@ -14,8 +14,8 @@ namespace alcove {
 // 2 and 3 for all methods.
 [[nodiscard]] Status join_states(Methods& methods);
 
-// Sets where each constant of 16 bits is once it is widened, one that several methods read once.  Precondition: pass 2 for all
-// methods.
+// Sets where each constant of 16 bits is once it is widened, if an operator or a state needs it as float32.  Precondition: pass 2 for
+// all methods.
 [[nodiscard]] Status place_widened(Methods& methods);
 
 }  // namespace alcove

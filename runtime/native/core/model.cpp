@@ -6,7 +6,7 @@
 
 #include "core/cancel.h"
 #include "core/sizes.h"
-#include "kernels/half.h"
+#include "core/widen.h"
 
 namespace alcove {
 
@@ -75,13 +75,12 @@ Status Model::widen() {
     return failure(Code::out_of_memory, Section::file, "the system gave no %" PRIu64 " bytes for constants of 16 bits",
                    bytes);
   }
-  uint64_t end = 0;  // one that several methods read is widened once
   for (const Method& method : methods().all) {
     for (const Tensor& tensor : method.program.tensors) {
-      if (!tensor.is_widened() || tensor.widened_at < end) continue;
-      end = tensor.widened_at + tensor.size_bytes;
-      kernels::widen(stored(tensor), tensor.stored == DType::f16, tensor.size_bytes / sizeof(float),
-                     reinterpret_cast<float*>(widened_.get() + tensor.widened_at));
+      if (!tensor.is_half() || tensor.is_half_in_place())
+        continue;  // one that several methods read is written as often
+      alcove::widen(stored(tensor), tensor.stored == DType::f16, tensor.size_bytes / sizeof(float),
+                    reinterpret_cast<float*>(widened_.get() + tensor.widened_at));
     }
   }
   return {};

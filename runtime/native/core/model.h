@@ -25,9 +25,9 @@ class Model {
   [[nodiscard]] const std::vector<uint8_t>& certificate() const noexcept { return verified_.certificate; }
   [[nodiscard]] uint64_t memory_ceiling_bytes() const noexcept { return verified_.framing.header.memory_ceiling_bytes; }
   [[nodiscard]] const kernels::KernelTable& kernels() const noexcept { return *kernels_; }
-  // Of a constant, as operators see it; read-only.
+  // Of a constant, as operators read it; read-only.
   [[nodiscard]] const uint8_t* constant(const Tensor& tensor) const noexcept {
-    if (tensor.is_widened()) return widened_.get() + tensor.widened_at;
+    if (tensor.is_half() && !tensor.is_half_in_place()) return widened_.get() + tensor.widened_at;
     return stored(tensor);
   }
   // Whether a run must compare an op's indices with their bound: always, but for a bag of ids that the program hashed itself.

@@ -53,14 +53,19 @@ struct Tensor {
   DType stored;          // of a constant in the file: f16 or bf16 where its operators see f32, otherwise dtype
   uint32_t dims[kMaxRank];
   uint64_t offset;      // in the WEIGHTS section, in the arena or among the states
-  uint64_t size_bytes;  // as operators see it
-  uint64_t widened_at;  // of a widened constant, among them: its offset
+  uint64_t size_bytes;  // in the type that rules see
+  uint64_t
+      widened_at;  // of a constant of 16 bits that is widened when the file is opened, among these: its offset; else kInPlace
   std::string_view name;
 
-  // Whether it has 16 bits in the file, and operators see float32.
-  [[nodiscard]] bool is_widened() const noexcept { return stored != dtype; }
+  static constexpr uint64_t kInPlace = ~uint64_t{0};
+
+  // Whether it has 16 bits in the file, and is float32 to the rules of operators.
+  [[nodiscard]] bool is_half() const noexcept { return stored != dtype; }
   // In the file.
-  [[nodiscard]] uint64_t stored_bytes() const noexcept { return is_widened() ? size_bytes / 2 : size_bytes; }
+  [[nodiscard]] uint64_t stored_bytes() const noexcept { return is_half() ? size_bytes / 2 : size_bytes; }
+  // Of a constant, whether operators read its 16 bits themselves.
+  [[nodiscard]] bool is_half_in_place() const noexcept { return is_half() && widened_at == kInPlace; }
   [[nodiscard]] uint64_t element_count() const noexcept {
     uint64_t count = 1;
     for (uint8_t d = 0; d < rank; ++d) count *= dims[d];

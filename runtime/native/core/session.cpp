@@ -67,7 +67,9 @@ void Session::place_apart() {
     if (tensors[t].storage != Storage::arena && block != nullptr) continue;
     block = std::make_unique<uint8_t[]>(tensors[t].size_bytes);
     if (tensors[t].storage == Storage::constant) {
-      std::memcpy(block.get(), model_->constant(tensors[t]), tensors[t].size_bytes);
+      const Tensor& tensor = tensors[t];
+      std::memcpy(block.get(), model_->constant(tensor),
+                  tensor.is_half_in_place() ? tensor.stored_bytes() : tensor.size_bytes);
     }
     entry_->tensors[t].data = block.get();
   }

@@ -141,7 +141,7 @@ Status read_tensors(Program& program, Cursor& cursor, const ProgramHeader& heade
     tensor.dynamic_dims = static_cast<uint8_t>(r.dynamic_dims);
     std::memcpy(tensor.dims, r.dims, sizeof(tensor.dims));
     tensor.offset = r.offset;
-    tensor.size_bytes = tensor.is_widened() ? r.size_bytes * 2 : r.size_bytes;
+    tensor.size_bytes = tensor.is_half() ? r.size_bytes * 2 : r.size_bytes;
     Status status = cursor.text(r.name_bytes, kMaxNameBytes, "a tensor's name", tensor.name);
     if (status.is_ok() && tensor.storage == Storage::constant) status = constants.add(tensor);
     if (status.is_ok() && tensor.storage == Storage::state) {
@@ -266,10 +266,13 @@ bool Constants::is_shared(const Tensor& tensor) const noexcept {
   const auto found = std::lower_bound(known_.begin(), end, tensor.offset,
                                       [](const Span& span, uint64_t offset) { return span.offset < offset; });
   return found != end && found->offset == tensor.offset && found->size_bytes == tensor.stored_bytes() &&
-         (found->stored == tensor.stored || (!is_half(found->stored) && !tensor.is_widened()));
+         (found->stored == tensor.stored || (!is_half(found->stored) && !tensor.is_half()));
 }
 
 Status Constants::add(const Tensor& tensor) {
+  if (tensor.is_half() && minor_ < format::kHalfMinor) {
+    return failure(Code::tensor_dtype, Section::program, "a file of version 2.%u has no constants of 16 bits", minor_);
+  }
   if (is_shared(tensor)) return {};
   const uint64_t end = known_.empty() ? 0 : known_.back().offset + known_.back().size_bytes;
   ALCOVE_TRY(check_follows(tensor, end, bound_, "WEIGHTS"));

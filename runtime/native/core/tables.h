@@ -9,7 +9,8 @@ namespace alcove {
 // Where constants lie: one after the other, through all methods; a later method may read those of earlier ones besides.
 class Constants {
  public:
-  explicit Constants(uint64_t weights_bytes) : bound_(weights_bytes) {}
+  // Of a file of this minor version.
+  Constants(uint64_t weights_bytes, uint16_t minor) : bound_(weights_bytes), minor_(minor) {}
   // What was added so far is of earlier methods.
   void begin_method() noexcept { shared_ = known_.size(); }
   [[nodiscard]] Status add(const Tensor& tensor);
@@ -26,6 +27,7 @@ class Constants {
   std::vector<Span> known_;  // by rising offset
   size_t shared_ = 0;
   uint64_t bound_;
+  uint16_t minor_;
 };
 
 // Of states, symbols, expressions, buckets and places, without their strings.  Precondition: counts within their caps.

@@ -72,7 +72,7 @@ Result<Verified> verify(const uint8_t* data, size_t size) {
   if (result.framing.certificate.size_bytes > 0) {
     ALCOVE_TRY(copy_section(data, result.framing.certificate, Section::certificate, result.certificate));
   }
-  Constants constants(result.framing.weights.size_bytes);
+  Constants constants(result.framing.weights.size_bytes, result.framing.header.minor);
   for (size_t m = 0; m < methods.all.size(); ++m) {
     constants.begin_method();
     const Status status = check_program(methods.all[m].program, constants);
@@ -81,10 +81,6 @@ Result<Verified> verify(const uint8_t* data, size_t size) {
   ALCOVE_TRY(constants.check_end());
   ALCOVE_TRY(join_states(methods));
   ALCOVE_TRY(place_widened(methods));
-  if (methods.widened_bytes > 0 && result.framing.header.minor < format::kHalfMinor) {
-    return failure(Code::tensor_dtype, Section::program, "a file of version 2.%u has no constants of 16 bits",
-                   result.framing.header.minor);
-  }
   const uint64_t ceiling = ceiling_bytes(methods);
   if (result.framing.header.memory_ceiling_bytes != ceiling) {
     return failure(Code::header_memory_ceiling, Section::header,

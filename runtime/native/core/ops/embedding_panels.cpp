@@ -52,9 +52,11 @@ Status run_embedding_panels(const Call& c) noexcept {
   const bool are_wide = ids.dtype == DType::i64;
   const size_t count = ids.element_count();
   const auto rows = static_cast<size_t>(c.integer(kRows));
-  const size_t done = c.kernels.embedding_panels_f32(
-      {c.in<uint8_t>(0), are_wide, count, c.in<int8_t>(1), static_cast<kernels::PanelForm>(c.integer(kForm)), rows,
-       output.dims[output.rank - 1], static_cast<size_t>(c.integer(kGroup)), c.out<float>(0)});
+  auto form = static_cast<kernels::PanelForm>(c.integer(kForm));
+  if (c.input(1).is_half()) form = c.input(1).stored == DType::f16 ? kernels::PanelForm::f16 : kernels::PanelForm::bf16;
+  const size_t done = c.kernels.embedding_panels_f32({c.in<uint8_t>(0), are_wide, count, c.in<int8_t>(1), form, rows,
+                                                      output.dims[output.rank - 1],
+                                                      static_cast<size_t>(c.integer(kGroup)), c.out<float>(0)});
   if (done == count) return {};
   const int64_t id = are_wide ? c.in<int64_t>(0)[done] : c.in<int32_t>(0)[done];
   return c.bad_index(0, done, id, 0, static_cast<int64_t>(rows));

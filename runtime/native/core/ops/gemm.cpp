@@ -77,19 +77,32 @@ void split_gemm(const Call& c, const GemmSizes& sizes, bool has_stride, uint64_t
   });
 }
 
-void split_linear(const Call& c, const kernels::LinearF32& args) noexcept {
+static void skip_panels(kernels::LinearF32& args, size_t count) noexcept {
+  args.panels += kernels::panel_floats(count, args.k);
+}
+
+static void skip_panels(kernels::LinearHalves& args, size_t count) noexcept {
+  args.halves += kernels::panel_floats(count, args.k) * sizeof(uint16_t);
+}
+
+template <typename Product>
+static void split_product(const Call& c, const Product& args, void (*kernel)(const Product&) noexcept) noexcept {
   split_gemm(c, {args.m, args.n, args.k}, true, 1, [&](const Block& at, size_t) noexcept {
-    kernels::LinearF32 some = args;
+    Product some = args;
     const size_t first = at.row * args.n + at.column;
     some.input += at.row * args.k;
-    some.panels += kernels::panel_floats(at.column / 16, args.k);
+    skip_panels(some, at.column / 16);
     some.output += first;
     if (some.residual != nullptr) some.residual += first;
     some.m = at.rows;
     some.n = at.columns;
     some.output_stride = args.n;
-    c.kernels.linear_f32(some);
+    kernel(some);
   });
+}
+
+void split_linear(const Call& c, const kernels::LinearF32& args) noexcept {
+  split_product(c, args, c.kernels.linear_f32);
 }
 
 Status check_panels(const Subject& s, uint32_t index, const char* role, uint64_t n, uint64_t k) {
@@ -128,16 +141,22 @@ Status check_linear(const Subject& s, Checked& cost) {
 
 Status run_linear(const Call& c) noexcept {
   const Tensor& weight = c.input(1);
-  kernels::LinearF32 args{};
+  kernels::LinearHalves args{};
   args.input = c.in<float>(0);
-  args.panels = c.in<float>(1);
   args.output = c.out<float>(0);
   args.n = weight.dims[0];
   args.k = weight.dims[1];
   args.m = c.input(0).element_count() / args.k;
   if (c.integer(kHasResidual) == 1) args.residual = c.in<float>(2);
   args.activation = c.activation(kActivation);
-  split_linear(c, args);
+  if (weight.is_half_in_place()) {
+    args.halves = c.in<uint8_t>(1);
+    args.is_f16 = weight.stored == DType::f16;
+    split_product(c, args, c.kernels.linear_halves);
+  } else {
+    args.panels = c.in<float>(1);
+    split_linear(c, args);
+  }
   return {};
 }
 

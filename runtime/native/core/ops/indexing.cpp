@@ -1,5 +1,6 @@
 // Reads and writes where data says: every index is compared with its bound in the run, before anything moves.
 #include "core/ops/movement.h"
+#include "core/widen.h"
 
 namespace alcove::ops {
 
@@ -102,9 +103,16 @@ Status run_index_select(const Call& c) noexcept {
   args.output = c.out<uint8_t>(0);
   args.outer = multiply_dims(in, 0, axis);
   args.bound = in.dims[axis];
-  args.row_bytes = multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(in.dtype);
+  const bool is_half = in.is_half_in_place();
+  args.row_bytes =
+      multiply_dims(in, static_cast<uint8_t>(axis + 1), in.rank) * dtype_bytes(is_half ? in.stored : in.dtype);
   args.wraps = c.integer(kSelectWraps) == 1;
+  // Rows of 16 bits go to the second half of the output and are widened from there, in order: no number is overwritten
+  // before it is read.
+  const size_t count = c.output(0).element_count();
+  if (is_half) args.output += 2 * count;
   const size_t bad = c.kernels.index_select_any(args);
+  if (is_half) widen(args.output, in.stored == DType::f16, count, c.out<float>(0));
   return bad == args.indices.count ? Status{} : bad_index_at(c, 1, bad, args.bound, args.wraps);
 }
 

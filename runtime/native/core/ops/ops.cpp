@@ -52,6 +52,15 @@ CheckRule* check_rule(OpCode code) noexcept {
   const auto index = static_cast<uint16_t>(code);
   return index <= kMostCode ? kRules.rules[index].check : nullptr;
 }
+bool reads_halves(OpCode code, size_t input) noexcept {
+  switch (code) {
+    case OpCode::index_select: return input == 0;
+    case OpCode::embedding_panels:
+    case OpCode::linear: return input == 1;
+    default: return false;
+  }
+}
+
 bool splits_scratch(OpCode code) noexcept {
   switch (code) {
     case OpCode::attention:

@@ -24,6 +24,9 @@ namespace alcove::ops {
 
 using kernels::Activation;
 
+// Whether the operator reads a constant of 16 bits as it is in the file.
+[[nodiscard]] bool reads_halves(OpCode code, size_t input) noexcept;
+
 // One op with what its rule needs to see.
 struct Subject {
   const Program& program;
