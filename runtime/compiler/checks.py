@@ -38,15 +38,23 @@ _HELPERS: Final = {
 """Torch's functions that no trace goes through, by name."""
 
 
-def check_arguments(module: object, args: object) -> None:
-    """Check what `export` was called with.
+def check_module(module: object) -> None:
+    """Check that `export` was given a module.
 
     Raises:
-        ArgumentError: `module` is no module, `args` is no tuple or list, or `forward` takes fewer.
+        ArgumentError: it is none.
     """
     if not isinstance(module, nn.Module):
         seen = f"the class {module.__name__}: make one of it" if isinstance(module, type) else type(module).__name__
         raise ArgumentError(f"module must be a torch.nn.Module, not {seen}")
+
+
+def check_arguments(module: nn.Module, args: object) -> None:
+    """Check what `forward` is called with.
+
+    Raises:
+        ArgumentError: `args` is no tuple or list, or `forward` takes fewer.
+    """
     if not isinstance(args, tuple | list):
         raise ArgumentError(
             f"args must be a tuple, one example for each argument of forward, not {type(args).__name__}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from alcove.runtime.compiler.capture import Captured, capture
 from alcove.runtime.compiler.cast import cast_all, half_type
+from alcove.runtime.compiler.checks import check_module
 from alcove.runtime.compiler.choose_activations import choose_activations
 from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
@@ -27,6 +28,7 @@ from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods, list_kept
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, half_of, options_of
+from alcove.runtime.compiler.quantized_modules import with_plain_layers
 from alcove.runtime.compiler.scripts import module_of
 from alcove.runtime.compiler.sizes import without_terms
 from alcove.runtime.compiler.state_rows import write_state_rows
@@ -113,6 +115,7 @@ def export(
     if not isinstance(module, Mapping):
         if args is None:
             raise ArgumentError("export needs args: one example for each argument of forward")
+        check_module(module)
         return _export_traced(_trace(Method(module, args, dynamic_shapes, calibration), module, wishes), wishes)
     if args is not None or dynamic_shapes is not None or calibration is not None:
         raise ArgumentError("give args, dynamic_shapes and calibration of several methods with each Method")
@@ -143,7 +146,9 @@ def _trace(method: Method, module: nn.Module, wishes: _Options, kept: frozenset[
     module, args, calibration = cast_all(wishes.cast, module, method.args, method.calibration)
     options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)  # what is wrong with them comes first
     wishes.progress("trace")
-    return _Traced(_capture(module_of(module), args, method.dynamic_shapes, kept), calibration, own_half)
+    return _Traced(
+        _capture(module_of(with_plain_layers(module)), args, method.dynamic_shapes, kept), calibration, own_half
+    )
 
 
 def _export_traced(traced: _Traced, wishes: _Options) -> Program:

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import torch
+from alcove.runtime.compiler.quantized_modules import OPERATORS
+from alcove.runtime.compiler.quantized_modules import quantize as quantize_values
 from torch import Tensor
 
 _HANDLER: Final[Any] = import_module("torch._export.non_strict_utils")._NonStrictTorchFunctionHandler  # noqa: SLF001
@@ -187,6 +189,7 @@ _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
     torch.histogram: histogram,
     Tensor.histogram: histogram,
     torch.histogramdd: histogram_of_many,
+    torch.quantize_per_tensor: quantize_values,
 }
 
 
@@ -199,8 +202,11 @@ _QUANTIZED: Final[Mapping[str, Callable[..., Any]]] = {
 
 
 def _stand_in_for(function: Any) -> Callable[..., Any] | None:
-    if isinstance(function, torch._ops.OpOverload):  # noqa: SLF001 - its public name is that of the module alone
-        return _QUANTIZED.get(str(function).removeprefix("quantized_decomposed."))
+    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):  # noqa: SLF001 - there is no public name
+        name = str(function)
+        if name.startswith("quantized."):
+            return OPERATORS.get(name.split(".")[1])
+        return _QUANTIZED.get(name.removeprefix("quantized_decomposed."))
     return _STAND_INS.get(function) if function.__hash__ else None
 
 

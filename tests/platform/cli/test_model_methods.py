@@ -52,7 +52,7 @@ def test_a_method_is_profiled_by_its_name(program: str) -> None:
     assert [row["name"] for row in facts["rows"]].count("linear") == 2
 
 
-def test_a_profile_begins_anew_when_what_the_program_keeps_is_full() -> None:
+def test_a_profile_of_a_full_cache_resets_the_session() -> None:
     """More runs than the cache has places for, one row a run, where the count says."""
     build = Assembly()
     cache = build.state("cache", np.zeros((5, 2), np.float32))

@@ -140,7 +140,7 @@ def test_what_an_object_keeps_beside_tensors_is_refused(kind: type[nn.Module]) -
         export(module, (rows(1),))
 
 
-def test_constants_in_a_list_may_be_looked_at() -> None:
+def test_a_module_may_read_constants_of_a_list() -> None:
     """They are no states."""
     model = load(bytes(export(Looking().eval(), (rows(2),))))
     assert model.states == ()
