@@ -189,7 +189,7 @@ def open_file(path: bytes) -> NativeModel:
     """
 
 def open_bytes(data: bytes) -> NativeModel:
-    """Return the verified program in `data`, which is copied.
+    """Return the verified program in `data`, which it keeps instead of a copy.
 
     Raises:
         ProgramError: the bytes are no valid program.

@@ -4,7 +4,7 @@ pack → plan → emit → check → bytes → the verifier of the devices
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from alcove.runtime.compiler.dynamic_shapes import Dynamic
 from alcove.runtime.compiler.emit import emit
@@ -22,25 +22,51 @@ RecordText = Callable[[str, str], None]
 """Takes the name of a pass and the graph after it, as text."""
 
 
-def generate_program(graph: Graph, record: RecordText = lambda _name, _text: None, half: DType | None = None) -> bytes:
+@dataclass(frozen=True)
+class Emitted:
+    """A program that is no bytes yet.
+
+    Attributes:
+        spec: what it will say.
+        nodes: of the graph that it was made of, one for each step, to say where in the module a fault is.
+    """
+
+    spec: ProgramSpec
+    nodes: Sequence[Node]
+
+    def write(self) -> bytes:
+        """Return the bytes, which the verifier of the devices accepts.
+
+        Raises:
+            ExportError: it is beyond a cap of the format, such as the steps of one run.
+        """
+        return _write_verified(self.spec, self.nodes)
+
+
+def generate_program(graph: Graph) -> bytes:
     """Return the program of a legal graph.
+
+    Raises:
+        ExportError: it is beyond a cap of the format, such as the steps of one run.
+    """
+    return emit_program(graph).write()
+
+
+def emit_program(graph: Graph, record: RecordText = lambda _name, _text: None, half: DType | None = None) -> Emitted:
+    """Return the program of a legal graph, packed and planned.
 
     Args:
         graph: legal.
         record: takes the passes.
         half: what constants that lose nothing by it are stored in: F16 or BF16; None for float32.
-
-    Raises:
-        ExportError: it is beyond a cap of the format, such as the steps of one run.
     """
     graph = pack(graph)
     record("pack", render(graph))
     planned = plan(graph)
     record("plan", _render_plan(graph, planned))
-    spec, nodes = emit(graph, [planned]), graph.nodes
-    del graph, planned  # packed weights: what is written has copies of its own
+    spec = emit(graph, [planned])
     check_plan(spec)
-    return _write_verified(spec, nodes, half)
+    return Emitted(spec if half is None else narrow_constants(spec, half), graph.nodes)
 
 
 def generate_dynamic_program(
@@ -62,13 +88,14 @@ def generate_dynamic_program(
     for (bounds, graph), planned in zip(dynamic.buckets, plans, strict=True):
         names = ", ".join(f"{s.name} <= {bound}" for s, bound in zip(dynamic.symbols, bounds, strict=True))
         record(f"plan, {names}", _render_plan(graph, planned))
-    return _write_verified(emit(dynamic.graph, plans, dynamic), dynamic.graph.nodes, half)
+    spec = emit(dynamic.graph, plans, dynamic)
+    return _write_verified(spec if half is None else narrow_constants(spec, half), dynamic.graph.nodes)
 
 
-def _write_verified(spec: ProgramSpec, nodes: Sequence[Node], half: DType | None) -> bytes:
+def _write_verified(spec: ProgramSpec, nodes: Sequence[Node]) -> bytes:
     """Return the bytes of a program that the verifier of the devices accepts."""
     try:
-        data = write_program(spec if half is None else narrow_constants(spec, half))
+        data = write_program(spec)
         load(data)
     except ValueError as error:  # a number that no record of the format holds
         raise ExportError([Finding(op="program", module_path="", source="", suggestion=str(error))]) from error

@@ -210,6 +210,6 @@ def _buckets(keys: Sequence[str], plans: Sequence[Plan], dynamic: Dynamic) -> tu
     )
 
 
-def _encode_constant(constant: Array, dtype: DType) -> bytes:
-    """Return the bytes of a constant as they lie in a program: little-endian, row-major or packed."""
-    return np.ascontiguousarray(constant, dtype=_STORED[dtype]).tobytes()
+def _encode_constant(constant: Array, dtype: DType) -> memoryview:
+    """Return the bytes of a constant as they lie in a program: little-endian, row-major or packed; no copy if so."""
+    return np.ascontiguousarray(constant, dtype=_STORED[dtype]).reshape(-1).view(np.uint8).data.toreadonly()

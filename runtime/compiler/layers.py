@@ -22,7 +22,7 @@ from alcove.runtime.compiler.lower import lower_with_taps
 from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.pipeline import export
 from alcove.runtime.format.reader import read_spec
-from alcove.runtime.format.spec import HALVES, DType, OpSpec, ProgramSpec, Storage
+from alcove.runtime.format.spec import HALVES, Data, DType, OpSpec, ProgramSpec, Storage
 from alcove.runtime.model import load
 from numpy.typing import NDArray
 from torch import fx, nn
@@ -133,7 +133,7 @@ def first_other_step(program: bytes, module: nn.Module, args: Sequence[object]) 
     return (count, spec.ops[count]) if len(spec.ops) > count else None
 
 
-def _weights(spec: ProgramSpec, step: OpSpec) -> list[bytes]:
+def _weights(spec: ProgramSpec, step: OpSpec) -> list[Data]:
     tensors = [spec.tensors[index] for index in step.inputs]
     return [tensor.data for tensor in tensors if tensor.storage is Storage.CONSTANT]
 

@@ -1,16 +1,20 @@
 """Joins several entry points into one program: methods that share weights and what a session keeps.
 
-Each method is compiled as a program of its own.  Constants of the same bytes are stored once; buffers that several
-methods change or read are one state, whatever a method calls them, if they are one tensor in torch.
+Each method is compiled as a program of its own.  Constants of the same bytes are kept and stored once; buffers that
+several methods change or read are one state, whatever a method calls them, if they are one tensor in torch.
 """
 
 import copy
+import hashlib
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from alcove.runtime.compiler.codegen import Emitted
+from alcove.runtime.compiler.quantize.report import QuantizationReport
 from alcove.runtime.errors import ArgumentError, ExportError, Finding, ProgramError
-from alcove.runtime.format.spec import ONLY_METHOD, ProgramSpec
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import ONLY_METHOD, Data, ProgramSpec, Storage
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.model import load
 from alcove.runtime.program import Program
@@ -32,6 +36,45 @@ class Method:
     args: Sequence[object]
     dynamic_shapes: object = None
     calibration: object = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An entry point after all passes.
+
+    Attributes:
+        result: the program; as bytes if its sizes vary, for those are tried on the bytes.
+        passes: (name of a pass, graph after it as text), in order.
+        quantization: what quantizing did; None for a program that is not quantized.
+    """
+
+    result: Emitted | bytes
+    passes: Sequence[tuple[str, str]]
+    quantization: QuantizationReport | None
+
+    def write(self) -> Program:
+        """Return it as a program of its own.
+
+        Raises:
+            ExportError: it is beyond a cap of the format.
+        """
+        data = self.result if isinstance(self.result, bytes) else self.result.write()
+        return Program(data, self.passes, self.quantization)
+
+    def share(self, constants: dict[bytes, Data]) -> "Compiled":
+        """Return it with constants that others have too in place of its own.
+
+        Args:
+            constants: those so far, by digest; its own are added.
+        """
+        emitted = self.result if isinstance(self.result, Emitted) else Emitted(read_spec(self.result), ())
+        tensors = tuple(
+            replace(tensor, data=constants.setdefault(hashlib.sha256(tensor.data).digest(), tensor.data))
+            if tensor.storage is Storage.CONSTANT
+            else tensor
+            for tensor in emitted.spec.tensors
+        )
+        return replace(self, result=replace(emitted, spec=replace(emitted.spec, tensors=tensors)))
 
 
 def entry_of(method: Method) -> nn.Module:
@@ -65,28 +108,38 @@ def check_methods(methods: Mapping[str, Method]) -> None:
             raise ArgumentError(f"method {name!r} is {type(method).__name__}; give alcove.runtime.Method(module, args)")
 
 
-def join_methods(programs: Mapping[str, Program], entries: Mapping[str, nn.Module]) -> Program:
-    """Return one program with a method for each program, the first as the one that a call runs.
+def join_methods(
+    methods: Iterable[tuple[str, Compiled]], entries: Mapping[str, nn.Module], progress: Callable[[str], None]
+) -> Program:
+    """Return one program with a method for each, the first as the one that a call runs.
 
     Args:
-        programs: by the methods' names; one that is called "forward" alone is returned as it is.
+        methods: by name, each compiled when it is taken, so that weights of one method alone are in memory twice; one
+            that is called "forward" and has no others is the program of its module.
         entries: the module of each, whose buffers say which states are one.
+        progress: takes the name of a step.
 
     Raises:
         ArgumentError: two methods keep different buffers under one name.
-        ExportError: together they are beyond a cap of the format.
+        ExportError: one of them, or all together, are beyond a cap of the format.
     """
-    if set(programs) == {ONLY_METHOD}:
-        return programs[ONLY_METHOD]
-    specs = _share_states({name: program.spec for name, program in programs.items()}, entries)
+    constants: dict[bytes, Data] = {}
+    compiled = {name: one.share(constants) for name, one in methods}
+    progress("write")
+    if set(compiled) == {ONLY_METHOD}:
+        return compiled[ONLY_METHOD].write()
+    emitted = {name: one.result for name, one in compiled.items() if isinstance(one.result, Emitted)}
+    specs = _share_states({name: one.spec for name, one in emitted.items()}, entries)
     names = list(specs)
     others = tuple(replace(specs[name], method=name) for name in names[1:])
-    passes = [(f"{name}: {title}", text) for name, program in programs.items() for title, text in program.passes]
-    report = next((program.quantization for program in programs.values() if program.quantization), None)
+    passes = [(f"{name}: {title}", text) for name, one in compiled.items() for title, text in one.passes]
+    report = next((one.quantization for one in compiled.values() if one.quantization), None)
     data = write_program(replace(specs[names[0]], method=names[0], others=others))
     try:
         load(data)
     except ProgramError as error:
+        for one in emitted.values():
+            one.write()  # one that is at fault by itself names the place in its module
         finding = Finding(op="program", module_path="", source="", suggestion=error.message)
         raise ExportError([finding]) from error
     return Program(data, passes, report)

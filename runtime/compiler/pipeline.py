@@ -13,7 +13,7 @@ from alcove.runtime.compiler.capture import Captured, capture
 from alcove.runtime.compiler.cast import cast_all, half_type
 from alcove.runtime.compiler.checks import check_module
 from alcove.runtime.compiler.choose_activations import choose_activations
-from alcove.runtime.compiler.codegen import generate_program
+from alcove.runtime.compiler.codegen import emit_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.every_size import program_at_every_size
 from alcove.runtime.compiler.fuse import fuse
@@ -25,7 +25,7 @@ from alcove.runtime.compiler.held_tensors import hold_tensors
 from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
-from alcove.runtime.compiler.methods import Method, check_methods, entry_of, join_methods, list_kept
+from alcove.runtime.compiler.methods import Compiled, Method, check_methods, entry_of, join_methods, list_kept
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, half_of, options_of
 from alcove.runtime.compiler.quantized_modules import with_plain_layers
@@ -95,7 +95,7 @@ def export(
             gives float32, and differs from the module by the rounding of its type; weights of 16 bits keep them in the
             file. None refuses such modules.
         progress: is called with the name of each step before it begins ("trace", "lower", "calibrate", "choose forms",
-            "find sizes", "pack and write"), after that of its method where there are several.
+            "find sizes" or "pack", "write"), after that of its method where there are several.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -116,7 +116,9 @@ def export(
         if args is None:
             raise ArgumentError("export needs args: one example for each argument of forward")
         check_module(module)
-        return _export_traced(_trace(Method(module, args, dynamic_shapes, calibration), module, wishes), wishes)
+        only = _compile_traced(_trace(Method(module, args, dynamic_shapes, calibration), module, wishes), wishes)
+        wishes.progress("write")
+        return only.write()
     if args is not None or dynamic_shapes is not None or calibration is not None:
         raise ArgumentError("give args, dynamic_shapes and calibration of several methods with each Method")
     check_methods(module)
@@ -128,7 +130,8 @@ def export(
     for name, buffers in kept.items():
         if buffers:  # their elements were known in the trace
             traced[name] = _trace(module[name], entries[name], named[name], buffers)
-    return join_methods({name: _export_traced(each, named[name]) for name, each in traced.items()}, holding)
+    compiled = ((name, _compile_traced(each, named[name])) for name, each in traced.items())
+    return join_methods(compiled, holding, wishes.progress)
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,8 @@ def _trace(method: Method, module: nn.Module, wishes: _Options, kept: frozenset[
     )
 
 
-def _export_traced(traced: _Traced, wishes: _Options) -> Program:
-    """Return the program of one entry point, by the passes in order."""
+def _compile_traced(traced: _Traced, wishes: _Options) -> Compiled:
+    """Return one entry point, by the passes in order."""
     captured, calibration, own_half = traced.captured, traced.calibration, traced.own_half
     options = options_of(wishes.quantize, calibration, wishes.max_drop, wishes.metric)
     passes: list[tuple[str, str]] = []
@@ -163,7 +166,7 @@ def _export_traced(traced: _Traced, wishes: _Options) -> Program:
 
     passes.append(("capture", str(captured.program.graph)))
 
-    def compile_program(*, computes_sizes: bool) -> Program:
+    def compile_program(*, computes_sizes: bool) -> Compiled:
         # What pays is chosen at the largest sizes, which come first: a program has the same operators at all sizes.
         orders: Choices = {}
         wishes.progress("lower")
@@ -201,9 +204,9 @@ def _export_traced(traced: _Traced, wishes: _Options) -> Program:
         first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
         first = record("choose_activations", choose_activations(first))
         first = record("write_state_rows", write_state_rows(first))
-        wishes.progress("find sizes" if captured.symbols else "pack and write")
+        wishes.progress("find sizes" if captured.symbols else "pack")
         if not captured.symbols:
-            return Program(generate_program(first, record_text, half_of(options) or own_half), passes, quantizer.report)
+            return Compiled(emit_program(first, record_text, half_of(options) or own_half), passes, quantizer.report)
         data = program_at_every_size(
             captured,
             lambda sizes: pack(compile_at(sizes)),
@@ -211,7 +214,7 @@ def _export_traced(traced: _Traced, wishes: _Options) -> Program:
             has_constants=not computes_sizes,
             half=half_of(options) or own_half,
         )
-        return Program(data, passes, quantizer.report)
+        return Compiled(data, passes, quantizer.report)
 
     def record_text(name: str, text: str) -> None:
         passes.append((name, text))

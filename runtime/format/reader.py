@@ -28,21 +28,22 @@ from alcove.runtime.format.spec import (
 
 
 def read_spec(program: bytes) -> ProgramSpec:
-    """Return the spec that `write_program` turns into these bytes.
+    """Return the spec that `write_program` turns into these bytes; its constants are views of them.
 
     Raises:
         ProgramError: the bytes are no valid program.
     """
     _native.open_bytes(program)
-    sections = dict(_sections(program))
-    weights = sections.get(SectionKind.WEIGHTS, b"")
+    places = dict(_sections(program))
+    sections = {kind: program[place] for kind, place in places.items() if kind != SectionKind.WEIGHTS}
+    weights = memoryview(program)[places.get(SectionKind.WEIGHTS, slice(0, 0))]
     name, others = _methods(sections.get(SectionKind.METHODS, b""), weights)
     certificate = sections.get(SectionKind.CERTIFICATE, b"")
     first = _program(sections[SectionKind.PROGRAM], weights)
     return replace(first, certificate=certificate, method=name, others=others)
 
 
-def _methods(section: bytes, weights: bytes) -> tuple[str, tuple[ProgramSpec, ...]]:
+def _methods(section: bytes, weights: memoryview) -> tuple[str, tuple[ProgramSpec, ...]]:
     """Return the name of the first method, and the others."""
     if not section:
         return ONLY_METHOD, ()
@@ -60,7 +61,7 @@ def _methods(section: bytes, weights: bytes) -> tuple[str, tuple[ProgramSpec, ..
     return name, tuple(others)
 
 
-def _program(section: bytes, weights: bytes) -> ProgramSpec:
+def _program(section: bytes, weights: memoryview) -> ProgramSpec:
     counts = records.PROGRAM.unpack_from(section)
     tensor_count, op_count, input_count, output_count, label_count, string_bytes, arena_bytes, *sizes = counts
     state_count, symbol_count, expression_count, bucket_count = sizes
@@ -106,16 +107,16 @@ class _Cursor:
         return self._data[start : self._string].decode("utf-8")
 
 
-def _sections(program: bytes) -> Iterator[tuple[int, bytes]]:
+def _sections(program: bytes) -> Iterator[tuple[int, slice]]:
     count = records.HEADER.unpack_from(program)[3]
     for index in range(count):
         kind, _, offset, size, _ = records.SECTION.unpack_from(
             program, records.HEADER.size + index * records.SECTION.size
         )
-        yield kind, program[offset : offset + size]
+        yield kind, slice(offset, offset + size)
 
 
-def _tensor(cursor: _Cursor, weights: bytes) -> TensorSpec:
+def _tensor(cursor: _Cursor, weights: memoryview) -> TensorSpec:
     dtype, storage, layout, rank, flags, name_bytes, dynamic, offset, size, *dims = cursor.next(records.TENSOR)
     is_constant = storage == Storage.CONSTANT
     return TensorSpec(

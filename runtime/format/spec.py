@@ -8,7 +8,10 @@ gives them back. They check nothing by themselves; the authority on what is a va
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
+
+Data: TypeAlias = bytes | memoryview
+"""The bytes of a constant: its own, or part of what holds several, or the memory of an array that nobody changes."""
 
 
 class DType(IntEnum):
@@ -106,7 +109,7 @@ class TensorSpec:
         storage: constant, arena or state.
         layout: order of the elements.
         is_ragged: the leading dimension is an upper bound; how much is used is known when the program runs.
-        data: raw bytes in `layout`, for a CONSTANT; empty otherwise.
+        data: raw bytes in `layout`, for a CONSTANT, a view of bytes where it is one; empty otherwise.
         offset: byte offset in the arena, a multiple of 64, for an ARENA tensor of a program without symbols; else 0.
         dynamic_dims: bit d: `shape[d]` is the index of an expression. ARENA tensors that are not ragged only. What
             an op overwrites in its place has the very same expressions.
@@ -118,7 +121,7 @@ class TensorSpec:
     storage: Storage
     layout: Layout = Layout.ROW_MAJOR
     is_ragged: bool = False
-    data: bytes = b""
+    data: Data = b""
     offset: int = 0
     dynamic_dims: int = 0
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from alcove.runtime import _native
 from alcove.runtime.format import records
 from alcove.runtime.format.records import SectionKind, align_up
-from alcove.runtime.format.spec import HALVES, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
+from alcove.runtime.format.spec import HALVES, Data, OpSpec, PortSpec, ProgramSpec, Storage, TensorSpec
 
 
 def write_program(spec: ProgramSpec) -> bytes:
@@ -19,19 +19,19 @@ def write_program(spec: ProgramSpec) -> bytes:
         ValueError: a name, count, dimension or attribute does not fit its record, an op is not in the manifest, or a
             constant's data has not the size of its shape.
     """
-    weights = _Weights()
+    weights = _Weights(shares=bool(spec.others))
     try:
         places = [weights.place(method) for method in spec.methods]
         programs = [_program(method, offsets) for method, offsets in zip(spec.methods, places, strict=True)]
     except struct.error as error:
         raise ValueError(f"a number does not fit its record: {error}") from error
-    sections = [(SectionKind.PROGRAM, programs[0])]
+    sections: list[tuple[SectionKind, Sequence[Data]]] = [(SectionKind.PROGRAM, [programs[0]])]
     if spec.certificate:
-        sections.append((SectionKind.CERTIFICATE, spec.certificate))
-    if weights.data:
-        sections.append((SectionKind.WEIGHTS, bytes(weights.data)))
+        sections.append((SectionKind.CERTIFICATE, [spec.certificate]))
+    if weights.size_bytes:
+        sections.append((SectionKind.WEIGHTS, weights.parts))
     if spec.others:
-        sections.append((SectionKind.METHODS, _methods(spec, programs[1:])))
+        sections.append((SectionKind.METHODS, [_methods(spec, programs[1:])]))
     return _file(sections, session_bytes(spec) + _widened_bytes(spec, places), minor_version(spec))
 
 
@@ -77,13 +77,19 @@ def _table_bytes(spec: ProgramSpec) -> int:
 class _Weights:
     """The WEIGHTS section in the making: the constants of each method that no earlier one has.
 
+    Constants are hashed where methods may share them, and copied once: where all parts of the file are joined.
+
     Attributes:
-        data: the bytes so far.
+        parts: what the section is made of so far.
+        size_bytes: of all parts.
     """
 
-    def __init__(self) -> None:
-        self.data = bytearray()
+    def __init__(self, *, shares: bool) -> None:
+        self.parts: list[Data] = []
+        self.size_bytes = 0
+        self._shares = shares
         self._shared: dict[bytes, int] = {}  # digest of a constant of an earlier method: its offset
+        self._digests: dict[int, tuple[Data, bytes]] = {}  # by identity, with what has it, so that it stays
         self._initial: dict[str, tuple[int, bytes]] = {}  # name of an earlier state: where what it begins as is
 
     def place(self, spec: ProgramSpec) -> dict[int, int]:
@@ -103,7 +109,10 @@ class _Weights:
                     f"constant {tensor.name!r} of shape {tensor.shape} takes {tensor.size_bytes} bytes, "
                     f"got {len(tensor.data)}"
                 )
-            digest = _digest(tensor)
+            if not self._shares:
+                offsets[index] = self._append(tensor.data)
+                continue
+            digest = self._digest(tensor)
             known, initial = self._initial.get(begins.get(index, ""), (None, b""))
             if initial != digest:
                 known = self._shared.get(digest)
@@ -111,22 +120,23 @@ class _Weights:
             mine.setdefault(digest, offsets[index])
         self._shared = mine | self._shared
         for state in spec.states:
-            if state.initial in offsets:
-                digest = _digest(spec.tensors[state.initial])
+            if self._shares and state.initial in offsets:
+                digest = self._digest(spec.tensors[state.initial])
                 self._initial.setdefault(state.name, (offsets[state.initial], digest))
         return offsets
 
-    def _append(self, data: bytes) -> int:
-        self.data.extend(bytes(align_up(len(self.data), records.TENSOR_ALIGNMENT) - len(self.data)))
-        self.data.extend(data)
-        return len(self.data) - len(data)
+    def _digest(self, tensor: TensorSpec) -> bytes:
+        """Return what two constants share that may lie in one place; what several methods have is hashed once."""
+        data = tensor.data
+        if id(data) not in self._digests:
+            self._digests[id(data)] = data, hashlib.sha256(data).digest()
+        return self._digests[id(data)][1] + bytes([tensor.dtype if tensor.dtype in HALVES else 0])
 
-
-def _digest(tensor: TensorSpec) -> bytes:
-    """Return what two constants share that may lie in one place."""
-    digest = hashlib.sha256(tensor.data)
-    digest.update(bytes([tensor.dtype if tensor.dtype in HALVES else 0]))
-    return digest.digest()
+    def _append(self, data: Data) -> int:
+        offset = align_up(self.size_bytes, records.TENSOR_ALIGNMENT)
+        self.parts += [bytes(offset - self.size_bytes), data]
+        self.size_bytes = offset + len(data)
+        return offset
 
 
 def _methods(spec: ProgramSpec, programs: list[bytes]) -> bytes:
@@ -246,19 +256,21 @@ def _slots(values: Iterable[int], count: int, what: str) -> list[int]:
     return slots + [0] * (count - len(slots))
 
 
-def _file(sections: list[tuple[SectionKind, bytes]], memory_ceiling_bytes: int, minor: int) -> bytes:
+def _file(sections: Sequence[tuple[SectionKind, Sequence[Data]]], memory_ceiling_bytes: int, minor: int) -> bytes:
     end = records.HEADER.size + len(sections) * records.SECTION.size
-    body = bytearray()
+    body: list[Data] = []
     table = bytearray()
-    start = end
-    for kind, data in sections:
+    for kind, parts in sections:
         alignment = records.WEIGHTS_ALIGNMENT if kind is SectionKind.WEIGHTS else records.SECTION_ALIGNMENT
         offset = align_up(end, alignment)
         flags = 0 if kind is SectionKind.CERTIFICATE else records.CRITICAL
-        table += records.SECTION.pack(kind, flags, offset, len(data), hashlib.sha256(data).digest())
-        body += bytes(offset - end) + data
-        end = offset + len(data)
-    fields = (records.MAGIC, records.MAJOR, minor, len(sections), start + len(body), memory_ceiling_bytes)
+        size, content = sum(map(len, parts)), hashlib.sha256()
+        for part in parts:
+            content.update(part)
+        table += records.SECTION.pack(kind, flags, offset, size, content.digest())
+        body += [bytes(offset - end), *parts]
+        end = offset + size
+    fields = (records.MAGIC, records.MAJOR, minor, len(sections), end, memory_ceiling_bytes)
     header = records.HEADER.pack(*fields, bytes(32))
     digest = hashlib.sha256(header[: records.DIGESTED_HEADER_BYTES] + table).digest()
-    return records.HEADER.pack(*fields, digest) + bytes(table) + bytes(body)
+    return b"".join([records.HEADER.pack(*fields, digest), table, *body])

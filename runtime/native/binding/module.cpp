@@ -46,6 +46,14 @@ NativeModel open(Source source) {
   return {value_or_raise(std::move(model))};
 }
 
+// Keeps a Python object; whoever ends it last, with or without the interpreter's lock.
+std::shared_ptr<const void> share(nb::object object) {
+  return {object.release().ptr(), [](void* kept) {
+            nb::gil_scoped_acquire python;
+            nb::handle(static_cast<PyObject*>(kept)).dec_ref();
+          }};
+}
+
 nb::tuple list_dims(const Tensor& tensor, const uint64_t* values) {
   nb::list dims;
   for (uint8_t d = 0; d < tensor.rank; ++d) dims.append(nb::int_(values[d]));
@@ -241,8 +249,11 @@ NB_MODULE(_native, m) {
   m.def(
       "open_bytes",
       [](nb::bytes data) {
-        return open(
-            [&] { return Result<Bytes>(Bytes::copy_of(reinterpret_cast<const uint8_t*>(data.c_str()), data.size())); });
+        const auto* bytes =
+            reinterpret_cast<const uint8_t*>(data.c_str());  // 32 behind what malloc gave, which is at 16
+        const size_t size = data.size();
+        std::shared_ptr<const void> owner = share(std::move(data));
+        return open([&] { return Result<Bytes>(Bytes::lent(bytes, size, std::move(owner))); });
       },
       "data"_a);
   m.def("manifest", &manifest_list);

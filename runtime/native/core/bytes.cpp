@@ -62,6 +62,14 @@ Bytes Bytes::copy_of(const uint8_t* data, size_t size) {
   return bytes;
 }
 
+Bytes Bytes::lent(const uint8_t* data, size_t size, std::shared_ptr<const void> owner) {
+  Bytes bytes;
+  bytes.foreign_ = data;
+  bytes.foreign_size_ = size;
+  bytes.owner_ = std::move(owner);
+  return bytes;
+}
+
 Result<Bytes> Bytes::of_file(const char* path) {
   const Descriptor file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) return report_unreadable(path, errno);
@@ -79,8 +87,8 @@ Result<Bytes> Bytes::of_file(const char* path) {
   if (size > 0 && is_installed(facts)) {
     void* mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
     if (mapped == MAP_FAILED) return report_unreadable(path, errno);
-    bytes.mapped_ = static_cast<const uint8_t*>(mapped);
-    bytes.mapped_size_ = size;
+    bytes.foreign_ = static_cast<const uint8_t*>(mapped);
+    bytes.foreign_size_ = size;
     return bytes;
   }
   bytes.owned_.resize(size);
@@ -90,18 +98,20 @@ Result<Bytes> Bytes::of_file(const char* path) {
 
 Bytes::Bytes(Bytes&& other) noexcept
     : owned_(std::move(other.owned_)),
-      mapped_(std::exchange(other.mapped_, nullptr)),
-      mapped_size_(std::exchange(other.mapped_size_, 0)) {}
+      foreign_(std::exchange(other.foreign_, nullptr)),
+      foreign_size_(std::exchange(other.foreign_size_, 0)),
+      owner_(std::move(other.owner_)) {}
 
 Bytes& Bytes::operator=(Bytes&& other) noexcept {
   std::swap(owned_, other.owned_);
-  std::swap(mapped_, other.mapped_);
-  std::swap(mapped_size_, other.mapped_size_);
+  std::swap(foreign_, other.foreign_);
+  std::swap(foreign_size_, other.foreign_size_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 
 Bytes::~Bytes() {
-  if (mapped_ != nullptr) munmap(const_cast<uint8_t*>(mapped_), mapped_size_);
+  if (is_mapped()) munmap(const_cast<uint8_t*>(foreign_), foreign_size_);
 }
 
 }  // namespace alcove
