@@ -17,7 +17,7 @@ from alcove.runtime import export, load
 
 from benchmarks.__main__ import machine
 from benchmarks.quantization import data, peers, pretrained, published
-from benchmarks.quantization.network import Network, accuracy
+from benchmarks.quantization.network import Network, Recorder, accuracy, noise_db
 from benchmarks.quantization.train import PLAN, normalize
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ COLUMNS: Final = (
     "int8",
     "ONNX Runtime int8",
     "torchao int8",
+    "outputs dB, likewise",
     "bytes",
     "of float32",
     "export s",
@@ -74,15 +75,18 @@ def measure(network: Network, kept: Path) -> tuple[str, ...]:
     begun = time.process_time()
     program = export(network.module, example, quantize="int8", calibration=network.samples)
     seconds = time.process_time() - begun
-    scores: list[float | None] = [network.score(load(bytes(each)).session()) for each in (exact, program)]
-    scores += peers.scores(network, kept)
+    runs = [Recorder(load(bytes(each)).session()) for each in (exact, program)]
+    own, int8 = (network.score(run) for run in runs)
+    results = [(int8, noise_db(*runs)), *peers.scores(network, kept, runs[0])]
     report = program.quantization
     kinds = [layer.precision for layer in report.layers] if report is not None else []
     chosen = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("int8", "int8 dynamic", "float32") if kind in kinds)
     return (
         network.title,
         f"{network.unit}, {network.tested}",
-        *("–" if score is None else f"{score:.2f}" for score in scores),
+        f"{own:.2f}",
+        *("–" if result is None else f"{result[0]:.2f}" for result in results),
+        " / ".join("–" if result is None or result[1] is None else f"{result[1]:.1f}" for result in results),
         f"{len(bytes(program)):,}",
         f"{len(bytes(program)) / len(bytes(exact)):.0%}",
         f"{seconds:.1f}",
@@ -97,20 +101,33 @@ def main() -> None:
     parser.add_argument(
         "--weights", type=Path, default=data.CACHE, help="folder of NAME.pt, from ...quantization.train"
     )
-    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the table between its comments")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write rows into the table between its comments")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    header = _line(COLUMNS)
+    sys.stdout.write(f"{header}\n")
     for network in networks(arguments.weights, arguments.only):
-        lines.append(f"| {' | '.join(measure(network, arguments.weights / 'peers.json'))} |")
-        sys.stdout.write(f"{lines[-1]}\n")
+        line = _line(measure(network, arguments.weights / "peers.json"))
+        sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
-    if arguments.write:
-        page = arguments.write.read_text(encoding="utf-8")
-        before, rest = page.split(START)
-        after = rest.split(END)[1]
-        table = "\n".join((START, "", f"Measured on: {machine()}.", "", *lines, "", END))
-        arguments.write.write_text(before + table + after, encoding="utf-8")
+        if arguments.write:
+            _write(arguments.write, header, line)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _write(path: Path, header: str, line: str) -> None:
+    """Write the row of a network into a page's table; rows of others under the same columns stay."""
+    page = path.read_text(encoding="utf-8")
+    before, rest = page.split(START)
+    old, after = rest.split(END)
+    rows = [row for row in old.splitlines() if row.startswith("| ")]
+    known = {row.split(" | ")[0]: row for row in rows[1:]} if rows[:1] == [header] else {}
+    known[line.split(" | ", maxsplit=1)[0]] = line
+    lines = ("", f"Measured on: {machine()}.", "", header, "|" + "---|" * len(COLUMNS), *known.values(), "")
+    path.write_text(before + "\n".join((START, *lines, END)) + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from benchmarks.quantization.network import Recorder, noise_db
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -85,19 +87,29 @@ PEERS: Final[dict[str, Callable[[nn.Module, list[Tensor], Score], float | None]]
 """By the name of the package."""
 
 
-def scores(network: Network, kept: Path) -> list[float | None]:
-    """Return the score of each peer, from `kept` where it has that of the same package, weights, samples and test."""
+def scores(network: Network, kept: Path, exact: Recorder) -> list[tuple[float, float | None] | None]:
+    """Return the score of each peer, and its dB beside what `exact` holds.
+
+    They are from `kept` where it has those of the same package, weights, samples and test.
+    """
     known = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-    found: list[float | None] = []
+    found: list[tuple[float, float | None] | None] = []
     for package, score in PEERS.items():
         if importlib.util.find_spec(package) is None:
             found.append(None)
             continue
         key = f"{package} {importlib.metadata.version(package)} {_digest(network)}"
         if key not in known:
-            known[key] = score(network.module, network.samples, network.score)
+            recorders: list[Recorder] = []
+
+            def measure(run: Any, recorders: list[Recorder] = recorders) -> float:
+                recorders.append(Recorder(run))
+                return network.score(recorders[0])
+
+            result = score(network.module, network.samples, measure)
+            known[key] = [result, noise_db(exact, recorders[0])]
             kept.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        found.append(known[key])
+        found.append(tuple(known[key]))
     return found
 
 

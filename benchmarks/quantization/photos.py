@@ -70,7 +70,7 @@ def boxes(photos: list[Photo], folder: Path = SHARED) -> list[list[Box]]:
 
 def resize(pixels: NDArray[np.uint8], height: int, width: int) -> Tensor:
     """Return f32 [1, 3, height, width] in [0, 255], bilinear."""
-    image = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)[None].float()
+    image = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float()
     return torch.nn.functional.interpolate(image, (height, width), mode="bilinear", antialias=True)
 
 
