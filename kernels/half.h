@@ -11,21 +11,26 @@
 
 namespace alcove::kernels {
 
-// Without branches, and whatever rounding and denormal modes the host has set.
+// `one` where `is`, else `other`; by bits, so that a loop of it becomes vectors.
+[[maybe_unused]] static inline uint32_t choose_bits(bool is, uint32_t one, uint32_t other) noexcept {
+  const uint32_t mask = 0u - static_cast<uint32_t>(is);
+  return (one & mask) | (other & ~mask);
+}
+
+// Whatever rounding and denormal modes the host has set.
 [[maybe_unused]] static inline float widen_f16(uint16_t half) noexcept {
   constexpr uint32_t kInfinity = 0x7F800000u, kMoreExponent = (127 - 15) << 23, kLeastNormal = 1 << 10;
   const uint32_t magnitude = half & 0x7FFFu, moved = (magnitude << 13) + kMoreExponent;
   // A subnormal is its mantissa times 2^-24, which is a normal float32.
   const uint32_t small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
-  uint32_t bits = magnitude < kLeastNormal ? small : moved;
-  bits = magnitude < 0x7C00u ? bits : kInfinity;
-  bits |= static_cast<uint32_t>(half & 0x8000u) << 16;
-  return std::bit_cast<float>(magnitude > 0x7C00u ? kCanonicalNanBits : bits);
+  const uint32_t finite = choose_bits(magnitude < kLeastNormal, small, moved);
+  const uint32_t bits = choose_bits(magnitude < 0x7C00u, finite, kInfinity) | (half & 0x8000u) << 16;
+  return std::bit_cast<float>(choose_bits(magnitude > 0x7C00u, kCanonicalNanBits, bits));
 }
 
 [[maybe_unused]] static inline float widen_bf16(uint16_t half) noexcept {
   const uint32_t bits = static_cast<uint32_t>(half) << 16;
-  return std::bit_cast<float>((bits & 0x7FFFFFFFu) > 0x7F800000u ? kCanonicalNanBits : bits);
+  return std::bit_cast<float>(choose_bits((bits & 0x7FFFFFFFu) > 0x7F800000u, kCanonicalNanBits, bits));
 }
 
 }  // namespace alcove::kernels

@@ -14,22 +14,21 @@ struct Vector : Lanes16 {
   using Register = Floats;
 };
 
-// Sums in registers: as many as hide the time of a multiply-add, where there are as many registers.
+// Rows and panels of a tile whose sums stay in registers, and as many as hide the time of a multiply-add.  Of few rows several panels:
+// several streams from memory are faster than one.
 #if defined(ALCOVE_ISA_avx512)
-constexpr size_t kTileRows = 8;
+constexpr size_t kTileRows = 4, kTilePanels = 4, kRowPanels = 4;
 #elif defined(ALCOVE_ISA_scalar)
-constexpr size_t kTileRows = 1;
+constexpr size_t kTileRows = 1, kTilePanels = 1, kRowPanels = 1;
 #else
-constexpr size_t kTileRows = 4;
+constexpr size_t kTileRows = 6, kTilePanels = 1, kRowPanels = 4;
 #endif
-// Of one row: several streams from memory are faster than one.
-constexpr size_t kRowPanels = kTileRows > 1 ? 4 : 1;
 constexpr size_t kLineBytes = 32;
 static_assert(sizeof(Lanes16::Floats) == 16 * sizeof(float));
 
-template <bool kIsF16>
-Lanes16::Floats load_halves(const uint8_t* p) noexcept {
-  return kIsF16 ? Lanes16::widen_f16(p) : Lanes16::widen_bf16(p);
+// One loop for both types: a branch that always goes one way costs less than a second copy of the loops.
+[[gnu::always_inline]] inline Lanes16::Floats load_halves(const uint8_t* p, bool is_f16) noexcept {
+  return is_f16 ? Lanes16::widen_f16(p) : Lanes16::widen_bf16(p);
 }
 
 // Sums of a tile at `sums`: rows of one panel, or one row of several.
@@ -52,18 +51,19 @@ ALCOVE_ONE_COPY void finish(const LinearHalves& a, const Tile& tile, const float
 }
 
 // kRows rows by the panels from `panel` on, of which the last stands in for those that there are not.
-template <bool kIsF16, size_t kRows, size_t kPanels>
+template <size_t kRows, size_t kPanels>
 [[gnu::noinline]] void multiply_tile(const LinearHalves& a, size_t row, size_t panel) noexcept {
   constexpr size_t kSums = kPanels * kRows * 16;
   const size_t panels = (a.n + 15) / 16, stride = (a.k + 1) * kLineBytes;
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const float* x = a.input + row * input_stride;
+  const bool is_f16 = a.is_f16;
   const uint8_t* lines[kPanels];
   Lanes16::Floats acc[kPanels][kRows];
 #pragma GCC unroll 8
   for (size_t p = 0; p < kPanels; ++p) {
     lines[p] = a.halves + (panel + p < panels ? panel + p : panels - 1) * stride;
-    acc[p][0] = load_halves<kIsF16>(lines[p]);
+    acc[p][0] = load_halves(lines[p], is_f16);
 #pragma GCC unroll 8
     for (size_t r = 1; r < kRows; ++r) acc[p][r] = acc[p][0];
   }
@@ -77,7 +77,7 @@ template <bool kIsF16, size_t kRows, size_t kPanels>
     for (; at < end; ++at, ++x) {
 #pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) {
-        const Lanes16::Floats w = load_halves<kIsF16>(lines[p] + at * kLineBytes);
+        const Lanes16::Floats w = load_halves(lines[p] + at * kLineBytes, is_f16);
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) acc[p][r] = Lanes16::fma(Lanes16::fill(x[r * input_stride]), w, acc[p][r]);
       }
@@ -96,21 +96,20 @@ template <bool kIsF16, size_t kRows, size_t kPanels>
   finish(a, {row, kRows, panel, kPanels}, total);
 }
 
-template <bool kIsF16>
-void multiply(const LinearHalves& a) noexcept {
-  const size_t panels = (a.n + 15) / 16, whole = a.m / kTileRows * kTileRows;
-  for (size_t panel = 0; whole > 0 && panel < panels; ++panel) {
-    for (size_t row = 0; row < whole; row += kTileRows) multiply_tile<kIsF16, kTileRows, 1>(a, row, panel);
+// From `row` on in tiles of so many; returns the first row that is left.
+template <size_t kRows, size_t kPanels>
+size_t multiply_rows(const LinearHalves& a, size_t first) noexcept {
+  const size_t end = a.m - (a.m - first) % kRows;
+  for (size_t column = 0; first < end && column < a.n; column += kPanels * 16) {
+    for (size_t row = first; row < end; row += kRows) multiply_tile<kRows, kPanels>(a, row, column / 16);
   }
-  for (size_t panel = 0; whole < a.m && panel < panels; panel += kRowPanels) {
-    for (size_t row = whole; row < a.m; ++row) multiply_tile<kIsF16, 1, kRowPanels>(a, row, panel);
-  }
+  return end;
 }
 
 }  // namespace
 
 void ALCOVE_PER_ISA(linear_halves)(const LinearHalves& a) noexcept {
-  a.is_f16 ? multiply<true>(a) : multiply<false>(a);
+  multiply_rows<1, kRowPanels>(a, multiply_rows<kTileRows, kTilePanels>(a, 0));
 }
 
 }  // namespace alcove::kernels

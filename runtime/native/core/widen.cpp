@@ -1,5 +1,6 @@
 #include "core/widen.h"
 
+#include <bit>
 #include <cstring>
 
 #include "kernels/half.h"
@@ -12,18 +13,24 @@ namespace {
 constexpr size_t kTogether = 16;
 
 template <float (*kWiden)(uint16_t) noexcept>
+void widen_block(const uint8_t* from, float* to) noexcept {
+  uint16_t halves[kTogether];
+  uint32_t bits[kTogether];
+  std::memcpy(halves, from, sizeof halves);
+  for (size_t i = 0; i < kTogether; ++i) bits[i] = std::bit_cast<uint32_t>(kWiden(halves[i]));
+  std::memcpy(to, bits, sizeof bits);
+}
+
+template <float (*kWiden)(uint16_t) noexcept>
 void widen_all(const uint8_t* from, size_t count, float* to) noexcept {
-  while (count > 0) {
-    const size_t here = count < kTogether ? count : kTogether;
-    uint16_t halves[kTogether] = {};
-    float floats[kTogether];
-    std::memcpy(halves, from, here * sizeof(uint16_t));
-    for (size_t i = 0; i < kTogether; ++i) floats[i] = kWiden(halves[i]);
-    std::memcpy(to, floats, here * sizeof(float));
-    from += here * sizeof(uint16_t);
-    to += here;
-    count -= here;
-  }
+  for (; count >= kTogether; count -= kTogether, from += kTogether * sizeof(uint16_t), to += kTogether)
+    widen_block<kWiden>(from, to);
+  uint8_t rest[kTogether * sizeof(uint16_t)] = {};
+  float floats[kTogether];
+  if (count == 0) return;
+  std::memcpy(rest, from, count * sizeof(uint16_t));
+  widen_block<kWiden>(rest, floats);
+  std::memcpy(to, floats, count * sizeof(float));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/ops/ops.h"
 #include "core/program.h"
 #include "core/sha256.h"
 
@@ -138,6 +139,29 @@ uint64_t methods_bytes(const std::vector<uint8_t>& methods, uint64_t& arena_byte
   return bytes;
 }
 
+// Of the first program's constants of 16 bits that something reads as float32.
+uint64_t widened_bytes(const Parts& parts) {
+  std::vector<bool> is_needed(parts.tensors.size(), false);
+  const auto need = [&is_needed](uint32_t tensor) {
+    if (tensor < is_needed.size()) is_needed[tensor] = true;
+  };
+  for (const format::StateRecord& state : parts.states) need(state.initial);
+  for (const format::OpRecord& op : parts.ops) {
+    for (uint8_t i = 0; i < std::min<uint8_t>(op.input_count, kMaxOpInputs); ++i) {
+      if (!ops::reads_halves(static_cast<OpCode>(op.code), i)) need(op.inputs[i]);
+    }
+  }
+  uint64_t bytes = 0;
+  for (size_t t = 0; t < parts.tensors.size(); ++t) {
+    const format::TensorRecord& tensor = parts.tensors[t];
+    const bool is_half =
+        tensor.dtype == static_cast<uint8_t>(DType::f16) || tensor.dtype == static_cast<uint8_t>(DType::bf16);
+    if (is_needed[t] && is_half && tensor.storage == static_cast<uint8_t>(Storage::constant))
+      bytes += up(2 * tensor.size_bytes, kTensorAlignment);
+  }
+  return bytes;
+}
+
 uint64_t size_of(const format::TensorRecord& tensor) {
   uint64_t bytes =
       tensor.dtype <= static_cast<uint8_t>(DType::bf16) ? dtype_bytes(static_cast<DType>(tensor.dtype)) : 1;
@@ -262,7 +286,7 @@ void repair(Parts& parts, bool replans) {
   }
   uint64_t arena_bytes = parts.program.arena_bytes;
   kept = up(kept, kTensorAlignment) + methods_bytes(parts.methods, arena_bytes);
-  parts.header.memory_ceiling_bytes = kept + up(states, kTensorAlignment) + arena_bytes;
+  parts.header.memory_ceiling_bytes = kept + up(states, kTensorAlignment) + widened_bytes(parts) + arena_bytes;
 }
 
 void reseal(uint8_t* data, size_t size) {
