@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from alcove.runtime.format.named_attributes import Attributes
     from numpy.typing import NDArray
 
-F32, I8, I32, I64, U8 = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8
+F32, I8, I32, I64, U8, BOOL = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8, DType.BOOL
 SCRATCH: Final = (U8, (1 << 22,))
 PLAIN: Final = (0, 0.0, 0.0)
 """No activation."""
@@ -26,7 +26,7 @@ WINDOW: Final = (3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
 Outputs: TypeAlias = tuple[DType, tuple[int, ...]]
 
 
-class _Case(Assembly):
+class KernelCase(Assembly):
     """A program of one operator with weights of ordinary numbers."""
 
     def __init__(self) -> None:
@@ -34,10 +34,12 @@ class _Case(Assembly):
         self.random = np.random.default_rng(17)
 
     def floats(self, *shape: int) -> int:
+        """Add ordinary numbers."""
         values = self.random.standard_normal(shape, np.float32)
         return self.constant(f"floats {shape} {self.random.integers(1 << 30)}", values)
 
     def layer(self, n: int, k: int) -> int:
+        """Add panels of float32, without a bias."""
         weight = self.random.standard_normal((n, k), np.float32) / np.float32(k**0.5)
         return self.panels(f"layer {n}x{k} {self.random.integers(1 << 30)}", weight, np.zeros(n, np.float32))
 
@@ -48,6 +50,7 @@ class _Case(Assembly):
         return self.constant(f"packed {n}x{k} {self.random.integers(1 << 30)}", np.stack(rows))
 
     def bytes_of(self, count: int) -> "NDArray[np.int8]":
+        """Return numbers of 8 bits."""
         return self.random.integers(-127, 128, count).astype(np.int8)
 
     def result(
@@ -59,7 +62,7 @@ class _Case(Assembly):
 
 
 def _bag(dtype: DType) -> bytes:
-    case = _Case()
+    case = KernelCase()
     if dtype is I8:
         table = [case.constant("table", case.bytes_of(4096 * 64).reshape(4096, 64)), case.floats(64)]
     else:
@@ -69,13 +72,13 @@ def _bag(dtype: DType) -> bytes:
 
 
 def _bags() -> bytes:
-    case = _Case()
+    case = KernelCase()
     ids = case.input("ids", I64, (32, 16))
     return case.result("embedding_bag_offsets", [ids, case.floats(4096, 64)], (F32, (32, 64)), attributes=(1, -1, 0, 0))
 
 
 def _rows(name: str, shape: tuple[int, ...], *attributes: float, weights: int = 0) -> bytes:
-    case = _Case()
+    case = KernelCase()
     x = case.input("x", F32, shape)
     return case.result(
         name, [x, *(case.floats(shape[-1]) for _ in range(weights))], (F32, shape), attributes=attributes
@@ -83,19 +86,19 @@ def _rows(name: str, shape: tuple[int, ...], *attributes: float, weights: int = 
 
 
 def _binary() -> bytes:
-    case = _Case()
+    case = KernelCase()
     shape = (1, 28, 28, 64)
     x, y = case.input("x", F32, shape), case.input("y", F32, shape)
     return case.result("binary", [x, y], (F32, shape), attributes=(1,))
 
 
 def _reduce() -> bytes:
-    case = _Case()
+    case = KernelCase()
     return case.result("reduce", [case.input("x", F32, (1, 784, 64))], (F32, (1, 64)), attributes=(0, 1, 1))
 
 
 def _linear(name: str, half: DType | None = None) -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, out = case.input("x", F32, (64, 256)), (F32, (64, 256))
     if name == "linear":
         weights = case.layer(256, 256)
@@ -115,26 +118,26 @@ def _linear(name: str, half: DType | None = None) -> bytes:
 
 
 def _linear_i8() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x = case.input("x", I8, (64, 256))
     return case.result("linear_i8", [x, case.add_packed(256, 256)], (I8, (64, 256)), attributes=(1, -128, 127))
 
 
 def _matmul() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, y = case.input("x", F32, (4, 64, 64)), case.input("y", F32, (4, 64, 64))
     return case.result("matmul", [x, y], (F32, (4, 64, 64)), SCRATCH, attributes=(1,))
 
 
 def _attention() -> bytes:
-    case = _Case()
+    case = KernelCase()
     shape = (1, 4, 128, 16)
     qkv = [case.input(name, F32, shape) for name in "qkv"]
     return case.result("attention", qkv, (F32, shape), SCRATCH, attributes=(0.25, 0, -np.inf, 0))
 
 
 def _attention_i8() -> bytes:
-    case = _Case()
+    case = KernelCase()
     shape = (1, 4, 128, 16)
     qkv = [case.input(name, I8, shape) for name in "qkv"]
     attributes = (2**-8, 0, -np.inf, 3, -2, 5, 0.75, 4, -128, 127)
@@ -142,7 +145,7 @@ def _attention_i8() -> bytes:
 
 
 def _recurrent(name: str, gates: int, *attributes: int, is_int8: bool = False) -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, h = case.input("x", F32, (16, 1, 64)), case.input("h", F32, (1, 64))
     make = case.add_packed if is_int8 else case.layer
     layers = [make(64 * gates, 64), make(64 * gates, 64)]
@@ -153,14 +156,14 @@ def _recurrent(name: str, gates: int, *attributes: int, is_int8: bool = False) -
 
 
 def _convolution(channels: int, outputs: int) -> bytes:
-    case = _Case()
+    case = KernelCase()
     x = case.input("x", F32, (1, 56, 56, channels))
     weight, out = case.layer(outputs, 9 * channels), (F32, (1, 56, 56, outputs))
     return case.result("conv2d", [x, weight], out, SCRATCH, attributes=(*WINDOW, 1, 0, *PLAIN))
 
 
 def _winograd() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, panels = case.input("x", F32, (1, 56, 56, 32)), 2
     weight = case.floats(panels * 16 + 36 * panels * 16 * (32 + 1))
     out = (F32, (1, 56, 56, 32))
@@ -168,26 +171,26 @@ def _winograd() -> bytes:
 
 
 def _depthwise() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, out = case.input("x", F32, (1, 56, 56, 64)), (F32, (1, 56, 56, 64))
     return case.result("depthwise_conv2d", [x, case.floats(10, 64)], out, attributes=(*WINDOW, *PLAIN))
 
 
 def _image(name: str, size: int, *attributes: float) -> bytes:
-    case = _Case()
+    case = KernelCase()
     x = case.input("x", F32, (1, 56, 56, 32))
     return case.result(name, [x], (F32, (1, size, size, 32)), attributes=attributes)
 
 
 def _grid_sample() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, grid = case.input("x", F32, (1, 56, 56, 32)), case.input("grid", F32, (1, 28, 28, 2))
     return case.result("grid_sample", [x, grid], (F32, (1, 28, 28, 32)), attributes=(0, 0, 0))
 
 
 def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") -> bytes:
     """Add an operator over an int8 image of 28 by 28 pixels and 64 channels."""
-    case = _Case()
+    case = KernelCase()
     shape = (1, 28, 28, 64)
     inputs = [case.input("x", I8, shape)]
     scratch = [SCRATCH] if name == "conv2d_i8" else []
@@ -202,7 +205,7 @@ def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") ->
 
 
 def _depthwise_i8() -> bytes:
-    case = _Case()
+    case = KernelCase()
     x, head = case.input("x", I8, (1, 28, 28, 64)), np.zeros(16, np.int32).view(np.int8)
     scales = np.full(16, 1e-3, np.float32).view(np.int8)
     weight = np.stack([np.concatenate([head, scales, case.bytes_of(16 * 9)]) for _ in range(4)])
@@ -211,13 +214,13 @@ def _depthwise_i8() -> bytes:
 
 
 def _between(name: str, input_dtype: DType, result_dtype: DType) -> bytes:
-    case = _Case()
+    case = KernelCase()
     shape = (1, 28, 28, 64)
     return case.result(name, [case.input("x", input_dtype, shape)], (result_dtype, shape), attributes=(0.03125, 3))
 
 
 def _embedding_i8() -> bytes:
-    case = _Case()
+    case = KernelCase()
     table = case.constant("table", case.bytes_of(4096 * 64).reshape(4096, 64))
     ids = case.input("ids", I64, (256,))
     return case.result("embedding_i8", [ids, table, case.floats(64)], (F32, (256, 64)))
@@ -225,7 +228,7 @@ def _embedding_i8() -> bytes:
 
 def _transform(name: str) -> bytes:
     """64 frames of 512 points, as of a spectrogram."""
-    case = _Case()
+    case = KernelCase()
     is_real = name != "fft"
     width = 257 if name == "irfft" else 512
     parts = [case.input(part, F32, (64, width)) for part in (("re",) if name == "rfft" else ("re", "im"))]

@@ -47,7 +47,7 @@ def measure(
     rows, executable = [], timing_program()
     with tempfile.TemporaryDirectory(prefix="alcove-kernels-") as temporary:
         for op, dtype in keys:
-            program, inputs = files_of_case(op, dtype, Path(temporary))
+            program, inputs = files_of_case(CASES[op, dtype](), Path(temporary) / f"{op} {dtype}")
             times: dict[str, float] = {}
             for _ in range(rounds):
                 for isa in native.machine_isas():
@@ -58,10 +58,10 @@ def measure(
     return rows
 
 
-def files_of_case(op: str, dtype: str, folder: Path) -> tuple[Path, list[Path]]:
-    """Return the program of a case, read-only so that it is mapped, and the files of its inputs."""
-    program = CASES[op, dtype]()
-    path = folder / f"{op}.{dtype}.alc"
+def files_of_case(program: bytes, folder: Path) -> tuple[Path, list[Path]]:
+    """Write a program, read-only so that it is mapped, and its inputs into a new folder; return their files."""
+    folder.mkdir()
+    path = folder / "case.alc"
     path.write_bytes(program)
     path.chmod(0o444)
     (timed,) = timed_inputs(program, load(program))

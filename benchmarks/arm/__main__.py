@@ -7,20 +7,21 @@ What is missing is named, and its part of the page stays as it is.
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
 from benchmarks.arm import page
-from benchmarks.arm.emulator import PROCESSORS, Count, NotCountedError, build_library, build_plugin, count_program
+from benchmarks.arm.cases import ALL
+from benchmarks.arm.emulator import PROCESSORS, NotCountedError, build_library, build_plugin, count_program
 from benchmarks.arm.loops import NoModelError, find_tool, model_loops
 from benchmarks.arm.peers import PEERS, count_peer
-from benchmarks.kernel_cases import CASES as KERNEL_CASES
 from benchmarks.kernels import files_of_case
 from benchmarks.models.cases import CASES, Case, prepare, reference_models
-from benchmarks.options import progress, wide_console
+from benchmarks.options import wide_console
 from benchmarks.sections import Section
 
 PARTS: Final = ("models", "kernels", "loops")
@@ -58,16 +59,27 @@ def count_models(plugin: Path, executable: Path, names: list[str], say: Say) -> 
     return rows
 
 
-def count_kernels(plugin: Path, executable: Path, say: Say) -> dict[tuple[str, str], dict[str, Count]]:
+def count_kernels(plugin: Path, executable: Path, say: Say) -> list[page.KernelRow]:
     """Count a small program for each kernel, with the kernels of each level."""
-    counts: dict[tuple[str, str], dict[str, Count]] = {}
+    rows = []
     with tempfile.TemporaryDirectory(prefix="alcove-arm-") as folder:
-        for op, dtype in KERNEL_CASES:
-            program, inputs = files_of_case(op, dtype, Path(folder))
-            say(f"{op} {dtype}")
-            levels = PROCESSORS if dtype == "i8" or "qd8" in op else ["neon"]
-            counts[op, dtype] = {isa: count_program(plugin, executable, program, inputs, isa) for isa in levels}
-    return counts
+        for (op, kind), make in ALL.items():
+            program = make()
+            path, inputs = files_of_case(program, Path(folder) / f"{op} {kind}")
+            say(f"{op} {kind}")
+            products, elements = page.work_of_case(program)
+            levels = PROCESSORS if kind == "i8" or "qd8" in op else ["neon"]
+            counts = {isa: count_program(plugin, executable, path, inputs, isa) for isa in levels}
+            rows.append(page.KernelRow(op, kind, products, elements, counts))
+    return rows
+
+
+@contextmanager
+def _progress() -> Iterator[Say]:
+    """Give a function that says what is counted, on a line of standard error; where that is a file, the lines stay."""
+    error = Console(stderr=True)
+    with error.status("counting") as status:
+        yield (lambda what: status.update(f"counting {what}")) if error.is_terminal else error.print
 
 
 def _write(options: argparse.Namespace, console: Console, section: Section, text: str) -> None:
@@ -91,15 +103,15 @@ def main() -> int:
     plugin, executable = build_plugin(), build_library()
     if "models" in parts:
         try:
-            with progress(console) as say:
+            with _progress() as say:
                 rows = count_models(plugin, executable, options.model or [], say)
             _write(options, console, page.MODELS, page.models_section(rows))
         except FileNotFoundError as missing:
             console.print(f"No models: {missing}", soft_wrap=True)
     if "kernels" in parts:
-        with progress(console) as say:
-            counts = count_kernels(plugin, executable, say)
-        _write(options, console, page.KERNELS, page.kernels_section(counts))
+        with _progress() as say:
+            kernels = count_kernels(plugin, executable, say)
+        _write(options, console, page.KERNELS, page.kernels_section(kernels))
     if "loops" in parts:
         try:
             _write(options, console, page.LOOPS, page.loops_section(model_loops(find_tool())))

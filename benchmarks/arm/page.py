@@ -1,10 +1,15 @@
 """Formats what was counted and modelled as the sections of docs/performance-arm.md."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.arm.emulator import Count
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DTYPE_BYTES, Storage
+from alcove.runtime.profile.work import work_of
+
+from benchmarks.arm.emulator import PROCESSORS, Count
 from benchmarks.arm.loops import CORES, Loop
 from benchmarks.sections import Section, table_lines
 
@@ -12,6 +17,7 @@ COMMAND: Final = "python -m benchmarks.arm --write docs/performance-arm.md"
 MODELS: Final = Section("models", COMMAND)
 KERNELS: Final = Section("kernels", COMMAND)
 LOOPS: Final = Section("loops", COMMAND)
+LEVELS: Final = tuple(PROCESSORS)
 TITLE: Final = """# Performance on 64-bit ARM, counted
 
 No ARM machine was here: **everything on this page is counted or modelled, nothing is timed.** Fewer instructions are
@@ -67,7 +73,7 @@ def models_section(rows: Sequence[ModelRow]) -> str:
         "instructions are left out. *Per product*: of the multiply-adds that the model's layers say. *Ratio*: of the",
         "best peer's count to alcove's; above 1 alcove executes fewer. Levels `neon` and `neon_dotprod`",
         "run on an emulated Neoverse N1 (its instructions are those of Cortex-A55 and A76), `neon_i8mm` on a processor",
-        "that has products of matrices besides. Peers have no int8 form of `bwe`: theirs is float32.",
+        "that has products of matrices besides. Peers have an int8 form of `tag` alone; elsewhere theirs is float32.",
         "",
         *table_lines(["model", "level", "alcove", "per product", "ratio", *names], body),
     ]
@@ -77,21 +83,60 @@ def models_section(rows: Sequence[ModelRow]) -> str:
     return "\n".join(lines)
 
 
-def kernels_section(counts: Mapping[tuple[str, str], Mapping[str, Count]]) -> str:
-    """Return the table of kernels: instructions of each level."""
-    levels = sorted({isa for row in counts.values() for isa in row})
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel's case.
+
+    Attributes:
+        op: its operator.
+        kind: the type, or what is special about the case.
+        products: multiply-adds of one run; 0: it has none.
+        elements: of the largest of what it reads and writes, weights left out but for the rows that are picked of them.
+        counts: what one run executes, by level.
+    """
+
+    op: str
+    kind: str
+    products: int
+    elements: int
+    counts: Mapping[str, Count]
+
+
+def work_of_case(program: bytes) -> tuple[int, int]:
+    """Return the multiply-adds and the elements of a case."""
+    spec = read_spec(program)
+    products, elements = 0, 0
+    for op in spec.ops:
+        work = work_of(spec, op)
+        products += work.multiply_adds
+        moved = [spec.tensors[index] for index in (*op.inputs, op.outputs[0])]
+        sizes = [math.prod(tensor.shape) for tensor in moved if tensor.storage is not Storage.CONSTANT]
+        if "bag" in op.name:
+            sizes.append(work.weight_bytes // DTYPE_BYTES[moved[1].dtype])
+        elements = max(elements, *sizes)
+    return products, elements
+
+
+def kernels_section(rows: Sequence[KernelRow]) -> str:
+    """Return the table of kernels: instructions of each level, for each product or element."""
     body = []
-    for (op, dtype), row in counts.items():
-        last = row[max(row, key=levels.index)]
-        share = f"{last.multiply_adds / last.instructions:.0%}" if last.multiply_adds else "–"
-        body.append([op, dtype, *(_number(row[isa].instructions) if isa in row else "–" for isa in levels), share])
+    for row in rows:
+        unit, count = ("product", row.products) if row.products else ("element", row.elements)
+        best = row.counts[max(row.counts, key=LEVELS.index)]
+        share = f"{best.multiply_adds / best.instructions:.0%}" if best.multiply_adds else "–"
+        cells = (f"{row.counts[isa].instructions / count:.2f}" if isa in row.counts else "–" for isa in LEVELS)
+        body.append([row.op, row.kind, unit, _number(count), *cells, share])
     lines = [
         "## Kernels",
         "",
-        "Instructions of one run of a small program for each kernel (`benchmarks/kernel_cases.py`), inputs copied in.",
-        "The last column: how many of the last level's instructions multiply vectors and add the products.",
+        "Instructions of one run of a small program for each kernel (`benchmarks/kernel_cases.py`,",
+        "`benchmarks/arm/cases.py`), inputs copied in: of each multiply-add, or, without products, of each element of",
+        "the largest of what is read and written. One instruction multiplies and adds at most 4 floats; 8 bytes with",
+        "`neon`, 16 with `neon_dotprod`, 32 with `neon_i8mm`. Kernels of floats are those of `neon` at each level.",
+        "Winograd's form counts its own products, a fourth of the convolution's. The last column: how many of the last",
+        "level's instructions multiply vectors and add the products.",
         "",
-        *table_lines(["operator", "type", *levels, "products"], body),
+        *table_lines(["operator", "case", "unit", "units", *LEVELS, "products"], body),
     ]
     return "\n".join(lines)
 

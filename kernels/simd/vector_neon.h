@@ -58,6 +58,15 @@ struct Neon {
   static Register fma_lane(Register factors, Register w, Register y) noexcept {
     return vfmaq_laneq_f32(y, w, factors, kLane);
   }
+  // Four registers by one instruction, which steps on: returns what is behind them.
+  static const float* load_four(const float* p, Register (&w)[4]) noexcept {
+    const float32x4x4_t all = vld1q_f32_x4(p);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) w[v] = all.val[v];
+    p += 16;
+    asm("" : "+r"(p));  // the compiler would make one step of several, and each address anew
+    return p;
+  }
   // ARM's own max and min turn -0 into +0 and change a NaN; comparing and choosing is what vector_scalar.h does.
   static Register clamp(Register y, Register low, Register high) noexcept {
     y = vbslq_f32(vcltq_f32(y, low), low, y);

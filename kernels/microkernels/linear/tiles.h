@@ -59,24 +59,30 @@ ALCOVE_ONE_COPY const float* end_block(float* levels, size_t* counts, const floa
   return left == 0 ? add_levels(levels, counts, width) : nullptr;
 }
 
-// Adds the products of one k to the sums: the weights of `line`, by lane kLane of each row's factors.
-template <class V, int kLane, int kRows, int kVectors>
-[[gnu::always_inline]] inline void add_products(const float* line, size_t stride,
+// Adds the products of one k to the sums: the weights of each panel's line, by lane kLane of each row's factors.
+template <class V, int kLane, int kRows, int kVectors, int kPanels>
+[[gnu::always_inline]] inline void add_products(const float* (&lines)[kPanels],
                                                 const typename V::Register (&factors)[kRows],
                                                 typename V::Register (&acc)[kRows][kVectors]) noexcept {
-  line += kLane * 16;
   // Panel by panel: their weights lie side by side.
 #pragma GCC unroll 4
-  for (int first = 0; first < kVectors; first += kParts<V>, line += stride) {
+  for (int p = 0; p < kPanels; ++p) {
     constexpr int kHere = kVectors < kParts<V> ? kVectors : kParts<V>;
     typename V::Register w[kHere];
+    // Of one row nearly every second instruction is a load.
+    if constexpr (kRows == 1 && kHere == 4) {
+      lines[p] = V::load_four(lines[p], w);
+    } else {
 #pragma GCC unroll 16
-    for (int v = 0; v < kHere; ++v) w[v] = V::load(line + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+      for (int v = 0; v < kHere; ++v) w[v] = V::load(lines[p] + static_cast<size_t>(v) * V::kWidth, V::kWidth);
+      lines[p] += 16;
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
       for (int v = 0; v < kHere; ++v) {
-        acc[r][first + v] = V::template fma_lane<kLane>(factors[r], w[v], acc[r][first + v]);
+        typename V::Register& sum = acc[r][p * kParts<V> + v];
+        sum = V::template fma_lane<kLane>(factors[r], w[v], sum);
       }
     }
   }
@@ -88,25 +94,29 @@ template <class V, int kRows, int kVectors>
                                                    const float* line, size_t stride,
                                                    typename V::Register (&acc)[kRows][kVectors]) noexcept {
   static_assert(V::kFactors == 4);
+  constexpr int kPanels = (kVectors + kParts<V> - 1) / kParts<V>;
+  const float* lines[kPanels];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p) lines[p] = line + static_cast<size_t>(p) * stride;
   size_t k = 0;
-  for (; k + 4 <= count; k += 4, line += 64) {
+  for (; k + 4 <= count; k += 4) {
     typename V::Register factors[kRows];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       factors[r] = V::load(from + static_cast<size_t>(r) * input_stride + k, V::kWidth);
     }
-    add_products<V, 0>(line, stride, factors, acc);
-    add_products<V, 1>(line, stride, factors, acc);
-    add_products<V, 2>(line, stride, factors, acc);
-    add_products<V, 3>(line, stride, factors, acc);
+    add_products<V, 0>(lines, factors, acc);
+    add_products<V, 1>(lines, factors, acc);
+    add_products<V, 2>(lines, factors, acc);
+    add_products<V, 3>(lines, factors, acc);
   }
-  for (; k < count; ++k, line += 16) {
+  for (; k < count; ++k) {
     typename V::Register factors[kRows];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) factors[r] = V::fill(from[static_cast<size_t>(r) * input_stride + k]);
-    add_products<V, 0>(line, stride, factors, acc);
+    add_products<V, 0>(lines, factors, acc);
   }
-  return line;
+  return lines[0];
 }
 
 // Ends a tile whose outputs are all there, in registers: for vectors without masks.  `start` is where the first output lies.
