@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/limits.h"
+#include "core/memory.h"
 
 namespace alcove {
 
@@ -58,6 +59,8 @@ Status read_all(int descriptor, const char* path, std::vector<uint8_t>& data) {
 
 Bytes Bytes::copy_of(const uint8_t* data, size_t size) {
   Bytes bytes;
+  bytes.owned_.reserve(size);
+  advise_large_pages(bytes.owned_.data(), size);
   bytes.owned_.assign(data, data + size);
   return bytes;
 }
@@ -91,6 +94,8 @@ Result<Bytes> Bytes::of_file(const char* path) {
     bytes.foreign_size_ = size;
     return bytes;
   }
+  bytes.owned_.reserve(size);
+  advise_large_pages(bytes.owned_.data(), size);
   bytes.owned_.resize(size);
   ALCOVE_TRY(read_all(file.number(), path, bytes.owned_));
   return bytes;

@@ -56,6 +56,15 @@ void MemoryRelease::operator()(uint8_t* memory) const noexcept {
   ::operator delete(memory, std::align_val_t{kTensorAlignment});
 }
 
+void advise_large_pages([[maybe_unused]] const void* memory, [[maybe_unused]] uint64_t bytes) noexcept {
+#if ALCOVE_MAPS_MEMORY && defined(MADV_HUGEPAGE)
+  const uint64_t start = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) / kPage * kPage;
+  const uint64_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPage * kPage;
+  if (bytes < kLargePage || end <= start) return;
+  madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);  // advice: it is no error if there are none
+#endif
+}
+
 Memory allocate_zeros(uint64_t bytes) noexcept {
 #if ALCOVE_MAPS_MEMORY
   if (bytes >= kLeastMapped && bytes < UINT64_MAX / 2) {

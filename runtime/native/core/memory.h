@@ -17,4 +17,8 @@ using Memory = std::unique_ptr<uint8_t, MemoryRelease>;
 // the system has them: a fault for each page of 4 KiB takes longer than writing it.
 Memory allocate_zeros(uint64_t bytes) noexcept;
 
+// Asks for large pages for memory that nobody has written yet, where the system has them: weights that are read from end
+// to end for each token would else wait for the table of pages.
+void advise_large_pages(const void* memory, uint64_t bytes) noexcept;
+
 }  // namespace alcove
