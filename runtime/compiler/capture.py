@@ -198,8 +198,8 @@ def capture(
         raise
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
         raise ExportError([_finding(error, said.getvalue(), module)]) from error
-    if questions.is_unchecked:
-        raise _fixed_size_error(questions, {})
+    if questions.unchecked:
+        raise _fixed_size_error(questions.unchecked[0], {})
     sys.stderr.write(said.getvalue())  # what the module itself prints is not lost
     symbols = _symbols(exported, text_inputs, names)
     return Captured(exported, module, text_inputs, _output_names(exported), symbols, kept)
@@ -215,7 +215,8 @@ def _export_graph(
         is_constraint = any(words in str(error) for words in _CONSTRAINTS)
         if not is_constraint or not questions.broken:
             raise
-        raise _fixed_size_error(questions, {source: name for name, source in _NAMED.findall(str(error))}) from error
+        names = {source: name for name, source in _NAMED.findall(str(error))}
+        raise _fixed_size_error(questions.broken, names) from error
     changed = list_changed_constants(exported)
     if changed:
         raise ExportError([_changed_finding(name, node) for name, node in changed])
@@ -227,13 +228,13 @@ def _changed_finding(name: str, node: torch.fx.Node) -> Finding:
     return Finding(f"tensor {name}", "", source_of_stack(node.stack_trace), advice)
 
 
-def _fixed_size_error(questions: Questions, names: Mapping[str, str]) -> ExportError:
-    """Return what is raised where the module asks what has two answers, by the names of torch's sources."""
-    broken = {names.get(source, source): size for source, size in questions.broken.items()}
-    reason = (
-        f"the module fixes or bounds a size that should vary, it takes another way at {broken}: "
-        "let the Dim end before it or begin after it"
-    )
+def _fixed_size_error(sizes: Mapping[str, int], names: Mapping[str, str]) -> ExportError:
+    """Return what is raised where the module asks what has another answer at some sizes, by torch's sources."""
+    broken = {names.get(source, source): size for source, size in sizes.items()}
+    way = f"it takes another way at {broken}: let the Dim end before it or begin after it"
+    if not broken:
+        way = "by a number or an answer that it makes of several: fix one, or compute with tensors"
+    reason = f"the module fixes or bounds a size that should vary, {way}"
     return ExportError([Finding(op="dynamic_shapes", module_path="", source="", suggestion=reason)])
 
 

@@ -8,7 +8,7 @@ the next proposal knows them.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -83,7 +83,13 @@ def program_at_every_size(
     def graph_at(sizes: Sizes) -> Graph:
         cache_key = tuple(sizes[symbol.name] for symbol in captured.symbols)
         if cache_key not in graphs:
-            graphs[cache_key] = compile_at(sizes)
+            try:
+                graphs[cache_key] = compile_at(sizes)
+            except (ValueError, ZeroDivisionError):
+                empty = _first_empty(captured, sizes)
+                if empty is None:
+                    raise
+                raise Failure(dict(sizes), origin_of(empty), "its result has no elements").error() from None
         return graphs[cache_key]
 
     more: list[dict[str, int]] = []
@@ -205,6 +211,18 @@ def first_wrong_constant(constants: GrownConstants, dynamic: Dynamic, rows: Rows
         return None
     row, origin = wrong
     return Failure(_name_sizes(dynamic, rows[row]), origin, "a constant that it reads follows another rule there")
+
+
+def _first_empty(captured: Captured, sizes: Sizes) -> fx.Node | None:
+    """Return the first node of torch's whose result has no elements at these sizes."""
+    numbers = captured.substitution(sizes)
+    for node in captured.program.graph.nodes:
+        fake = node.meta.get("val")
+        shape: list[Any] = list(fake.shape) if isinstance(fake, torch.Tensor) else []
+        for size in shape:
+            if isinstance(size, torch.SymInt) and size.node.expr.subs(numbers) == 0:
+                return cast("fx.Node", node)
+    return None
 
 
 def _torch_values(captured: Captured, graph: Graph) -> Iterator[tuple[fx.Node, str]]:

@@ -32,7 +32,9 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 _BOOKKEEPING: Final = tuple(
     f"{_TORCH}/{part}" for part in ("_subclasses", "_decomp", "_refs", "_prims", "_meta_registrations.py", "_ops.py")
 )
-_ASKING: Final = (f"{_TORCH}/fx/experimental", f"{_TORCH}/__init__.py")
+_CACHE: Final = f"{_TORCH}/_subclasses/fake_tensor.py"
+"""Where torch compares strides, to know a result again."""
+_ASKING: Final = (f"{_TORCH}/fx/experimental", f"{_TORCH}/__init__.py", __file__)
 """Files of those who hand a question on."""
 
 
@@ -43,14 +45,15 @@ class Questions:
     Attributes:
         broken: of the first question without one answer, sizes at which it is another than the example's, by the name
             of torch's source (`L['x'].size()[1]`).
-        is_unchecked: whether that question is of multiples of a Dim, whose guards torch does not check.
+        unchecked: of each question that torch fixed and does not check, sizes with another answer, if known.
         equalities: torch's, of sizes that one Dim or its multiples name; None before it has them.
     """
 
     broken: dict[str, int] = field(default_factory=dict)
-    is_unchecked: bool = False
+    unchecked: list[dict[str, int]] = field(default_factory=list)
     equalities: Any = None
     _answers: dict[Any, Any] = field(default_factory=dict)
+    _wrong: dict[Any, dict[str, int]] = field(default_factory=dict)
 
     def answer(self, node: Any) -> Any:
         """Return what a question is at all sizes, None where that is not one answer or is not known."""
@@ -80,14 +83,22 @@ class Questions:
         wrong = np.argwhere(np.broadcast_to(values != hint, [len(span) for span in spans]))
         if len(wrong) == 0:
             return node.hint
-        is_of_multiples = any(line != symbol and not line.is_Symbol for symbol, line in lines.items())
-        if values.dtype.kind == "b" and (not self.broken or (is_of_multiples and not self.is_unchecked)):
-            self.is_unchecked, self.broken = is_of_multiples, {}
-            for symbol, number in known.items():
-                source = node.shape_env.var_to_sources[symbol][0].name
-                name = source if isinstance(source, str) else source()
-                self.broken[name] = int(np.broadcast_to(number, [len(span) for span in spans])[tuple(wrong[0])])
+        for symbol, number in known.items():
+            source = node.shape_env.var_to_sources[symbol][0].name
+            name = source if isinstance(source, str) else source()
+            size = int(np.broadcast_to(number, [len(span) for span in spans])[tuple(wrong[0])])
+            self._wrong.setdefault(expression, {})[name] = size
+        self.broken = self.broken or (self._wrong[expression] if values.dtype.kind == "b" else {})
         return None
+
+    def note_guard(self, node: Any) -> None:
+        """Remember that torch fixed the answer to a question.
+
+        It checks later what it fixed, but for multiples of a Dim, and for several sizes together.
+        """
+        lines = [self._line_of(node.shape_env, symbol) for symbol in node.expr.free_symbols]
+        if len({root for line in lines for root in line.free_symbols}) > 1 or any(not line.is_Symbol for line in lines):
+            self.unchecked.append(self._wrong.get(node.expr, {}))
 
     def _line_of(self, environment: Any, symbol: Any) -> Any:
         """Return what a size is in terms of the sizes that vary: one and the same where Dims are, or a multiple."""
@@ -110,10 +121,21 @@ def answer_questions() -> Iterator[Questions]:
 
     def evaluate(self: Any, size_oblivious: bool = False) -> Any:
         known = questions.answer(self) if self.shape_env is not None else None
-        return plain(self, size_oblivious) if known is None else known
+        if known is not None:
+            return known
+        environment = self.shape_env
+        before = 0 if environment is None else len(environment.guards)
+        result = plain(self, size_oblivious)
+        if environment is None or not self.expr.free_symbols:
+            return result
+        is_frozen = environment.frozen or environment.runtime_asserts_frozen
+        is_fixed = len(environment.guards) > before or (is_frozen and _is_open(environment, self.expr))
+        if is_fixed and _asker() != _CACHE:
+            questions.note_guard(self)
+        return result
 
     def guard_bool(self: Any, file: str, line: int) -> bool:
-        if (file or _is_bookkeeping()) and _is_about_one(self.expr) and self.has_hint():
+        if (file or _asker().startswith(_BOOKKEEPING)) and _is_about_one(self.expr) and self.has_hint():
             answer = bool(self.hint)
             if answer is (type(self.expr).__name__ == "Unequality"):
                 return answer
@@ -137,6 +159,11 @@ def answer_questions() -> Iterator[Questions]:
         _INPUTS.EqualityConstraint = plain_equalities
 
 
+def _is_open(environment: Any, expression: Any) -> bool:
+    """Return whether torch does not know an answer that holds at all sizes."""
+    return environment._maybe_evaluate_static(expression) is None  # noqa: SLF001 - torch has no public way to ask
+
+
 def _is_bounded(each: Any) -> bool:
     return each is not None and getattr(each.upper, "is_Integer", False) and getattr(each.lower, "is_Integer", False)
 
@@ -157,9 +184,9 @@ def _factors(expression: Any) -> list[Any]:
     return [part.as_coeff_Mul()[0] for part in sympy.Add.make_args(sympy.expand(expression))]
 
 
-def _is_bookkeeping() -> bool:
-    """Return whether torch asks for strides, not a module for its sizes."""
+def _asker() -> str:
+    """Return the file of who asks."""
     frame = sys._getframe(2)  # noqa: SLF001 - who asks
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_ASKING):
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(_BOOKKEEPING)
+    return frame.f_code.co_filename

@@ -1,6 +1,6 @@
 """Evaluates torch's symbolic expressions of sizes at many sizes at once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Numbers, Numbers], Numbers]]] = {
     "PythonMod": np.mod,
     "Min": np.minimum,
     "Max": np.maximum,
+    "IntTrueDiv": np.true_divide,
+    "FloatTrueDiv": np.true_divide,
+    "FloatPow": np.float_power,
     "Equality": np.equal,
     "Unequality": np.not_equal,
     "StrictLessThan": np.less,
@@ -34,6 +37,14 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Numbers, Numbers], Numbers]]] = {
     "Or": np.logical_or,
 }
 """By the name of sympy's or torch's function."""
+_OF_ONE: Final[Mapping[str, Callable[[Numbers], Numbers]]] = {
+    "Not": np.logical_not,
+    "ToFloat": lambda number: number.astype(np.float64),
+    "FloorToInt": lambda number: np.floor(number).astype(np.int64),
+    "CeilToInt": lambda number: np.ceil(number).astype(np.int64),
+    "TruncToInt": lambda number: np.trunc(number).astype(np.int64),
+    "Abs": np.abs,
+}
 
 
 def values_of(expression: Any, numbers: Mapping[Any, Numbers]) -> Numbers | None:
@@ -45,20 +56,25 @@ def values_of(expression: Any, numbers: Mapping[Any, Numbers]) -> Numbers | None
     """
     if expression in numbers:
         return numbers[expression]
-    if expression.is_Integer or (expression.is_Boolean and not expression.args):
-        return np.array(int(expression) if expression.is_Integer else bool(expression))
+    if expression.is_Integer or expression.is_Float or (expression.is_Boolean and not expression.args):
+        kind = int if expression.is_Integer else float if expression.is_Float else bool
+        return np.array(kind(expression))
     parts = [values_of(part, numbers) for part in expression.args]
     known = [part for part in parts if part is not None]
     name = type(expression).__name__
     if not known or len(known) != len(parts):
         return None
-    if name == "Not":
-        return np.logical_not(known[0])
+    if name in _OF_ONE:
+        return _OF_ONE[name](known[0])
     function = _FUNCTIONS.get(name)
-    is_division = function in {np.floor_divide, np.mod}
-    if function is None or (is_division and not known[1].all()) or (function is np.power and (known[1] < 0).any()):
-        return None
-    return reduce(function, known)
+    return reduce(function, known) if function is not None and _is_defined(function, known) else None
+
+
+def _is_defined(function: Callable[[Numbers, Numbers], Numbers], parts: Sequence[Numbers]) -> bool:
+    """Return whether numpy gives torch's value everywhere."""
+    if function in {np.floor_divide, np.mod}:
+        return bool(parts[1].all())
+    return function is not np.power or (not (parts[1] < 0).any() and all(part.dtype.kind != "f" for part in parts))
 
 
 def integers_of(expression: Any, numbers: Mapping[Any, Numbers]) -> NDArray[np.int64] | None:

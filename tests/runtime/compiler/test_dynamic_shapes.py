@@ -114,6 +114,11 @@ def fold_sizes(_: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     return rows.flatten(), rows.view(batch, length, 2, 2).transpose(1, 2).flatten(2)
 
 
+def interleave(x: Tensor) -> Tensor:
+    """Return even rows, then odd ones; there are none of these where there is one row."""
+    return torch.cat([x[..., ::2, :], x[..., 1::2, :]], -2)
+
+
 def image(batch: int, height: int, width: int) -> Tensor:
     """Return a picture for each of a batch."""
     return torch.randn(batch, 3, height, width)
@@ -343,6 +348,24 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
         torch.zeros(1, 7),
         {1: 2 * Dim("half", min=1, max=9) + 1},
         "it takes another way at",
+    ),
+    "a branch on two sizes": (
+        lambda _, x: x.relu() if x.shape[0] * x.shape[1] == 12 else x.tanh(),
+        torch.zeros(3, 5),
+        BOTH,
+        "it takes another way at",
+    ),
+    "a number of two sizes": (
+        lambda _, x: x * int(x.shape[0] * x.shape[1] * 0.3),
+        torch.zeros(3, 5),
+        BOTH,
+        "it takes another way at",
+    ),
+    "no elements at one size": (
+        lambda _, x: interleave(F.adaptive_max_pool1d(x.reshape(1, -1, x.shape[-1]), 2)),
+        torch.zeros(5, 5),
+        {0: (SQUARE := Dim("m", min=1, max=11)), 1: SQUARE},
+        "its result has no elements",
     ),
     "too short for its kernel": (
         lambda _, x: F.conv1d(x, torch.ones(2, 2, 4)),
