@@ -192,7 +192,7 @@ def capture(
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
             exported = trace_with_constant_buffers(
-                lambda: run_decompositions(_export_graph(module, examples, varying, questions)), kept
+                lambda: _export_graph(module, examples, varying, questions), run_decompositions, kept
             )
     except ExportError:
         raise

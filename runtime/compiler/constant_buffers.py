@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import torch
+from alcove.runtime.compiler.held_tensors import list_changed
 from torch import nn
 
 _TRACER: Final[Any] = import_module("torch.export._trace")
@@ -18,20 +19,26 @@ _TRACER: Final[Any] = import_module("torch.export._trace")
 
 
 def trace_with_constant_buffers(
-    trace: Callable[[], torch.export.ExportedProgram], kept: Collection[str] = ()
+    trace: Callable[[], torch.export.ExportedProgram],
+    decompose: Callable[[torch.export.ExportedProgram], torch.export.ExportedProgram],
+    kept: Collection[str] = (),
 ) -> torch.export.ExportedProgram:
-    """Return what `trace` gives when buffers of one element are known, those excepted that the module changes.
+    """Return a decomposed trace in which buffers of one element are known, those excepted that the module changes.
 
     Args:
-        trace: traces one module and decomposes; called a second time, without such knowledge, if a buffer whose
-            element was known changes, which only the graph tells.
+        trace: traces one module; called a second time, without such knowledge, if a buffer whose element was known
+            changes, which only the graph tells.
+        decompose: takes the trace.
         kept: buffers that something else changes.
     """
     with _constant_buffers(kept) as known:
         exported = trace()
-    if known.intersection(exported.graph_signature.buffers_to_mutate.values()):
-        exported = trace()
-    return exported
+        buffers = exported.graph_signature.inputs_to_buffers
+        if not list_changed(exported, {name for name, buffer in buffers.items() if buffer in known}):
+            exported = decompose(exported)
+            if not known.intersection(exported.graph_signature.buffers_to_mutate.values()):
+                return exported
+    return decompose(trace())
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ eager mode, their stand-ins in a trace.
 import copy
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Final
@@ -155,11 +155,15 @@ def _is_object(value: object) -> bool:
 
 def list_changed_constants(exported: torch.export.ExportedProgram) -> list[tuple[str, Node]]:
     """Return the tensors outside of buffers that a trace, not yet made functional, writes into, and where it does."""
-    constants = set(exported.graph_signature.inputs_to_lifted_tensor_constants)
+    return list_changed(exported, exported.graph_signature.inputs_to_lifted_tensor_constants)
+
+
+def list_changed(exported: torch.export.ExportedProgram, inputs: Collection[str]) -> list[tuple[str, Node]]:
+    """Return which of the inputs of a graph, not yet made functional, it writes into, and where it does first."""
     found: dict[str, Node] = {}
     for node in exported.graph.nodes:
         for name in _list_writes(node):
-            if name in constants:
+            if name in inputs:
                 found.setdefault(name, node)
     return list(found.items())
 
