@@ -6,8 +6,10 @@ bytes → the verifier of the devices
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from alcove.runtime.compiler.capture import Captured, capture
 from alcove.runtime.compiler.cast import cast_all, half_type
@@ -16,6 +18,7 @@ from alcove.runtime.compiler.choose_activations import choose_activations
 from alcove.runtime.compiler.codegen import emit_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.every_size import program_at_every_size
+from alcove.runtime.compiler.export_cache import ExportCache, default_folder, key_of
 from alcove.runtime.compiler.fuse import fuse
 from alcove.runtime.compiler.fuse_depthwise_separable import choose_separable, fuse_depthwise_separable
 from alcove.runtime.compiler.fuse_gated_activation import fuse_gated_activations
@@ -34,7 +37,7 @@ from alcove.runtime.compiler.sizes import without_terms
 from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ArgumentError, ExportError
-from alcove.runtime.format.spec import DType
+from alcove.runtime.format.spec import ONLY_METHOD, DType
 from alcove.runtime.program import Program
 from torch import nn
 
@@ -67,6 +70,7 @@ def export(
     growth_bytes: int | None = None,
     cast: str | None = None,
     progress: Progress | None = None,
+    cache: bool | str | os.PathLike[str] = False,
 ) -> Program:
     """Compile a torch module to a program.
 
@@ -96,6 +100,9 @@ def export(
             file. None refuses such modules.
         progress: is called with the name of each step before it begins ("trace", "lower", "calibrate", "choose forms",
             "find sizes" or "pack", "write"), after that of its method where there are several.
+        cache: True, or a folder: a program that was exported there before of the same traced graph, weights and
+            options, by the same code, is returned after "trace", without the graphs of the passes.  Exports with
+            `quantize` are made anew.  True stands for `alcove/exports` in the user's cache folder.
 
     Returns:
         The program; the same module gives the same bytes.
@@ -116,9 +123,14 @@ def export(
         if args is None:
             raise ArgumentError("export needs args: one example for each argument of forward")
         check_module(module)
-        only = _compile_traced(_trace(Method(module, args, dynamic_shapes, calibration), module, wishes), wishes)
-        wishes.progress("write")
-        return only.write()
+        traced = {ONLY_METHOD: _trace(Method(module, args, dynamic_shapes, calibration), module, wishes)}
+
+        def write() -> Program:
+            only = _compile_traced(traced[ONLY_METHOD], wishes)
+            wishes.progress("write")
+            return only.write()
+
+        return _find_or_make(write, traced, {ONLY_METHOD: module}, wishes, cache)
     if args is not None or dynamic_shapes is not None or calibration is not None:
         raise ArgumentError("give args, dynamic_shapes and calibration of several methods with each Method")
     check_methods(module)
@@ -131,7 +143,30 @@ def export(
         if buffers:  # their elements were known in the trace
             traced[name] = _trace(module[name], entries[name], named[name], buffers)
     compiled = ((name, _compile_traced(each, named[name])) for name, each in traced.items())
-    return join_methods(compiled, holding, wishes.progress)
+    return _find_or_make(lambda: join_methods(compiled, holding, wishes.progress), traced, holding, wishes, cache)
+
+
+def _find_or_make(
+    make: Callable[[], Program],
+    traced: "Mapping[str, _Traced]",
+    entries: Mapping[str, nn.Module],
+    wishes: _Options,
+    cache: bool | str | os.PathLike[str],
+) -> Program:
+    """Return the program that a cache has of these traces, or the one that is made, which is kept."""
+    if cache is False or wishes.quantize is not None:
+        return make()
+    options = [wishes.cast, wishes.growth_bytes, *((name, each.own_half) for name, each in traced.items())]
+    key = key_of({name: each.captured for name, each in traced.items()}, entries, options)
+    if key is None:
+        return make()
+    kept = ExportCache(default_folder() if cache is True else Path(cache))
+    found = kept.find(key)
+    if found is not None:
+        return Program(found, [("capture", str(each.captured.program.graph)) for each in traced.values()])
+    program = make()
+    kept.put(key, bytes(program))
+    return program
 
 
 @dataclass(frozen=True)
