@@ -16,7 +16,17 @@ from rich.table import Table
 from benchmarks.options import progress, timing_parser, wide_console, write_json
 from benchmarks.sections import untimed_lines
 from benchmarks.zoo.networks import NETWORKS
-from benchmarks.zoo.page import COLUMNS, FAMILY_COLUMNS, SECTION, as_markdown, cells, family_rows, plots, summary
+from benchmarks.zoo.page import (
+    COLUMNS,
+    FAMILY_COLUMNS,
+    SECTION,
+    as_markdown,
+    cells,
+    export_summary,
+    family_rows,
+    plots,
+    summary,
+)
 from benchmarks.zoo.run import GET_TIMM, Bench, absent_peers
 from benchmarks.zoo.store import read_results
 from benchmarks.zoo.table import make_rows
@@ -56,7 +66,8 @@ def main() -> int:
         for line in lines:
             table.add_row(*line)
         console.print(table)
-    console.print(summary(rows), soft_wrap=True)
+    for sentence in filter(None, (summary(rows), export_summary(rows))):
+        console.print(sentence, soft_wrap=True)
     for text in filter(None, untimed_lines(absent_peers(), {row.name: row.failed for row in rows if row.failed})):
         console.print(text, soft_wrap=True)
     write_json(options.json, [row.as_json() for row in rows])

@@ -3,11 +3,14 @@
 WHAT is golden, alcove or ort, in the environment of the zoo, or litert or et, in that of the peer; what is there stays.
 """
 
+import json
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks.zoo.networks import BY_NAME, Network
-from benchmarks.zoo.store import FOLDER, forget, is_settled, path_of, refusal_of
+from benchmarks.zoo.store import FOLDER, forget, is_settled, path_of, refusal_of, seconds_of
 
 
 def _golden(network: Network, path: Path) -> None:
@@ -29,8 +32,16 @@ def _golden(network: Network, path: Path) -> None:
 def _alcove(network: Network, path: Path) -> None:
     from alcove.runtime import export
 
-    export(network.build(), (network.example(),)).save(path)
+    module, args = network.build(), (network.example(),)
+    torch.export.export(module, args, strict=False)  # torch's own tables are filled by the first trace
+    begins = [("torch.export", time.process_time())]
+    torch.export.export(module, args, strict=False)
+    program = export(module, args, progress=lambda step: begins.append((step, time.process_time())))
+    begins.append(("", time.process_time()))
+    program.save(path)
     path.chmod(0o444)
+    steps = {name: end - begin for (name, begin), (_, end) in pairwise(begins)}
+    seconds_of(network).write_text(json.dumps(steps) + "\n", encoding="utf-8")
 
 
 def _ort(network: Network, path: Path) -> None:

@@ -1,5 +1,6 @@
 """Formats the zoo as the section of docs/performance.md: families, networks and a picture."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -49,6 +50,21 @@ def summary(rows: Sequence[Row]) -> str:
     )
 
 
+def export_summary(rows: Sequence[Row]) -> str:
+    """Return one sentence about the time of exports; empty if none was measured."""
+    measured = [row for row in rows if row.export_s]
+    if not measured:
+        return ""
+    worst = max(measured, key=lambda row: row.export_ratio)
+    median = statistics.median(row.export_ratio for row in measured)
+    packing = statistics.median(row.packing_ratio for row in measured)
+    return (
+        f"Exports of {len(measured)} networks took a median of {median:.2f} times torch.export's own time on the same "
+        f"processor, {packing:.2f} of it for packing and writing weights; the slowest {worst.export_ratio:.2f} times "
+        f"({worst.name}, {worst.packing_ratio:.2f} of it for those)."
+    )
+
+
 def family_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """Return the cells of each family, in the order of `FAMILY_COLUMNS`."""
     found: list[tuple[str, ...]] = []
@@ -74,6 +90,7 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
         "",
         summary(rows),
         "",
+        *([text, ""] if (text := export_summary(rows)) else []),
         "![ratio to the best peer, by family](plots/zoo.svg)",
         "",
         *table_lines(FAMILY_COLUMNS, family_rows(rows)),

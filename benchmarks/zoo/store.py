@@ -33,6 +33,18 @@ def refusal_of(network: Network, what: str) -> Path:
     return path.with_name(path.name + ".refused")
 
 
+def seconds_of(network: Network) -> Path:
+    """Return where the processor's seconds lie that `torch.export` and each step of alcove's export took."""
+    path = path_of(network, "alcove")
+    return path.with_name(path.name + ".seconds")
+
+
+def read_seconds(network: Network) -> dict[str, float]:
+    """Return the seconds of each step, of today's sources; empty if the network was not exported by them."""
+    path = seconds_of(network)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
 def is_settled(network: Network, what: str) -> bool:
     """Return whether there is such a file, or the reason why not, of today's sources."""
     return path_of(network, what).exists() or refusal_of(network, what).exists()
@@ -49,7 +61,7 @@ def newest(network: Network, what: str) -> Path | None:
 
 def forget(network: Network, what: str) -> None:
     """Remove what was made of a network before."""
-    for ending in (ENDINGS[what], ENDINGS[what] + ".refused"):
+    for ending in (ENDINGS[what], ENDINGS[what] + ".refused", ENDINGS[what] + ".seconds"):
         for file in FOLDER.glob(f"{network.name}-*{ending}"):
             file.unlink()
 

@@ -2,11 +2,12 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from benchmarks.zoo.networks import BY_NAME
 from benchmarks.zoo.run import refusals
+from benchmarks.zoo.store import read_seconds
 
 BOUND: Final = 1e-3
 """Greatest difference of an answer from eager's, of its largest element."""
@@ -30,6 +31,7 @@ class Row:
         difference: of alcove's answer from eager's, of the largest element.
         shares: of each operator in alcove's time, the largest first.
         failed: engine and reason.
+        export_s: processor's seconds of `torch.export` and of each step of alcove's export; empty if not measured.
     """
 
     name: str
@@ -43,6 +45,17 @@ class Row:
     difference: float
     shares: dict[str, float]
     failed: dict[str, str]
+    export_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def export_ratio(self) -> float:
+        """Time of alcove's export in times of `torch.export`'s."""
+        return (sum(self.export_s.values()) - self.export_s["torch.export"]) / self.export_s["torch.export"]
+
+    @property
+    def packing_ratio(self) -> float:
+        """Time of packing and writing weights in times of `torch.export`'s, a part of `export_ratio`."""
+        return sum(self.export_s.get(step, 0.0) for step in ("pack", "write")) / self.export_s["torch.export"]
 
     @property
     def is_slower(self) -> bool:
@@ -84,6 +97,7 @@ def _row(name: str, found: Mapping[str, Any]) -> Row:
         difference=found.get("differences", {}).get("alcove", float("nan")),
         shares=found.get("shares", {}),
         failed=failed,
+        export_s=read_seconds(network),
     )
 
 

@@ -1,5 +1,6 @@
 """The zoo renders rows, names what is slow, wrong or missing, and keeps exports by content; no time is judged."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def test_a_network_that_is_slower_in_each_round_is_said_to_be_and_why() -> None:
     assert "Answers differ from eager: gmlp_s16_224." in page
     assert "Not timed: litert, not installed." in page
     assert "et on gmlp_s16_224 (RuntimeError: none)" in page
+
+
+def test_exports_are_said_in_times_of_torchs_own_with_packing_apart() -> None:
+    """Median and slowest; what an older compiler took is not said."""
+    assert "torch.export" not in as_markdown(rows(), {})
+    for name, steps in {
+        "resnet18": {"torch.export": 2.0, "trace": 2.5, "lower": 0.5, "pack": 0.25, "write": 0.25},
+        "gmlp_s16_224": {"torch.export": 1.0, "trace": 1.5, "pack": 0.5, "write": 0.75},
+    }.items():
+        store.seconds_of(BY_NAME[name]).write_text(json.dumps(steps), encoding="utf-8")
+    said = "Exports of 2 networks took a median of 2.25 times torch.export's own time on the same processor, 0.75 of it"
+    page = as_markdown(rows(), {})
+    assert said in page
+    assert "the slowest 2.75 times (gmlp_s16_224, 1.25 of it for those)." in page
 
 
 def test_the_picture_has_a_group_for_each_family() -> None:
