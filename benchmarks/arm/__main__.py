@@ -2,7 +2,7 @@
 
 Needs Debian's cross compiler and QEMU (`make arm` installs them) and LLVM 17 or newer (`apt-get install llvm-19`, or
 LLVM_MCA).  Peers: `python -m benchmarks.arm.peers` fetches them; `../shared/peers/run.sh` exports their models.
-What is missing is named, and its part of the page stays as it is.
+What is missing is named, and its part of the page stays as it is; so do the rows of models that are not counted.
 """
 
 import argparse
@@ -96,7 +96,12 @@ def main() -> int:
         prog="python -m benchmarks.arm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone")
-    parser.add_argument("--model", choices=[case.name for case in CASES], action="append", help="this model alone")
+    parser.add_argument(
+        "--model",
+        choices=[case.name for case in CASES],
+        action="append",
+        help="this model alone; the page's others stay",
+    )
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the sections into a page")
     options = parser.parse_args()
     console, parts = wide_console(), options.only or PARTS
@@ -105,7 +110,8 @@ def main() -> int:
         try:
             with _progress() as say:
                 rows = count_models(plugin, executable, options.model or [], say)
-            _write(options, console, page.MODELS, page.models_section(rows))
+            before = options.write.read_text(encoding="utf-8") if options.write and options.write.exists() else ""
+            _write(options, console, page.MODELS, page.models_section(rows, before))
         except FileNotFoundError as missing:
             console.print(f"No models: {missing}", soft_wrap=True)
     if "kernels" in parts:

@@ -11,6 +11,7 @@ from alcove.runtime.profile.work import work_of
 
 from benchmarks.arm.emulator import PROCESSORS, Count
 from benchmarks.arm.loops import CORES, Loop
+from benchmarks.models.cases import CASES
 from benchmarks.sections import Section, table_lines
 
 COMMAND: Final = "python -m benchmarks.arm --write docs/performance-arm.md"
@@ -55,16 +56,26 @@ def _per_product(count: Count, products: int) -> str:
     return f"{count.instructions / products:.2f}" if products else "–"
 
 
-def models_section(rows: Sequence[ModelRow]) -> str:
-    """Return the table of models beside the peers."""
+def models_section(rows: Sequence[ModelRow], before: str = "") -> str:
+    """Return the table of models beside the peers.
+
+    Args:
+        rows: the models that were counted.
+        before: the page; its rows of other models stay.
+    """
     names = sorted({name for row in rows for name in (*row.peers, *row.failed)})
-    body = []
+    section = before.partition(MODELS.begin)[2].partition(MODELS.end)[0]
+    table = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    counted = {row.case for row in rows}
+    body = [cells for cells in table[1:] if cells[0] not in counted and table[0][-len(names) :] == names]
     for row in rows:
         best = min(row.peers.values(), key=lambda count: count.instructions) if row.peers else None
         ratio = f"{best.instructions / row.count.instructions:.2f}×" if best else "–"
         peers = [_number(row.peers[name].instructions) if name in row.peers else "–" for name in names]
         own = [_number(row.count.instructions), _per_product(row.count, row.products)]
         body.append([row.case, row.isa, *own, ratio, *peers])
+    order = [case.name for case in CASES]
+    body.sort(key=lambda cells: order.index(cells[0]))
     lines = [
         "## Models beside their peers",
         "",

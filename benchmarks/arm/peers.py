@@ -22,7 +22,10 @@ PEERS: Final = {
 }
 """By name: the module of peer_run.py, and the file of a model."""
 WHEELS: Final = ("onnxruntime==1.31.1", "ncnn==1.0.20261020", "ai-edge-litert==2.3.0", "numpy==2.4.6")
-_NEEDED: Final = ("flatbuffers", "packaging", "protobuf", "tqdm", "typing-extensions", "backports.strenum", "requests")
+_NEEDED: Final = (
+    *("backports.strenum", "certifi", "charset-normalizer", "flatbuffers", "idna", "ml-dtypes", "packaging"),
+    *("portalocker", "protobuf", "requests", "tqdm", "typing-extensions", "urllib3"),
+)
 _PACKAGES: Final = (
     *("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "libc6", "libgcc-s1", "libstdc++6"),
     *("libexpat1", "zlib1g", "libffi8", "libbz2-1.0", "liblzma5", "libssl3", "libuuid1", "libgomp1"),

@@ -77,16 +77,23 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
     const int64_t column = at.left + c;
     inside[c] = V::mask(column >= 0 && column < static_cast<int64_t>(a.in_w) ? at.lanes : 0);
   }
-  const int64_t start = at.left * static_cast<int64_t>(channels) + static_cast<int64_t>(at.o);
   const float* const weights = a.weights + channels + at.o;
+  const auto step = static_cast<int64_t>(channels), line_floats = static_cast<int64_t>(a.in_w) * step;
+  // Of the first tap; of one outside the input it is never used.
+  const auto first_line = static_cast<int64_t>(at.batch * a.in_h) + at.top;
+  int64_t offset = first_line * line_floats + at.left * step + static_cast<int64_t>(at.o);
+  // Where there are registers for it, all lines are unrolled: which weights a line takes part with is known then.
+#if defined(ALCOVE_ISA_neon)
+#pragma GCC unroll 16
+#else
 #pragma GCC unroll 1
-  for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
-    const float* line = line_at(a, at, static_cast<size_t>(i));
+#endif
+  for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i, offset += line_floats) {
     typename V::Register x[kColumns];
-    if (line != nullptr) {
+    if (static_cast<uint64_t>(at.top + i) < a.in_h) {
 #pragma GCC unroll 16
       for (int c = 0; c < kColumns; ++c) {
-        x[c] = V::load_masked(line + (start + c * static_cast<int64_t>(channels)), inside[c]);
+        x[c] = V::load_masked(a.input + (offset + c * step), inside[c]);
       }
     } else {
 #pragma GCC unroll 16
