@@ -8,11 +8,13 @@ the next proposal knows them.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Final, cast
 
 import numpy as np
 import torch
 from alcove.runtime import _native
+from alcove.runtime.compiler.boxes import most_elements
 from alcove.runtime.compiler.capture import Captured
 from alcove.runtime.compiler.codegen import RecordText, generate_dynamic_program
 from alcove.runtime.compiler.dynamic_shapes import Dynamic, Sizes, infer_symbolic_shapes
@@ -102,7 +104,7 @@ def program_at_every_size(
         if failure is None and constants is not None:
             failure = first_wrong_constant(constants, dynamic, rows)
         if failure is None:
-            finished = _Finished(with_room(dynamic, rows), half)
+            finished = _Finished(with_room(dynamic), half)
             failure = first_refused(finished.data, dynamic, rows)
             if failure is None:
                 finished.show(record)
@@ -145,23 +147,25 @@ def first_refused(data: bytes, dynamic: Dynamic, rows: Rows) -> Failure | None:
     return Failure(_name_sizes(dynamic, rows[row]), origin, message, scratch)
 
 
-def with_room(dynamic: Dynamic, rows: Rows) -> Dynamic:
-    """Return `dynamic` with buckets in which each tensor has the shape of its most elements at any of their sizes.
+def with_room(dynamic: Dynamic) -> Dynamic:
+    """Return `dynamic` with buckets in which each tensor has room for its most elements at any of their sizes.
 
     A size that falls where a symbol rises (`n % 7`) has them elsewhere than at the bucket's bounds.
     """
     varying = {key for key, _ in dynamic.dims}
+    low = [symbol.minimum for symbol in dynamic.symbols]
     buckets = []
     for bounds, graph in dynamic.buckets:
-        inside = rows[(rows <= np.array(bounds)).all(axis=1)]
-        columns = [inside[:, place] for place in range(rows.shape[1])]
         values = dict(graph.values)
+        known: dict[tuple[int, ...], int] = {}  # expressions are one where sizes are
         for key in varying:
-            sizes = [_column(dynamic, key, axis, columns) for axis in range(len(values[key].shape))]
-            elements = np.prod(np.stack(sizes).astype(np.float64), axis=0)
-            most = int(elements.argmax())
-            if elements[most] > np.prod(np.array(values[key].shape, dtype=np.float64)):
-                values[key] = replace(values[key], shape=tuple(int(size[most]) for size in sizes))
+            shape = values[key].shape
+            sizes = [dynamic.dims.get((key, axis), dynamic.graph.values[key].shape[axis]) for axis in range(len(shape))]
+            cache_key = tuple(size if isinstance(size, int) else -id(size) for size in sizes)
+            if cache_key not in known:
+                known[cache_key] = most_elements(sizes, low, bounds)
+            if known[cache_key] > prod(shape):
+                values[key] = replace(values[key], shape=(known[cache_key], *(1 for _ in shape[1:])))
         buckets.append((bounds, replace(graph, values=values)))
     return replace(dynamic, buckets=tuple(buckets))
 
