@@ -51,8 +51,8 @@ def test_a_later_minor_version_may_add_sections_that_can_be_skipped() -> None:
     """Minor 3 with an unknown, uncritical last section loads and runs; in minor 0 to 2, or critical, it does not."""
     whole = write_program(classifier())
     pieces = {kind: section(whole, kind) for kind in (SectionKind.PROGRAM, SectionKind.WEIGHTS)}
-    sections = [(kind, whole[start : start + size]) for kind, (start, size) in pieces.items()]
-    later = writer._file([*sections, (cast("SectionKind", 9), b"later")], load(whole).memory_ceiling_bytes, 0)
+    sections = [(kind, [whole[start : start + size]]) for kind, (start, size) in pieces.items()]
+    later = writer._file([*sections, (cast("SectionKind", 9), [b"later"])], load(whole).memory_ceiling_bytes, 0)
     uncritical = patch(later, 64 + 2 * 64 + 4, "I", 0)
     in_minor_3 = reseal(patch(uncritical, 10, "H", 3))
     assert load(in_minor_3)("Hallo")[1].tolist() == load(whole)("Hallo")[1].tolist()

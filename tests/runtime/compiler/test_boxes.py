@@ -39,7 +39,7 @@ def test_one_size_of_many_thousands_is_found() -> None:
 def test_monotone_sizes_of_three_symbols_have_their_most_at_the_bounds() -> None:
     """Halves, sums and what is left, in the first box or the few beside the corner."""
     half = make("sub", N, make("floordiv", N, 2))
-    sizes = [half, Expression("add", M, K), make("floordiv", make("add", K, 7), 8), 3]
+    sizes: list[Expression | int] = [half, Expression("add", M, K), make("floordiv", make("add", K, 7), 8), 3]
     assert most_elements(sizes, [1, 1, 1], [100_000] * 3) == 50_000 * 200_000 * 12_500 * 3
 
 
