@@ -37,13 +37,16 @@ class NoValgrindError(RuntimeError):
 def programs() -> Mapping[str, Callable[[], bytes]]:
     """Return a small program for each hot kernel; made when called, for that needs torch."""
     import torch
-    from alcove.runtime import export
+    from alcove.runtime import Quantization, export
     from torch import nn
 
-    def of(module: nn.Module, *shape: int, quantize: str | None = None, growth_bytes: int = 0) -> bytes:
+    # A program's last layer would quantize its rows as they come, which is the kernel of "int8 dynamic".
+    static = Quantization("int8", layers={"0": "int8"})
+
+    def of(module: nn.Module, *shape: int, quantize: str | Quantization | None = None, growth_bytes: int = 0) -> bytes:
         torch.manual_seed(0)
         x = torch.randn(shape)
-        calibration = [(x,)] if quantize == "int8" else None
+        calibration = None if quantize in (None, "int8_dynamic") else [(x,)]
         return bytes(export(module.eval(), (x,), quantize=quantize, calibration=calibration, growth_bytes=growth_bytes))
 
     return {
@@ -59,7 +62,7 @@ def programs() -> Mapping[str, Callable[[], bytes]]:
         "layer norm": lambda: of(nn.LayerNorm(128), 32, 128),
         "softmax": lambda: of(nn.Softmax(-1), 32, 128),
         "sigmoid": lambda: of(nn.Sigmoid(), 4096),
-        "linear, int8": lambda: of(nn.Linear(96, 192), 49, 96, quantize="int8"),
+        "linear, int8": lambda: of(nn.Sequential(nn.Linear(96, 192)), 49, 96, quantize=static),
         "linear, int8 dynamic": lambda: of(nn.Linear(96, 192), 49, 96, quantize="int8_dynamic"),
         "conv2d 3x3, int8": lambda: of(nn.Conv2d(16, 32, 3, padding=1), 1, 16, 14, 14, quantize="int8"),
         "depthwise 5x5, int8": lambda: of(nn.Conv2d(64, 64, 5, padding=2, groups=64), 1, 64, 14, 14, quantize="int8"),

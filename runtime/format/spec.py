@@ -282,8 +282,8 @@ class ProgramSpec:
         }
         return frozenset(
             index
-            for index in needed
-            if self.tensors[index].dtype in HALVES and self.tensors[index].storage is Storage.CONSTANT
+            for index, tensor in enumerate(self.tensors)
+            if index in needed and tensor.dtype in HALVES and tensor.storage is Storage.CONSTANT
         )
 
     @property

@@ -204,7 +204,7 @@ CASES: list[tuple[str, Change]] = [
     ("string_text", lambda: reseal(base().replace(b"label 3", b"label \xff"))),
     ("string_text", lambda: reseal(base().replace(b"label 3", b"lab\xed\xa0\x80 "))),
     ("tensor_dtype", tensor(TABLE, 0, "B", 0)),
-    ("tensor_dtype", tensor(TABLE, 0, "B", 8)),
+    ("tensor_dtype", tensor(TABLE, 0, "B", 10)),
     ("tensor_dtype", tensors(IDS, dtype=DType.TEXT, shape=(), is_ragged=False, offset=0)),
     ("tensor_storage", tensor(TABLE, 1, "B", 0)),
     ("tensor_storage", tensor(TABLE, 1, "B", 4)),

@@ -95,5 +95,5 @@ def test_the_page_about_adding_an_operator_lists_its_files(repository: Path) -> 
         if path.suffix in {".h", ".cpp", ".inc", ".py", ".pyi", ".txt", ".md"}
         and re.search(rf"\b({operator}|{class_name(operator)})\b", path.read_text(encoding="utf-8"))
     }
-    examples = {"runtime/testing_ops.py", "docs/adding-an-operator.md"}
+    examples = {"runtime/testing_ops.py", "docs/adding-an-operator.md", "docs/performance-arm.md"}  # the last: counts
     assert named - examples == {path for _, path in rows}
