@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from alcove.runtime.compiler.quantize.options import Quantization
     from alcove.runtime.generation import Sampling, generate
     from alcove.runtime.model import Model, Port, Session, load
+    from alcove.runtime.text_generation import generate_text
 
 __all__ = [
     "AlcoveRuntimeError",
@@ -55,6 +56,7 @@ __all__ = [
     "SessionBusyError",
     "export",
     "generate",
+    "generate_text",
     "load",
 ]
 
@@ -69,6 +71,7 @@ _LAZY = {
     "Session": "alcove.runtime.model",
     "export": "alcove.runtime.compiler",
     "generate": "alcove.runtime.generation",
+    "generate_text": "alcove.runtime.text_generation",
     "load": "alcove.runtime.model",
 }
 

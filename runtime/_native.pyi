@@ -211,8 +211,8 @@ def scratch_bytes(op: str, **sizes: int) -> int:
             kernel_w, stride_w, dilation_h, dilation_w; conv2d_i8: patch; conv_transpose2d: taps, in_c, out_c (of a
             group); fft, also of rfft and irfft: points, first; linear_qd8_qc8w: inputs; matmul: n, k; rnn, gru, lstm:
             steps, batch, hidden, is_projected; separable_conv2d: channels, in_w, out_w, rows, kernel_h, stride_h,
-            has_expand; sort: count, element_bytes; squeeze_excite_conv2d: channels, squeezed; winograd_conv2d: in_c,
-            out_c.
+            has_expand; sort: count, element_bytes; squeeze_excite_conv2d: channels, squeezed; tokenize: max_bytes;
+            winograd_conv2d: in_c, out_c.
 
     Raises:
         TypeError: a size is missing or unknown.
@@ -316,4 +316,27 @@ def ngram_hash_batch(
     """Return (ids int32 [all ids], offsets int64 [texts + 1]): text i has the ids from offsets[i] to offsets[i + 1].
 
     The arguments and errors are those of `ngram_hash`; `capacity` is of each text.
+    """
+
+def tokenize(text: str | bytes, table: bytes, capacity: int, max_bytes: int) -> tuple[NDArray[np.int64], int]:
+    """Return (ids int64 [capacity], how many are in use) of a text, as the operator `tokenize` does.
+
+    Args:
+        text: a `str`, or UTF-8 `bytes`.
+        table: of the tokenizer, as `Tokenizer.table` has it.
+        capacity: most ids, at most 2**20; behind those in use stand ids of the padding.
+        max_bytes: of the normalized text, 1 to 2**20; what is beyond is not read.
+
+    Raises:
+        InputError: the table is none, or a number is out of range.
+        InvalidTextError: the text is not UTF-8.
+
+    Source: kernels/microkernels/tokenize/README.md.
+    """
+
+def detokenize(ids: list[int], table: bytes) -> bytes:
+    """Return the bytes that tokens stand for; they need not be whole characters.
+
+    Raises:
+        InputError: the table is none, or an id is outside the vocabulary.
     """

@@ -12,6 +12,7 @@ from alcove.runtime.format.spec import DType
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import Assembly
 from alcove.runtime.testing_methods import prefill_and_decode
+from alcove.runtime.testing_tokens import tokens
 from numpy.typing import NDArray
 
 F32, I8, I32, I64, U8, BOOL = DType.F32, DType.I8, DType.I32, DType.I64, DType.U8, DType.BOOL
@@ -425,6 +426,6 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
 
 
 def op_samples() -> dict[str, bytes]:
-    """Return the programs by name, and one of two methods."""
+    """Return the programs by name, one of two methods, and one that reads a text."""
     programs = {family.__name__: family() for family in FAMILIES}
-    return programs | {"methods": write_program(prefill_and_decode())}
+    return programs | {"methods": write_program(prefill_and_decode()), "tokens": tokens()}

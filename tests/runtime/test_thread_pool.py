@@ -15,7 +15,6 @@ from alcove.runtime import InputError, Model, ProgramError, SessionBusyError, lo
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import NUMPY_TYPES, PLAIN_LINEAR, Assembly, samples
 from alcove.runtime.testing_ops import op_samples
-from numpy.typing import NDArray
 
 THREADS = (1, 2, 3, 4, 16)
 
@@ -32,12 +31,14 @@ def linear(rows: int, outputs: int, inputs: int) -> bytes:
     return build.program()
 
 
-def make_inputs(model: Model) -> list[NDArray[Any]]:
-    """An input for each port, of its greatest shape: numbers around 0, or zeros where they may be indices."""
+def make_inputs(model: Model) -> list[Any]:
+    """An input for each port, of its greatest shape: numbers around 0, or zeros where they may be indices; a text."""
     random = np.random.default_rng(3)
     return [
         random.standard_normal(port.shape, np.float32)
         if port.dtype is DType.F32
+        else "the Ænther 42"
+        if port.dtype is DType.TEXT
         else np.zeros(port.shape, NUMPY_TYPES[port.dtype])
         for port in model.inputs
     ]

@@ -16,7 +16,7 @@ from alcove.runtime.format.spec import DType
 if TYPE_CHECKING:
     from alcove.runtime.compiler.builder import Builder
 
-TEXT_ONLY: Final = "a text can only be read, whole, by alcove::ngram_hash"
+TEXT_ONLY: Final = "a text can only be read, whole, by alcove::ngram_hash or alcove::tokenize"
 
 DTYPES: Final[Mapping[torch.dtype, DType]] = {
     torch.float32: DType.F32,

@@ -285,6 +285,11 @@ NB_MODULE(_native, m) {
               "draw: int) -> int"));
   m.def("philox", &philox_words, "counter"_a, "key"_a);
   m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
+  m.def("tokenize", &tokenize_text, "text"_a, "table"_a, "capacity"_a, "max_bytes"_a,
+        nb::sig("def tokenize(text: str | bytes, table: bytes, capacity: int, max_bytes: int) -> "
+                "tuple[NDArray[np.int64], int]"));
+  m.def("detokenize", &detokenize_ids, "ids"_a, "table"_a,
+        nb::sig("def detokenize(ids: list[int], table: bytes) -> bytes"));
   m.def("ngram_hash_batch", &hash_texts, "texts"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
 }
 

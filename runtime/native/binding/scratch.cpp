@@ -15,6 +15,7 @@
 #include "kernels/operators/separable_conv2d/separable_conv2d.h"
 #include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
 #include "kernels/microkernels/sort/sort.h"
+#include "kernels/microkernels/tokenize/tokenize.h"
 #include "kernels/operators/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
 #include "kernels/microkernels/fft/fft.h"
 #include "kernels/operators/winograd_conv2d/winograd_conv2d.h"
@@ -137,6 +138,7 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
          const size_t gates = squeeze_excite_gate_floats<size_t>(channels, size("squeezed"));
          return (gates + squeeze_excite_block_floats(channels)) * sizeof(float);
        }},
+      {"tokenize", [](Sizes& size) { return tokenize_scratch_bytes<size_t>(size.positive("max_bytes")); }},
       {"winograd_conv2d",
        [](Sizes& size) {
          const size_t in_c = size.positive("in_c");

@@ -7,7 +7,9 @@
 #include <nanobind/ndarray.h>
 
 #include "binding/raise.h"
+#include "kernels/microkernels/detokenize/detokenize.h"
 #include "kernels/microkernels/ngram_hash/ngram_hash.h"
+#include "kernels/microkernels/tokenize/tokenize.h"
 
 namespace nb = nanobind;
 
@@ -107,6 +109,58 @@ nb::tuple hash_texts(nb::list texts, int32_t min_order, int32_t max_order, uint3
     offsets.push_back(static_cast<int64_t>(ids.size()));
   }
   return nb::make_tuple(make_array(ids), make_array(offsets));
+}
+
+nb::tuple tokenize_text(nb::object text, nb::bytes table, size_t capacity, size_t max_bytes) {
+  std::string_view view;
+  check(text_view(text, 0, view));
+  if (capacity > kMaxBagIds || max_bytes < 1 || max_bytes > kMaxBagIds) {
+    raise(failure(Code::input_shape, Section::file,
+                  "capacity %zu with max_bytes %zu; allowed are 0 to %" PRIu32 " and 1 to %" PRIu32, capacity,
+                  max_bytes, kMaxBagIds, kMaxBagIds));
+  }
+  std::vector<int64_t> ids(capacity);
+  // Twice 8 bytes to an element: room to begin at a multiple of 64.
+  std::vector<uint64_t> room(kernels::tokenize_scratch_bytes(max_bytes) / 8 + 8);
+  auto* scratch = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(room.data()) + 63) / 64 * 64);
+  const kernels::TokenizeResult result = kernels::tokenize({reinterpret_cast<const uint8_t*>(view.data()), view.size(),
+                                                            reinterpret_cast<const uint8_t*>(table.c_str()),
+                                                            table.size(), max_bytes, scratch, ids.data(), capacity});
+  if (result.status == kernels::TokenizeStatus::invalid_table) {
+    raise(failure(Code::token_table, Section::file, "tokenize: the table is not one of a tokenizer (docs/format.md)"));
+  }
+  if (result.status == kernels::TokenizeStatus::invalid_utf8) {
+    Status status =
+        failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
+    status.position = result.position;
+    raise(status);
+  }
+  return nb::make_tuple(make_array(ids), result.count);
+}
+
+nb::bytes detokenize_ids(nb::list ids, nb::bytes table) {
+  std::vector<int64_t> values;
+  for (nb::handle id : ids) values.push_back(nb::cast<int64_t>(id));
+  kernels::Detokenize call = {values.data(), values.size(), reinterpret_cast<const uint8_t*>(table.c_str()),
+                              table.size(),  nullptr,       0};
+  std::vector<uint8_t> bytes(values.size() * 64 + 1);
+  kernels::DetokenizeResult result{};
+  for (;;) {
+    call.bytes = bytes.data();
+    call.capacity = bytes.size();
+    result = kernels::detokenize(call);
+    if (result.status != kernels::DetokenizeStatus::ok || result.needed <= bytes.size()) break;
+    bytes.resize(result.needed);
+  }
+  if (result.status == kernels::DetokenizeStatus::invalid_table) {
+    raise(
+        failure(Code::token_table, Section::file, "detokenize: the table is not one of a tokenizer (docs/format.md)"));
+  }
+  if (result.status == kernels::DetokenizeStatus::bad_id) {
+    raise(failure(Code::input_index, Section::file, "detokenize: index %zu is %" PRId64 ", allowed are 0 to %zu",
+                  result.position, values[result.position], result.vocabulary - 1));
+  }
+  return nb::bytes(reinterpret_cast<const char*>(bytes.data()), result.count);
 }
 
 }  // namespace alcove::binding

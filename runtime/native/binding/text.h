@@ -1,4 +1,4 @@
-// Reads Python's texts without a copy, and hashes them for training.
+// Reads Python's texts without a copy; hashes and tokenizes them outside programs.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,11 @@ nanobind::object hash_text(nanobind::object text, int32_t min_order, int32_t max
 // (ids int32, offsets int64 [texts + 1])
 nanobind::tuple hash_texts(nanobind::list texts, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
                            size_t capacity);
+
+// (ids int64 [capacity], how many are in use)
+nanobind::tuple tokenize_text(nanobind::object text, nanobind::bytes table, size_t capacity, size_t max_bytes);
+
+// The bytes that the ids stand for.
+nanobind::bytes detokenize_ids(nanobind::list ids, nanobind::bytes table);
 
 }  // namespace alcove::binding

@@ -35,3 +35,41 @@ def test_a_prompt_that_is_no_numbers_is_refused(program: str) -> None:
     """By its name."""
     run = CliRunner().invoke(app, ["generate", program, "--tokens", "one"])
     assert run.exit_code == 2
+
+
+def test_a_text_needs_a_program_with_a_tokenizer(program: str) -> None:
+    """The message names the method that is missing; one kind of prompt is given, not both and not none."""
+    run = CliRunner().invoke(app, ["generate", program, "--text", "one"])
+    assert run.exit_code != 0
+    assert "no method 'tokenize'" in str(run.exception)
+    for words in ([], ["--text", "one", "--tokens", "1"]):
+        run = CliRunner().invoke(app, ["generate", program, *words])
+        assert run.exit_code == 2
+        assert "either as --tokens or as --text" in " ".join(run.output.replace("│", "").split())
+
+
+def test_a_text_is_continued_by_a_program_with_a_tokenizer(tmp_path: Path) -> None:
+    """As text, or as JSON; bytes are tokens here, and each is followed by the next."""
+    torch = pytest.importorskip("torch")
+    from alcove.runtime import Method, export
+    from alcove.runtime.testing_tokens import byte_pair
+    from alcove.runtime.tokenizers import Tokenizer
+    from alcove.runtime.tokenizers.modules import Detokenize, Tokenize
+
+    tokenizer = Tokenizer.from_parts(byte_pair(), {})
+
+    class Successor(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, tokens: object) -> object:
+            return torch.nn.functional.one_hot((tokens + 1) % 256, tokenizer.vocabulary).float()  # type: ignore[operator]
+
+    one = torch.ones(1, 1, dtype=torch.int64)
+    methods = {
+        "prefill": Method(Successor(), (one,)),
+        "decode": Method(Successor(), (one,)),
+        "tokenize": Method(Tokenize(tokenizer, 8), ("any",)),
+        "detokenize": Method(Detokenize(tokenizer, 8), (torch.ones(1, dtype=torch.int64),)),
+    }
+    path = export(methods).save(tmp_path / "text.alc")
+    words = ["generate", str(path), "--text", "a", "--max-new-tokens", "3"]
+    assert CliRunner().invoke(app, words).output.strip() == "bcd"
+    assert json.loads(CliRunner().invoke(app, [*words, "--json"]).output) == {"text": "bcd"}
