@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include <nanobind/ndarray.h>
@@ -120,9 +121,9 @@ nb::tuple tokenize_text(nb::object text, nb::bytes table, size_t capacity, size_
                   max_bytes, kMaxBagIds, kMaxBagIds));
   }
   std::vector<int64_t> ids(capacity);
-  // Twice 8 bytes to an element: room to begin at a multiple of 64.
-  std::vector<uint64_t> room(kernels::tokenize_scratch_bytes(max_bytes) / 8 + 8);
-  auto* scratch = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(room.data()) + 63) / 64 * 64);
+  // Not set to zero, which would take longer than a short text; with room to begin at a multiple of 64.
+  const std::unique_ptr<uint8_t[]> room(new uint8_t[kernels::tokenize_scratch_bytes(max_bytes) + 64]);
+  auto* scratch = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(room.get()) + 63) / 64 * 64);
   const kernels::TokenizeResult result = kernels::tokenize({reinterpret_cast<const uint8_t*>(view.data()), view.size(),
                                                             reinterpret_cast<const uint8_t*>(table.c_str()),
                                                             table.size(), max_bytes, scratch, ids.data(), capacity});
