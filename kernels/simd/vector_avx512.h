@@ -41,6 +41,8 @@ struct Avx512 {
       _mm512_mask_storeu_ps(p, mask(lanes), v);
     }
   }
+  // Brings the line of memory at an address, which may be of no object, into the caches.
+  static void prefetch(uintptr_t at) noexcept { _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0); }
   static Register add(Register x, Register y) noexcept { return _mm512_add_ps(x, y); }
   static Register multiply(Register x, Register y) noexcept { return _mm512_mul_ps(x, y); }
   static Register fma(Register x, Register w, Register y) noexcept { return _mm512_fmadd_ps(x, w, y); }
@@ -69,6 +71,7 @@ struct Avx512Half {
       _mm256_mask_storeu_ps(p, mask(lanes), v);
     }
   }
+  static void prefetch(uintptr_t at) noexcept { Avx512::prefetch(at); }
   static Register add(Register x, Register y) noexcept { return _mm256_add_ps(x, y); }
   static Register multiply(Register x, Register y) noexcept { return _mm256_mul_ps(x, y); }
   static Register fma(Register x, Register w, Register y) noexcept { return _mm256_fmadd_ps(x, w, y); }

@@ -19,8 +19,9 @@ DIRECT_NS: Final = (0.018, 0.0, 0.0, 250.0)
 WINOGRAD_NS: Final = (0.016, 2.9, 4.3, 14.0)
 """A multiply-add of a panel's column, a store of a panel, 16 channels of a transformed input, a panel's begin."""
 
-SEPARABLE_NS: Final = (0.023, 0.0095, 340.0, 0.014)
-"""A multiply-add of a panel's column, a tap of a depthwise output, a band, a byte out of the cache when it is read."""
+SEPARABLE_NS: Final = (0.023, 0.0095, 340.0, 0.014, 0.03)
+"""A multiply-add of a panel's column, a tap of a depthwise output, a band, a byte out of the cache when it is read, a
+byte of weights that a band reads again."""
 DEPTHWISE_ROWS: Final = 4
 """Of a tile of depthwise outputs; a tile of fewer costs as much."""
 CACHE_BYTES: Final = 512 << 10
@@ -112,6 +113,12 @@ class Separable:
         """A row of the depthwise image."""
         return self.columns * self.channels * 4
 
+    @property
+    def weight_bytes(self) -> int:
+        """Of all convolutions."""
+        panels = _columns(self.channels) * self.inputs + _columns(self.outputs) * self.channels
+        return 4 * (panels + self.channels * self.kernel[0] * self.kernel[1])
+
     def held_bytes(self, rows: int) -> int:
         """Return the bytes of both images that exist between the convolutions, for `rows` at a time."""
         return scratch_bytes(
@@ -135,7 +142,8 @@ class Separable:
         taps = tiles * DEPTHWISE_ROWS * self.columns * self.channels * self.kernel[0] * self.kernel[1]
         images = [self.rows * self.row_bytes] + ([self.in_rows * self.line_bytes] if self.inputs else [])
         far = sum(image * _miss_share(self.held_bytes(rows) if rows else image) for image in images)
-        counts = (adds, taps, bands + (1 if rest else 0), far)
+        bands += 1 if rest else 0
+        counts = (adds, taps, bands, far, (bands - 1) * self.weight_bytes)
         return tuple(float(self.images * count) for count in counts)
 
     def ns(self, rows: int) -> float:

@@ -186,6 +186,11 @@ template <class V, int kRows, int kVectors>
   }
   line += 16;
   const size_t run = a.k / a.runs, block = sum_block(a.k);
+  // The weights of the next tile's panels: the tiles of the rows bring one panel each.  They lie in pages and lines that nothing
+  // has used since the last run of a large model, and no stream of a panel is long enough for the processor to see it coming.
+  constexpr size_t kPanels = (kVectors + kParts<V> - 1) / kParts<V>;
+  [[maybe_unused]] uintptr_t ahead =
+      reinterpret_cast<uintptr_t>(line) + (kPanels + row / kRows % kPanels) * stride * sizeof(float);
   const float* x = a.input + row * input_stride;
   size_t row_left = a.row_runs;
   LongSums<kRows * kColumns> long_sums;
@@ -202,6 +207,10 @@ template <class V, int kRows, int kVectors>
         from += end;
       }
       for (size_t k = static_cast<size_t>(from - (x + at)); k < end; ++k, line += 16) {
+        if constexpr (requires { V::prefetch(ahead); }) {
+          V::prefetch(ahead);
+          ahead += 16 * sizeof(float);
+        }
         typename V::Register w[kVectors];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {

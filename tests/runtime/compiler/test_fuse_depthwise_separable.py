@@ -92,12 +92,18 @@ def test_rows_fill_the_tiles_of_the_kernel_and_hold_little() -> None:
         assert sizes.held_bytes(rows) < 0.4 * sizes.held_bytes(side)
 
 
+def test_large_weights_are_read_once() -> None:
+    """A small image of many channels is no larger than the weights, which each band would read again."""
+    assert fuse_depthwise_separable.choose_rows(Separable(1, 7, 7, 7, 7, 192, 1152, 192, (5, 5), 1)) == 0
+
+
 def test_counts_of_a_block_by_hand() -> None:
     """Two images of 6 lines, 4 rows at a time: two bands, the second one padded to a tile; nothing leaves the cache."""
     sizes = Separable(2, 6, 5, 6, 5, 3, 20, 7, (3, 3), 1)
     adds = 2 * (30 * 32 * 3 + 30 * 16 * 20)
-    assert sizes.counts(4) == (adds, 2 * 8 * 5 * 20 * 9, 2 * 2, 0)
-    assert sizes.counts(0) == (adds, 2 * 8 * 5 * 20 * 9, 2, 0)
+    weights = 4 * (32 * 3 + 16 * 20 + 20 * 9)
+    assert sizes.counts(4) == (adds, 2 * 8 * 5 * 20 * 9, 2 * 2, 0, 2 * weights)
+    assert sizes.counts(0) == (adds, 2 * 8 * 5 * 20 * 9, 2, 0, 0)
     assert sizes.held_bytes(4) == (6 + 4) * 5 * 20 * 4
 
 
