@@ -45,8 +45,16 @@ void gather_row(const Conv2dF32& a, const float* line, int64_t left, size_t grou
   }
   const size_t channels = a.groups * a.in_c;
   const int64_t width = static_cast<int64_t>(a.in_w);
-  if (a.groups == 1 && a.dilation_w == 1 && left >= 0 && left + static_cast<int64_t>(a.kernel_w) <= width) {
-    copy_run(patch, line + static_cast<size_t>(left) * channels, a.kernel_w * channels * sizeof(float));
+  if (a.groups == 1 && a.dilation_w == 1) {
+    // Taps [first, end) are inside the input, side by side.
+    const auto taps = static_cast<int64_t>(a.kernel_w);
+    const int64_t first = left >= 0 ? 0 : -left < taps ? -left : taps;
+    const int64_t most = width - left < taps ? width - left : taps, end = most > first ? most : first;
+    const size_t before = static_cast<size_t>(first) * channels, inside = static_cast<size_t>(end - first) * channels;
+    for (size_t i = 0; i < before; ++i) patch[i] = 0.0f;
+    if (inside > 0)
+      copy_run(patch + before, line + (left + first) * static_cast<int64_t>(channels), inside * sizeof(float));
+    for (size_t i = before + inside; i < a.kernel_w * channels; ++i) patch[i] = 0.0f;
     return;
   }
   for (size_t tap = 0; tap < a.kernel_w; ++tap, patch += a.in_c) {

@@ -2,7 +2,7 @@
 
 Images are channels-last in a program: a rule permutes before and after, and `layout.py` takes the permutes out again.
 One dimension is an image of one row.  Three dimensions are one 2-d convolution for each slice of the kernel's depth,
-each adding the sum so far.
+each adding the sum so far; one alone if the kernel has one column.
 """
 
 import math
@@ -232,6 +232,9 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     (stride, *strides), (padding, *paddings), (dilation, *dilations) = (
         _many(call[name], 3) for name in ("stride", "padding", "dilation")
     )
+    if weight.shape[4] == 1 and (strides[1], paddings[1]) == (1, 0):
+        down = Window((stride, strides[0]), (padding, paddings[0]), (dilation, dilations[0]), int(call["groups"]))
+        return _convolution_of_one_column(b, Operands(x, weight, bias), call.shape, down)
     window = Window(_pair(strides, 1), _pair(paddings, 0), _pair(dilations, 1), int(call["groups"]))
     n, c, depth, height, width = x.shape
     _, outputs, out_depth, *sizes = call.shape
@@ -252,6 +255,18 @@ def _convolution3d(call: Call, b: Builder, x: Value, weight: Value, bias: Value)
     if result is None:
         raise Refused("a convolution with a kernel")
     return b.permute(b.reshape(result, (n, out_depth, *sizes, outputs)), (0, 4, 1, 2, 3))
+
+
+def _convolution_of_one_column(b: Builder, operands: Operands, shape: Sequence[int], window: Window) -> Value:
+    """Return the convolution of a volume whose columns do not meet: each is an image of depth and height."""
+    x, weight = operands.image, operands.weight
+    n, c, depth, height, width = x.shape
+    _, outputs, out_depth, out_height, _ = shape
+    images = b.reshape(b.permute(x, (0, 4, 2, 3, 1)), (n * width, depth, height, c))
+    kernel = b.reshape(weight, weight.shape[:4])
+    sizes = (n * width, out_depth, out_height, outputs)
+    result = emit_conv2d(b, Operands(images, kernel, operands.bias), sizes, window)
+    return b.permute(b.reshape(result, (n, width, out_depth, out_height, outputs)), (0, 4, 2, 3, 1))
 
 
 def _convolution3d_transposed(call: Call, b: Builder, x: Value, weight: Value, bias: Value) -> Value:

@@ -72,6 +72,16 @@ def test_one_and_three_dimensions(agrees: Agrees) -> None:
     agrees(Many(volumes), torch.randn(2, 4, 7, 6, 5))
 
 
+def test_volumes_with_a_kernel_of_one_column_are_images(agrees: Agrees) -> None:
+    """Each column is an image of depth and height, which kernels may exceed; strides and groups are as ever."""
+    cases: list[Any] = [
+        ((9, 9, 1), 1, (4, 4, 0), 1, 1),
+        ((3, 2, 1), (1, 2, 1), (1, 0, 0), (2, 1, 1), 2),
+        ((1, 1, 1), (2, 1, 1), 0, 1, 4),
+    ]
+    agrees(Many([nn.Conv3d(4, 8, *case) for case in cases]), torch.randn(2, 4, 7, 6, 5))
+
+
 @pytest.mark.parametrize("groups", [1, 4])
 def test_transposed(agrees: Agrees, groups: int) -> None:
     """Strides above the kernel leave pixels of bias alone; output padding; stride and dilation with a common factor."""
