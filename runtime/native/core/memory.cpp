@@ -20,18 +20,21 @@ namespace {
 
 constexpr uint64_t kLeastMapped = 128 << 10, kLargePage = 2 << 20;
 constexpr uint64_t kPage = 64 << 10;  // the largest that a 64-bit ARM has by default
+// Before and behind the zeros a page is mapped.  A kernel loads some pixels beside an image with a mask that leaves them out; where
+// their page is not there, the processor takes hundreds of cycles for each such load to find out that nothing is wrong.
+constexpr uint64_t kMargin = kPage, kLeastPage = 4 << 10, kTouched = 16 << 10;
 
-// Zeros, a multiple of kPage of them, from kLargePage on on such a boundary; null if there are none.
+// Zeros, a multiple of kPage of them, from kLargePage on on such a boundary, with the margins around them; null if there are none.
 uint8_t* map_zeros(uint64_t bytes) noexcept {
-  const uint64_t extra = bytes >= kLargePage ? kLargePage : 0;
-  void* const mapped = mmap(nullptr, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const uint64_t extra = bytes >= kLargePage ? kLargePage : 0, whole = bytes + 2 * kMargin;
+  void* const mapped = mmap(nullptr, whole + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  auto* memory = static_cast<uint8_t*>(mapped);
+  uint8_t* memory = static_cast<uint8_t*>(mapped) + kMargin;
   if (extra > 0) {
     const uint64_t before = (kLargePage - reinterpret_cast<uintptr_t>(memory) % kLargePage) % kLargePage;
-    if (before > 0) munmap(memory, before);
+    if (before > 0) munmap(mapped, before);
     memory += before;
-    munmap(memory + bytes, extra - before);
+    if (before < extra) munmap(memory + bytes + kMargin, extra - before);
 #if defined(MADV_HUGEPAGE)
     madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
@@ -40,6 +43,10 @@ uint8_t* map_zeros(uint64_t bytes) noexcept {
 #if defined(MADV_POPULATE_WRITE)
   madvise(memory, bytes, MADV_POPULATE_WRITE);
 #endif
+  for (uint64_t at = kLeastPage; at <= kTouched; at += kLeastPage) {
+    memory[-static_cast<ptrdiff_t>(at)] = 0;
+    memory[bytes + at - kLeastPage] = 0;
+  }
   return memory;
 }
 
@@ -49,7 +56,7 @@ uint8_t* map_zeros(uint64_t bytes) noexcept {
 void MemoryRelease::operator()(uint8_t* memory) const noexcept {
 #if ALCOVE_MAPS_MEMORY
   if (mapped_bytes > 0) {
-    munmap(memory, mapped_bytes);
+    munmap(memory - kMargin, mapped_bytes + 2 * kMargin);
     return;
   }
 #endif

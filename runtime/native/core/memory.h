@@ -14,7 +14,8 @@ struct MemoryRelease {
 using Memory = std::unique_ptr<uint8_t, MemoryRelease>;
 
 // Null if the system gives none.  On Linux, from 128 KiB on, pages are asked for all at once, and from 2 MiB on as large ones where
-// the system has them: a fault for each page of 4 KiB takes longer than writing it.
+// the system has them: a fault for each page of 4 KiB takes longer than writing it.  Beside them lie pages that loads with masks may
+// reach.
 Memory allocate_zeros(uint64_t bytes) noexcept;
 
 // Asks for large pages for memory that nobody has written yet, where the system has them: weights that are read from end
