@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from benchmarks.__main__ import machine
 from benchmarks.options import progress, timing_parser, wide_console, write_json
 from benchmarks.sections import untimed_lines
 from benchmarks.zoo.networks import NETWORKS
@@ -24,7 +25,9 @@ from benchmarks.zoo.page import (
     cells,
     export_summary,
     family_rows,
+    peers_summary,
     plots,
+    products_summary,
     summary,
 )
 from benchmarks.zoo.run import GET_TIMM, Bench, absent_peers
@@ -66,13 +69,14 @@ def main() -> int:
         for line in lines:
             table.add_row(*line)
         console.print(table)
-    for sentence in filter(None, (summary(rows), export_summary(rows))):
+    sentences = (summary(rows), peers_summary(rows), products_summary(rows), export_summary(rows))
+    for sentence in filter(None, sentences):
         console.print(sentence, soft_wrap=True)
     for text in filter(None, untimed_lines(absent_peers(), {row.name: row.failed for row in rows if row.failed})):
         console.print(text, soft_wrap=True)
     write_json(options.json, [row.as_json() for row in rows])
     if options.write:
-        SECTION.write(options.write, as_markdown(rows, absent_peers()), plots(rows))
+        SECTION.write(options.write, as_markdown(rows, absent_peers(), machine()), plots(rows))
     return 0
 
 

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from alcove.runtime.profile.work import PRODUCTS
+
 from benchmarks.sections import Section, micros, table_lines, untimed_lines
 from benchmarks.svg import bars
 from benchmarks.zoo.networks import FAMILIES
@@ -12,6 +14,7 @@ from benchmarks.zoo.table import BOUND, ENOUGH, Row, median_ratio
 SECTION: Final = Section("zoo", "python -m benchmarks.zoo --write docs/performance.md")
 
 COLUMNS: Final = ("network", "pixels", "alcove", "best peer", "which", "ratio", "of the rounds", "time goes to")
+_NAMES: Final = {"ort": "ONNX Runtime", "litert": "LiteRT", "et": "ExecuTorch"}
 FAMILY_COLUMNS: Final = ("family", "networks", "median", "worst", "slower than the best peer")
 
 
@@ -65,6 +68,28 @@ def export_summary(rows: Sequence[Row]) -> str:
     )
 
 
+def products_summary(rows: Sequence[Row]) -> str:
+    """Return one sentence about the share of dense products, which no layout or fusion makes fewer."""
+    shares = [sum(share for op, share in row.shares.items() if op in PRODUCTS) for row in rows if row.shares]
+    if not shares:
+        return ""
+    return (
+        f"Operators of products take {statistics.mean(shares):.0%} of the mean network's time "
+        f"({min(shares):.0%} to {max(shares):.0%}); the rest is what only moves numbers or applies functions to them."
+    )
+
+
+def peers_summary(rows: Sequence[Row]) -> str:
+    """Return one sentence about how many networks each peer was timed on: some take minutes to convert each."""
+    counts = {engine: sum(engine in row.times_us for row in rows) for engine in _NAMES}
+    refused = {engine: sum(engine in row.failed for row in rows) for engine in _NAMES}
+    return "; ".join(
+        f"{_NAMES[engine]} on {counts[engine]} networks, {refused[engine]} refused, "
+        f"{len(rows) - counts[engine] - refused[engine]} not tried"
+        for engine in _NAMES
+    ).join(("Timed: ", "."))
+
+
 def family_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """Return the cells of each family, in the order of `FAMILY_COLUMNS`."""
     found: list[tuple[str, ...]] = []
@@ -77,12 +102,13 @@ def family_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return found
 
 
-def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
-    """Return the section of docs/performance.md."""
-    engines = [engine for engine in ("ort", "litert", "et") if any(engine in row.times_us for row in rows)]
+def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], where: str = "") -> str:
+    """Return the section of docs/performance.md; `where` names the machine."""
+    engines = [engine for engine in _NAMES if any(engine in row.times_us for row in rows)]
     lines = [
         "## A zoo of image networks beside the peers",
         "",
+        *([f"On {where}.", ""] if where else []),
         "timm's networks with random weights, float32, batch 1, one thread, one pinned core. All engines run in",
         "one process, blocks of calls by turns. Times are the medians of the rounds; the ratio is the median of those",
         "of each round, the lowest and the highest beside it. Where it is below",
@@ -90,7 +116,9 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
         "",
         summary(rows),
         "",
-        *([text, ""] if (text := export_summary(rows)) else []),
+        peers_summary(rows),
+        "",
+        *(line for text in (products_summary(rows), export_summary(rows)) if text for line in (text, "")),
         "![ratio to the best peer, by family](plots/zoo.svg)",
         "",
         *table_lines(FAMILY_COLUMNS, family_rows(rows)),
@@ -99,10 +127,14 @@ def as_markdown(rows: Sequence[Row], absent: Mapping[str, str]) -> str:
         lines += [f"### {family}", ""]
         lines += table_lines(COLUMNS, (cells(row) for row in sorted(those, key=lambda row: row.ratio)))
     if len(engines) > 1:
-        lines += ["Each peer:", ""]
+        lines += ["Where there is more than one peer:", ""]
         lines += table_lines(
             ("network", *engines),
-            ((row.name, *(micros(row.times_us[e]) if e in row.times_us else "–" for e in engines)) for row in rows),
+            (
+                (row.name, *(micros(row.times_us[e]) if e in row.times_us else "–" for e in engines))
+                for row in rows
+                if sum(engine in row.times_us for engine in engines) > 1
+            ),
         )
     return "\n".join(lines + untimed_lines(absent, {row.name: row.failed for row in rows if row.failed}))
 

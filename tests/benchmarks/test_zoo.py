@@ -61,6 +61,17 @@ def test_a_network_that_is_slower_in_each_round_is_said_to_be_and_why() -> None:
     assert "et on gmlp_s16_224 (RuntimeError: none)" in page
 
 
+def test_the_page_says_where_what_was_not_tried_and_what_products_take() -> None:
+    """ExecuTorch refused one network, LiteRT was never tried; products take 20 and 90 % of the time."""
+    page = as_markdown(rows(), {}, "a machine")
+    assert "On a machine." in page
+    assert (
+        "Timed: ONNX Runtime on 2 networks, 0 refused, 0 not tried; LiteRT on 0 networks, 0 refused, 2 not tried; "
+        "ExecuTorch on 1 networks, 1 refused, 0 not tried." in page
+    )
+    assert "Operators of products take 55% of the mean network's time (20% to 90%)" in page
+
+
 def test_exports_are_said_in_times_of_torchs_own_with_packing_apart() -> None:
     """Median and slowest; what an older compiler took is not said."""
     assert "torch.export" not in as_markdown(rows(), {})
