@@ -1,6 +1,7 @@
 """Time six models beside the peers: `python -m benchmarks.models [--only ROW] [--json FILE] [--write PAGE]`.
 
-The peers' environments and models are made by `../shared/peers/setup.sh` and `run.sh`; what is missing is named.
+The peers' environments and models are made by `../shared/peers/setup.sh` and `run.sh`; what is missing is named.  Rows
+are kept in build/bench, so a page may be timed in parts: it has the newest row of every model that was timed.
 """
 
 from pathlib import Path
@@ -11,7 +12,7 @@ from benchmarks.models.cases import CASES, reference_models
 from benchmarks.models.libraries import library_bytes
 from benchmarks.models.page import COLUMNS, SECTION, as_markdown, cells, plots
 from benchmarks.models.peers import Places
-from benchmarks.models.table import Bench
+from benchmarks.models.table import Bench, keep_rows
 from benchmarks.options import progress, timing_parser, wide_console, write_json
 from benchmarks.sections import untimed_lines
 
@@ -30,6 +31,7 @@ def main() -> int:
         return 0
     with progress(console) as say:
         rows, absent = Bench(options.core, options.rounds, options.seconds, say).measure(options.only or names)
+    timed = keep_rows(rows)
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))
@@ -41,7 +43,7 @@ def main() -> int:
         console.print(line)
     write_json(options.json, [row.as_json() for row in rows])
     if options.write:
-        SECTION.write(options.write, as_markdown(rows, absent, libraries), plots(rows))
+        SECTION.write(options.write, as_markdown(timed, absent, libraries), plots(timed))
     return 0
 
 

@@ -1,15 +1,19 @@
-"""Times every model on alcove and each peer by turns, and collects the results as rows."""
+"""Times every model on alcove and each peer by turns, and collects the results as rows, which are kept."""
 
+import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.models import alcove, peers
 from benchmarks.models.alcove import Times
-from benchmarks.models.cases import CASES, Case, prepare
+from benchmarks.models.cases import BUILT, CASES, Case, prepare
 from benchmarks.models.floor import floor_us, limits
+
+KEPT: Final = BUILT / "models.json"
+"""The rows that were timed in this checkout, so that a page may be timed model by model."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,22 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """Return the fields, and what follows from them."""
         return asdict(self) | {"best": self.best, "ratio": self.ratio}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> "Row":
+        """Return the row that gave `as_json`."""
+        own = {field.name: given[field.name] for field in fields(cls)}
+        return cls(**(own | {"times": Times(**given["times"])}))
+
+
+def keep_rows(rows: Sequence[Row], kept: Path = KEPT) -> list[Row]:
+    """Return the rows with those that were kept of other models, in the order of the cases; keep them all."""
+    before = [Row.from_json(each) for each in json.loads(kept.read_text())] if kept.exists() else []
+    by_case = {row.case: row for row in (*before, *rows)}
+    merged = [by_case[case.name] for case in CASES if case.name in by_case]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps([row.as_json() for row in merged], indent=2) + "\n")
+    return merged
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Exports a torch module as a program: runs the passes in order.
 
-capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → winograd →
-fuse_depthwise_separable → fuse_squeeze_excite → choose_activations → write_state_rows → pack → plan → emit → check →
-bytes → the verifier of the devices
+capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → split_concats →
+winograd → fuse_depthwise_separable → fuse_squeeze_excite → choose_activations → write_state_rows → pack → plan → emit →
+check → bytes → the verifier of the devices
 """
 
 import contextlib
@@ -34,6 +34,7 @@ from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quant
 from alcove.runtime.compiler.quantized_modules import with_plain_layers
 from alcove.runtime.compiler.scripts import module_of
 from alcove.runtime.compiler.sizes import without_terms
+from alcove.runtime.compiler.split_concat import choose_split, split_concats
 from alcove.runtime.compiler.state_rows import write_state_rows
 from alcove.runtime.compiler.winograd import GROWTH_BYTES, choose_winograd, winograd
 from alcove.runtime.errors import ArgumentError, ExportError
@@ -226,12 +227,15 @@ def _compile_traced(traced: _Traced, wishes: _Options) -> Compiled:
 
         largest_graph = gated_at(captured.largest(), record)
         wishes.progress("choose forms")
+        parted = choose_split(without_terms(largest_graph))
+        largest_graph = record("split_concats", split_concats(largest_graph, parted))
         plain = without_terms(largest_graph)
         in_form = choose_winograd(plain, _growth_bytes(wishes, options))
         by_rows = choose_separable(plain)
 
         def compile_at(sizes: Mapping[str, int]) -> Graph:
-            fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(gated_at(sizes), in_form), by_rows))
+            parts = split_concats(gated_at(sizes), parted)
+            fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(parts, in_form), by_rows))
             return write_state_rows(choose_activations(fused))
 
         first = record("winograd", winograd(largest_graph, in_form))

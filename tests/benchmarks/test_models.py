@@ -10,7 +10,7 @@ from benchmarks.models import alcove, peers
 from benchmarks.models.alcove import Times
 from benchmarks.models.cases import CASES, PEERS, reference_models
 from benchmarks.models.page import as_markdown, plots
-from benchmarks.models.table import Row
+from benchmarks.models.table import Row, keep_rows
 
 TIMES = Times(call_us=2.0, python_us=3.5, open_us=40.0, cold_us=90.0, peak_kib=2048)
 ROW = Row("lid", TIMES, 1024, {"litert": 3.0, "ort": 5.0}, {"litert": 900.0}, {"et_c": 20480.0}, {"ncnn": "fail"}, 0.5)
@@ -41,6 +41,17 @@ def test_the_plot_shows_each_peer_beside_alcove() -> None:
     assert ">2.50<" in picture
     assert plots([ROW]) == {"models.svg": picture}
     assert plots([Row("call", TIMES, 1024, {}, {}, {}, {}, 1e-9)]) == {}
+
+
+def test_a_page_timed_in_parts_has_the_newest_row_of_each_model(tmp_path: Path) -> None:
+    """In the order of the cases, whatever order they were timed in."""
+    kept = tmp_path / "kept" / "rows.json"
+    call = Row("call", TIMES, 1024, {}, {}, {}, {}, 1e-9)
+    slower = Row("lid", TIMES, 2048, {"litert": 9.0}, {}, {}, {}, 0.5)
+    assert keep_rows([slower], kept) == [slower]
+    assert keep_rows([call], kept) == [call, slower]
+    assert keep_rows([ROW], kept) == [call, ROW]
+    assert keep_rows([], kept) == [call, ROW]
 
 
 def test_rows_are_those_that_are_promised() -> None:
