@@ -223,6 +223,9 @@ def _trace(calls: Mapping[_Call, fx.Node], decompositions: _Table, fake_mode: An
     )
     with fake_mode, enable_python_dispatcher():
         graph = trace(*fakes).graph
+    if changing := [node for node in graph.nodes if _changes_something(node)]:
+        # It changes a tensor that a decomposition made, and the result does not show that it is behind it.
+        raise NotLocal(f"{changing[0].target} in a decomposition")
     inputs = iter([node for node in graph.nodes if node.op == "placeholder"])
     results: Any = graph.output_node().args[0]
     places = {node: place for place, node in enumerate(graph.nodes)}

@@ -187,6 +187,17 @@ def test_view_between_two_changes_is_left_to_torch(monkeypatch: pytest.MonkeyPat
     assert wholes == ["whole"]
 
 
+def _powers(x: Tensor, conv: nn.Module) -> Tensor:
+    return torch.vander(conv(x).flatten(), 4)
+
+
+def test_operator_that_writes_into_a_tensor_it_made_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is that of the writes, not what the tensor held before them."""
+    wholes = _names_of_wholes(monkeypatch)
+    _check_outputs(Applied(_powers))
+    assert wholes == ["whole"]
+
+
 class Block(nn.Module):
     """A residual block as libraries write it: changes in place, pooling, a kept and some composite operators."""
 
