@@ -21,6 +21,7 @@ from typing import Any, Final, TextIO, cast
 import sympy
 import torch
 import torch.utils._pytree as pytree
+from alcove.runtime.compiler.assigned_buffers import write_assigned_buffers
 from alcove.runtime.compiler.buckets import choose_buckets
 from alcove.runtime.compiler.checks import (
     BRANCH,
@@ -188,6 +189,7 @@ def capture(
             trace_writes_at_tensors(),
             trace_functions_that_look(),
             contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
+            write_assigned_buffers(module),
         ):
             # Not a tuple of Nones where nothing varies: the arguments of `forward(*args)` count as one.
             varying = _bind_shapes(module, shapes) if any(entry is not None for entry in shapes) else None
