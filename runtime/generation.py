@@ -4,14 +4,15 @@ The program keeps its own past in states (`docs/how-to/language-models.md`). Whi
 sampling and the token's number alone, by exact arithmetic in native code: the same on every machine.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from operator import index
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 import numpy as np
 from alcove.runtime import _native
 from alcove.runtime.cancellation import Cancellation
-from alcove.runtime.errors import ArgumentError
+from alcove.runtime.errors import ArgumentError, InputError
 from alcove.runtime.format.spec import DType
 from alcove.runtime.model import Model, Port, Session
 
@@ -45,6 +46,9 @@ class Sampling:
         Raises:
             InputError: a number is out of range, or a logit is NaN or infinite.
         """
+        for name, value, bits in (("top_k", self.top_k, 32), ("seed", self.seed, 64), ("draw", draw, 64)):
+            if not 0 <= value < 1 << bits:
+                raise InputError(None, f"{name} is {value}, allowed are 0 to 2**{bits} - 1")
         row = np.ascontiguousarray(logits, np.float32)
         return _native.sample_logits(row, self.temperature, self.top_k, self.top_p, self.seed, draw)
 
@@ -83,11 +87,11 @@ class _Step:
 
 def generate(
     model: Model | Session,
-    tokens: Sequence[int],
+    tokens: Iterable[SupportsIndex],
     max_new_tokens: int,
     *,
     sampling: Sampling = GREEDY,
-    stop: Collection[int] = (),
+    stop: Iterable[SupportsIndex] = (),
     start: int = 0,
     cancellation: Cancellation | None = None,
 ) -> Iterator[int]:
@@ -103,7 +107,8 @@ def generate(
 
     Args:
         model: a model, of which each call makes a new session; or a session, which goes on from what it holds.
-        tokens: the prompt, or what follows on what the session holds; at least one.
+        tokens: the prompt, or what follows on what the session holds; at least one, in a list, an array or a tensor of
+            one dimension.
         max_new_tokens: most tokens to yield.
         sampling: how each is chosen; token number i of a call takes random bits number i of the seed.
         stop: tokens that end it; they are not yielded.
@@ -112,23 +117,45 @@ def generate(
 
     Raises:
         ArgumentError: the program is no such model, there are no tokens, or they can't be divided into its runs.
-        InputError: a token is out of range, or the cache is full.
+        InputError: a number of `sampling` is out of range; while it runs, a token is, a logit is NaN or infinite, or
+            the cache is full.
         RunCancelledError: the session or `cancellation` was cancelled; the session is as before that run.
     """
     session = model.session() if isinstance(model, Model) else model
     steps = _steps(session.model)
-    if not tokens:
+    prompt = _whole_numbers("a token", tokens)
+    if not prompt:
         raise ArgumentError("generate needs at least one token to continue")
+    if max_new_tokens < 0:
+        raise ArgumentError(f"generate of {max_new_tokens} tokens")
+    _check_divisible(steps, len(prompt), max_new_tokens)
+    sampling.choose(np.zeros(1, np.float32), 0)  # refuses numbers out of range
     return _generate(
         session=session,
         steps=steps,
-        tokens=[int(token) for token in tokens],
+        tokens=prompt,
         max_new_tokens=max_new_tokens,
         sampling=sampling,
-        stop=stop,
+        stop=frozenset(_whole_numbers("a stop", stop)),
         start=start,
         cancellation=cancellation,
     )
+
+
+def _whole_numbers(what: str, values: Iterable[SupportsIndex]) -> list[int]:
+    """Return whole numbers of any type, also numpy's and torch's, as Python has them."""
+    try:
+        return [index(value) for value in values]
+    except TypeError as error:
+        raise ArgumentError(f"{what} is no whole number, or they are not in one row: {values!r:.80}") from error
+
+
+def _check_divisible(steps: "tuple[_Step, ...]", count: int, max_new_tokens: int) -> None:
+    """Refuse, before anything runs, tokens that can't be divided into runs."""
+    while max_new_tokens > 0 and count > 0:
+        count -= min(_step_for(steps, count).most, count)
+    if max_new_tokens > 1:
+        _step_for(steps, 1)
 
 
 def _generate(
@@ -138,7 +165,7 @@ def _generate(
     tokens: list[int],
     max_new_tokens: int,
     sampling: Sampling,
-    stop: Collection[int],
+    stop: frozenset[int],
     start: int,
     cancellation: Cancellation | None,
 ) -> Iterator[int]:

@@ -84,6 +84,9 @@ struct Lanes16 {
   static Words add(const Words& a, const Words& b) noexcept {
     return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
   }
+  static Words multiply(const Words& a, const Words& b) noexcept {
+    return {_mm256_mullo_epi32(a.low, b.low), _mm256_mullo_epi32(a.high, b.high)};
+  }
   static Floats multiply(const Floats& a, const Floats& b) noexcept {
     return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
   }

@@ -51,6 +51,7 @@ struct Lanes16 {
   }
   static Floats to_floats(Words words) noexcept { return _mm512_cvtepi32_ps(words); }
   static Words add(Words a, Words b) noexcept { return _mm512_add_epi32(a, b); }
+  static Words multiply(Words a, Words b) noexcept { return _mm512_mullo_epi32(a, b); }
   static Floats multiply(Floats a, Floats b) noexcept { return _mm512_mul_ps(a, b); }
   static Floats add(Floats a, Floats b) noexcept { return _mm512_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) noexcept { return _mm512_sub_ps(a, b); }

@@ -98,6 +98,9 @@ struct Lanes16 {
   static Words add(const Words& x, const Words& y) noexcept {
     return each([](int32x4_t f, int32x4_t g) noexcept { return vaddq_s32(f, g); }, x, y);
   }
+  static Words multiply(const Words& x, const Words& y) noexcept {
+    return each([](int32x4_t f, int32x4_t g) noexcept { return vmulq_s32(f, g); }, x, y);
+  }
   static Floats multiply(const Floats& x, const Floats& y) noexcept {
     return each([](float32x4_t f, float32x4_t g) noexcept { return vmulq_f32(f, g); }, x, y);
   }

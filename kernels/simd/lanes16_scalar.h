@@ -113,6 +113,12 @@ struct Lanes16 {
     for (int c = 0; c < 16; ++c) r.v[c] = static_cast<float>(words.v[c]);
     return r;
   }
+  static Words multiply(const Words& a, const Words& b) noexcept {
+    Words r;
+    for (int c = 0; c < 16; ++c)
+      r.v[c] = static_cast<int32_t>(static_cast<uint32_t>(a.v[c]) * static_cast<uint32_t>(b.v[c]));
+    return r;
+  }
   static Words add(const Words& a, const Words& b) noexcept {
     Words r;
     for (int c = 0; c < 16; ++c)

@@ -111,6 +111,10 @@ def test_tokens_come_as_often_as_their_probability_says() -> None:
         (Sampling(float("inf")), 0.0, "temperature"),
         (Sampling(1.0, top_p=0.0), 0.0, "top_p is 0"),
         (Sampling(1.0, top_p=1.5), 0.0, "top_p"),
+        (Sampling(1.0, top_k=-1), 0.0, "top_k is -1"),
+        (Sampling(1.0, top_k=2**32), 0.0, "top_k is 4294967296"),
+        (Sampling(1.0, seed=-1), 0.0, "seed is -1"),
+        (Sampling(1.0, seed=2**64), 0.0, "seed is 18446744073709551616"),
         (Sampling(), float("nan"), "logit 1 is nan"),
         (Sampling(1.0), float("inf"), "logit 1 is inf"),
     ],
@@ -119,7 +123,7 @@ def test_what_gives_no_choice_is_refused(sampling: Sampling, value: float, words
     """Numbers out of range, and logits that are no numbers."""
     with pytest.raises(InputError, match=words):
         sampling.choose(np.array([0, value], np.float32), 0)
-    with pytest.raises(InputError, match="0 logits"):
+    with pytest.raises(InputError, match=f"0 logits|{words}"):
         sampling.choose(np.zeros(0, np.float32), 0)
 
 
@@ -187,3 +191,26 @@ def test_what_is_no_language_model_is_refused() -> None:
         generate(load(write_program(classifier())), [1], 1)
     with pytest.raises(ArgumentError, match="at least one token"):
         generate(successor(), [], 1)
+
+
+def test_a_prompt_may_be_any_row_of_whole_numbers() -> None:
+    """Lists, tuples, arrays, what an iterator gives; stops too."""
+    model = successor()
+    prompts = ([2, 3], (2, 3), np.array([2, 3]), np.array([2, 3], np.uint8), iter([2, 3]), range(2, 4))
+    for prompt in prompts:
+        assert list(generate(model, prompt, 9, stop=np.array([6]))) == [4, 5]
+
+
+def test_what_can_never_run_is_refused_before_anything_runs() -> None:
+    """The session is as it was."""
+    session = successor().session()
+    for prompt in ([1.5], np.array([[1, 2]]), ["1"], np.array([1.0])):
+        with pytest.raises(ArgumentError, match="a token is no whole number"):
+            generate(session, prompt, 1)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="a stop is no whole number"):
+        generate(session, [1], 1, stop=["</s>"])  # type: ignore[list-item]
+    with pytest.raises(ArgumentError, match="generate of -1 tokens"):
+        generate(session, [1], -1)
+    with pytest.raises(InputError, match="top_p is 0"):
+        generate(session, [1], 1, sampling=Sampling(1.0, top_p=0.0))
+    assert session(np.array([5]))[1][:2].tolist() == [5, -1]

@@ -74,6 +74,29 @@ def test_products_are_shared_out_by_rows_or_by_outputs(rows: int) -> None:
             assert shared_out(model, threads, inputs) == expected
 
 
+@pytest.mark.parametrize(
+    ("left", "right"), [((1, 5, 7), (1, 5, 7)), ((1, 5, 7), (7,)), ((1, 1, 7), (5, 1)), ((3,), (1,)), ((), ())]
+)
+def test_functions_are_shared_out_by_elements_or_by_the_outermost_dimension(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    """Operands that are repeated; results of one byte; more elements than a thread takes at a time."""
+    build = Assembly()
+    a, b = build.input("a", DType.F32, left), build.input("b", DType.F32, right)
+    long = build.input("long", DType.F32, (3, 1000))
+    shape = np.broadcast_shapes(left, right)
+    for name, function, dtype in (("add", 1, DType.F32), ("lt", 25, DType.BOOL)):
+        build.output(name, build.op("binary", [a, b], (dtype, shape), attributes=(function,))[0])
+    for name, function, dtype in (("silu", 43, DType.F32), ("isnan", 51, DType.BOOL)):
+        attributes = (function, 0.0, 0.0, 0.0)
+        build.output(name, build.op("unary", [long], (dtype, (3, 1000)), attributes=attributes)[0])
+    model = load(build.program())
+    inputs = make_inputs(model)
+    expected = shared_out(model, 1, inputs)
+    for threads in THREADS:
+        assert shared_out(model, threads, inputs) == expected
+
+
 def test_large_ops_are_shared_out_without_being_asked() -> None:
     """With the work that is worth a thread, through the public interface."""
     model = load(linear(512, 256, 256))

@@ -22,8 +22,16 @@ uint64_t load_eight(const uint8_t* p) noexcept {
   return eight;
 }
 
+bool allows_none_of_64(const uint8_t* p) noexcept {
+  uint64_t any = 0;
+  for (size_t i = 0; i < 64; i += 8) any |= load_eight(p + i);
+  return any == 0;
+}
+
 Columns find_allowed(const uint8_t* mask, size_t span) noexcept {
   size_t first = 0, end = span;
+  while (first + 64 <= span && allows_none_of_64(mask + first)) first += 64;
+  while (end >= first + 64 && allows_none_of_64(mask + end - 64)) end -= 64;
   while (first + 8 <= span && load_eight(mask + first) == 0) first += 8;
   while (first < span && mask[first] == 0) ++first;
   while (end >= first + 8 && load_eight(mask + end - 8) == 0) end -= 8;
@@ -136,20 +144,18 @@ struct Block {
 }  // namespace
 
 void cached_attention_f32_scalar(const CachedAttentionF32& a) noexcept {
-  const size_t rows = a.group * a.length;
-  for (size_t unit = a.first_unit; unit < a.end_unit; ++unit) {
-    for (size_t first = 0; first < rows; first += kCachedRows) {
-      const size_t row = unit * rows + first;
-      const Block block = {a,
-                           a.query + row * a.width,
-                           a.key + unit * a.span * a.width,
-                           a.value + unit * a.span * a.value_width,
-                           a.mask + unit / a.units_of_batch * a.mask_batch_stride,
-                           a.output + row * a.value_width,
-                           first,
-                           rows - first < kCachedRows ? rows - first : kCachedRows};
-      block.attend();
-    }
+  const size_t rows = a.group * a.length, blocks = cached_blocks(a.group, a.length);
+  for (size_t i = a.first_block; i < a.end_block; ++i) {
+    const size_t unit = i / blocks, first = i % blocks * kCachedRows, row = unit * rows + first;
+    const Block block = {a,
+                         a.query + row * a.width,
+                         a.key + unit * a.span * a.width,
+                         a.value + unit * a.span * a.value_width,
+                         a.mask + unit / a.units_of_batch * a.mask_batch_stride,
+                         a.output + row * a.value_width,
+                         first,
+                         rows - first < kCachedRows ? rows - first : kCachedRows};
+    block.attend();
   }
 }
 

@@ -9,7 +9,7 @@
 // from `first` on, each of one accumulator from +0, in order, and added in order; t is that of kernels/microkernels/softmax.
 // Keys and values outside [first, end) are not read.  A NaN comes out as 0x7FC00000.
 //
-// The caller has checked: sizes are at least 1, first_unit <= end_unit; scratch has cached_attention_scratch_floats; the output
+// The caller has checked: sizes are at least 1, first_block <= end_block <= units * cached_blocks; scratch has cached_attention_scratch_floats; the output
 // overlaps no input.  No pointer needs more alignment than its element.  Any number of threads, each with its own scratch.
 #pragma once
 
@@ -30,7 +30,8 @@ struct CachedAttentionF32 {
   const uint8_t* mask;  // [length][span] for each index of the batch; an element is true unless it is 0
   float* output;        // [units][group][length][value_width]
   float* scratch;
-  size_t first_unit, end_unit, units_of_batch;
+  size_t first_block, end_block;  // of all units, one after the other
+  size_t units_of_batch;
   size_t mask_batch_stride, mask_row_stride;  // in elements, 0 where the mask is repeated
   size_t group, length, span, width, value_width;
   float scale;
@@ -43,6 +44,11 @@ using CachedAttentionF32Kernel = void(const CachedAttentionF32&) noexcept;
 CachedAttentionF32Kernel cached_attention_f32_scalar;
 
 inline constexpr size_t kCachedRows = 64, kCachedColumns = 256;
+
+// Blocks of rows of a unit.
+constexpr size_t cached_blocks(size_t group, size_t length) noexcept {
+  return (group * length + kCachedRows - 1) / kCachedRows;
+}
 
 // Panels of a block of keys and of values, scores of a block of rows, their sums of values.  For sizes below 2^31, or of a type
 // that notices overflow.

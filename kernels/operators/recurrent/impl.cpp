@@ -15,7 +15,9 @@ void multiply(const RecurrentF32& a, const LinearF32& product) noexcept {
   const auto* panels = reinterpret_cast<const int8_t*>(product.panels);
   const size_t count = (product.n + kPanelOutputs - 1) / kPanelOutputs;
   const auto* bias = reinterpret_cast<const float*>(panels + count * panel_bytes_i8(product.k));
-  a.dynamic({product.input, panels, bias, product.output, a.quantized, a.integers, product.m, product.n, product.k});
+  const size_t scratch_bytes = linear_qd8_qc8w_scratch_bytes(product.k);
+  a.dynamic({product.input, panels, bias, product.output, a.quantized, scratch_bytes, a.integers, product.m, product.n,
+             product.k});
 }
 
 // One row of gates: `a` from the input, `b` from the state.

@@ -10,6 +10,8 @@ weights in all four modes; with the dynamic ones the rows of their inputs and st
 while gates and cells stay float32.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -33,11 +35,14 @@ from alcove.runtime.compiler.quantize.report import LayerReport, QuantizationRep
 from alcove.runtime.compiler.quantize.scales import quantize_rows, weight_scales
 from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.compiler.share_tables import share_tables
+from alcove.runtime.compiler.sizes import Size
 from alcove.runtime.compiler.weights import COMPUTED
 from alcove.runtime.format.attributes import LinearF32Qb4wAttributes, LinearQd8Qb4wAttributes
 from alcove.runtime.format.spec import DType, Layout
 from numpy.typing import NDArray
 
+MANY_ROWS: Final = 64
+"""That the kernel of `int8_dynamic` multiplies at a time, if there is room."""
 RECURRENT: Final = ("rnn", "gru", "lstm")
 OPS = {
     "int8_dynamic": "linear_qd8_qc8w",
@@ -127,7 +132,7 @@ def smaller_linear(values: dict[str, Value], node: Node, options: Quantization) 
         attributes = LinearQd8Qb4wAttributes(group=options.group)
     if options.mode.endswith("_dynamic"):
         scratch = f"{out}:scratch"
-        needed = {"group": options.group} if is_grouped else {}
+        needed = {"group": options.group} if is_grouped else {"rows": _most_rows(values[out].shape)}
         size = scratch_bytes(OPS[options.mode], inputs=rows.shape[1], **needed)
         values[scratch] = Value(scratch, scratch, DType.U8, (size,))
         outputs = (plain, scratch)
@@ -183,8 +188,14 @@ def _recurrent(values: dict[str, Value], node: Node, *, is_dynamic: bool) -> tup
     return replace(node, inputs=tuple(inputs)), layer
 
 
+def _most_rows(shape: Sequence[int]) -> int:
+    """Return the rows of an output, or so many that more need no more scratch."""
+    rows = shape[:-1]
+    return MANY_ROWS if any(isinstance(size, Size) for size in rows) else min(math.prod(rows), MANY_ROWS)
+
+
 def _dynamic_scratch_bytes(inputs: int) -> int:
-    return scratch_bytes("linear_qd8_qc8w", inputs=inputs)
+    return scratch_bytes("linear_qd8_qc8w", inputs=inputs, rows=1)
 
 
 def _pack_rows(rows: NDArray[np.float32], options: Quantization) -> tuple[NDArray[np.int8], NDArray[np.float64]]:

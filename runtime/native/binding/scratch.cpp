@@ -118,7 +118,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
          const size_t inputs = size("inputs");
          return linear_qd8_qb4w_scratch_bytes(inputs, size.positive("group"));
        }},
-      {"linear_qd8_qc8w", [](Sizes& size) { return linear_qd8_qc8w_scratch_bytes(size("inputs")); }},
+      {"linear_qd8_qc8w",
+       [](Sizes& size) {
+         const size_t inputs = size("inputs");
+         return linear_qd8_qc8w_scratch_bytes(inputs, size("rows"));
+       }},
       {"lstm", [](Sizes& size) { return recurrent(Recurrence::lstm, size); }},
       {"matmul",
        [](Sizes& size) {

@@ -88,12 +88,13 @@ Status run_cached_attention(const Call& c) noexcept {
   args.masked = static_cast<float>(c.real(kMasked));
   args.empty_is_nan = c.integer(kEmptyIsNan) == 1;
   const size_t units = size_t{query.dims[0]} * key.dims[1];
+  const size_t blocks = units * kernels::cached_blocks(args.group, args.length);
   const uint64_t work = units * args.group * args.length * args.span * (args.width + args.value_width + 16);
-  c.split(units, work, [&](size_t first, size_t end, size_t part) noexcept {
+  c.split(blocks, work, [&](size_t first, size_t end, size_t part) noexcept {
     kernels::CachedAttentionF32 some = args;
     some.scratch = c.scratch<float>(part);
-    some.first_unit = first;
-    some.end_unit = end;
+    some.first_block = first;
+    some.end_block = end;
     c.kernels.cached_attention_f32(some);
   });
   return {};

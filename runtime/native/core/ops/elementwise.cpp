@@ -10,6 +10,9 @@ constexpr Real kA{OpCode::unary, "a"}, kB{OpCode::unary, "b"}, kC{OpCode::unary,
 constexpr Integer kSpecialFunction{OpCode::special, "function"};
 // What an element may take, for the op budget: the slowest function's, about.
 constexpr uint64_t kCostPerElement = 16;
+// What an element takes for sharing out, in multiply-adds; elements go to threads in so many at a time.
+constexpr uint64_t kWorkPerElement = 8;
+constexpr size_t kChunk = 1024;
 constexpr uint64_t kSpecialCost = 1024;  // sums of 64 terms with two quotients each
 constexpr uint64_t kZetaCost = 1 << 13;  // one power for each whole number between the offset's bound and 9
 
@@ -126,6 +129,37 @@ kernels::Binary<T> make_binary(const Call& c) noexcept {
   return args;
 }
 
+void run_unary_f32(const Call& c) noexcept {
+  const size_t count = c.input(0).element_count();
+  const size_t result_bytes = dtype_bytes(c.output(0).dtype);
+  c.split((count + kChunk - 1) / kChunk, count * kWorkPerElement, [&](size_t first, size_t end, size_t) noexcept {
+    const size_t from = first * kChunk, to = end * kChunk < count ? end * kChunk : count;
+    c.kernels.unary_f32({static_cast<kernels::UnaryFunction>(c.integer(kFunction)), static_cast<float>(c.real(kA)),
+                         static_cast<float>(c.real(kB)), static_cast<float>(c.real(kC)), c.in<float>(0) + from,
+                         c.out<uint8_t>(0) + from * result_bytes, to - from});
+  });
+}
+
+// Along the outermost dimension that has any.
+void run_binary_f32(const Call& c) noexcept {
+  const kernels::Binary<float> all = make_binary<float>(c);
+  size_t outer = 0, inner = 1;
+  while (outer + 1 < all.shape.rank && all.shape.dims[outer] == 1) ++outer;
+  for (size_t d = outer + 1; d < all.shape.rank; ++d) inner *= all.shape.dims[d];
+  const size_t units = all.shape.rank == 0 ? 1 : all.shape.dims[outer];
+  const size_t result_bytes = dtype_bytes(c.output(0).dtype);
+  c.split(units, units * inner * kWorkPerElement, [&](size_t first, size_t end, size_t) noexcept {
+    kernels::Binary<float> some = all;
+    if (all.shape.rank > 0) {
+      some.a += first * all.a_strides[outer];
+      some.b += first * all.b_strides[outer];
+      some.output = static_cast<uint8_t*>(all.output) + first * inner * result_bytes;
+      some.shape.dims[outer] = end - first;
+    }
+    (void)c.kernels.binary_f32(some);  // floats are divided by zero
+  });
+}
+
 kernels::CastType cast_type(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32: return kernels::CastType::f32;
@@ -151,11 +185,7 @@ Status check_unary(const Subject& s, Checked& cost) {
 
 Status run_unary(const Call& c) noexcept {
   switch (c.input(0).dtype) {
-    case DType::f32:
-      c.kernels.unary_f32({static_cast<kernels::UnaryFunction>(c.integer(kFunction)), static_cast<float>(c.real(kA)),
-                           static_cast<float>(c.real(kB)), static_cast<float>(c.real(kC)), c.in<float>(0),
-                           c.out<uint8_t>(0), c.input(0).element_count()});
-      break;
+    case DType::f32: run_unary_f32(c); break;
     case DType::i8: c.kernels.unary_i8(make_unary<int8_t>(c)); break;
     case DType::i32: c.kernels.unary_i32(make_unary<int32_t>(c)); break;
     case DType::i64: c.kernels.unary_i64(make_unary<int64_t>(c)); break;
@@ -176,7 +206,7 @@ Status check_binary(const Subject& s, Checked& cost) {
 Status run_binary(const Call& c) noexcept {
   bool is_done = true;
   switch (c.input(0).dtype) {
-    case DType::f32: is_done = c.kernels.binary_f32(make_binary<float>(c)); break;
+    case DType::f32: run_binary_f32(c); break;
     case DType::i8: is_done = c.kernels.binary_i8(make_binary<int8_t>(c)); break;
     case DType::i32: is_done = c.kernels.binary_i32(make_binary<int32_t>(c)); break;
     case DType::i64: is_done = c.kernels.binary_i64(make_binary<int64_t>(c)); break;

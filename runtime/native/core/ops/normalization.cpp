@@ -17,6 +17,9 @@ constexpr ActivationAttributes kLayerActivation{kLayer}, kGroupActivation{kGroup
 // More would leave nothing of the input; a negative one, which torch takes too, makes NaN of rows without deviation.
 constexpr double kMostEps = 1e6;
 
+// What an element takes for sharing out, in multiply-adds.
+constexpr uint64_t kSoftmaxWork = 16, kNormWork = 8;
+
 Status check_has_rows(const Subject& s) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat}));
   if (s.input(0).rank > 0) return {};
@@ -79,8 +82,11 @@ Status check_softmax(const Subject& s, Checked& cost) {
 
 Status run_softmax(const Call& c) noexcept {
   const size_t count = c.input(0).dims[c.input(0).rank - 1];
-  c.kernels.softmax_f32(
-      {c.in<float>(0), c.out<float>(0), c.input(0).element_count() / count, count, c.integer(kIsLog) == 1});
+  const size_t rows = c.input(0).element_count() / count;
+  c.split(rows, rows * count * kSoftmaxWork, [&](size_t first, size_t end, size_t) noexcept {
+    const size_t at = first * count;
+    c.kernels.softmax_f32({c.in<float>(0) + at, c.out<float>(0) + at, end - first, count, c.integer(kIsLog) == 1});
+  });
   return {};
 }
 
@@ -106,8 +112,12 @@ Status run_layer_norm(const Call& c) noexcept {
   for (auto d = static_cast<size_t>(in.rank - c.integer(kAxisCount)); d < in.rank; ++d) n *= in.dims[d];
   const Affine affine = make_affine(c, c.integer(kLayerMask));
   const Bounds bounds = make_bounds(c, kLayerActivation);
-  c.kernels.layer_norm_f32({c.in<float>(0), affine.weight, affine.bias, c.out<float>(0), in.element_count() / n, n,
-                            static_cast<float>(c.real(kLayerEps)), c.integer(kIsRms) == 1, bounds.low, bounds.high});
+  const size_t rows = in.element_count() / n;
+  c.split(rows, rows * n * kNormWork, [&](size_t first, size_t end, size_t) noexcept {
+    const size_t at = first * n;
+    c.kernels.layer_norm_f32({c.in<float>(0) + at, affine.weight, affine.bias, c.out<float>(0) + at, end - first, n,
+                              static_cast<float>(c.real(kLayerEps)), c.integer(kIsRms) == 1, bounds.low, bounds.high});
+  });
   return {};
 }
 

@@ -272,7 +272,7 @@ Status run_linear_qd8_qc8w(const Call& c) noexcept {
     c.kernels.linear_qd8_qc8w_f32({c.in<float>(0) + at.row * sizes.k,
                                    panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
                                    c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
-                                   c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
+                                   c.output(1).element_count(), c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
   });
   return {};
 }

@@ -92,6 +92,7 @@ def _convert(random: np.random.Generator) -> Named:
 
 def _linear(random: np.random.Generator) -> Named:
     sizes = [(m, n, 7) for m in (1, 2, 3, 4, 5, 8, 9, 13) for n in (1, 16, 33, 64, 70)]
+    sizes += [(17, 70, 9), (64, 18, 20), (130, 33, 21)]
     sizes += [(5, 18, k) for k in (1, 2, 3, 4, 5, 8, 31, 300)]
     for m, n, k in sizes:
         for low, high, zero in ((-128, 127, 5), (-10, 90, -128)):
@@ -212,9 +213,10 @@ def _float_linear(random: np.random.Generator) -> Named:
             for name in ("bias", "plain"):
                 biases: list[tuple[Array, bool]] = [(bias, True)] if name == "bias" else []
                 inputs: list[tuple[Array, bool]] = [(x, False), (packed, True), *biases]
-                scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qc8w", inputs=k),))
                 case = f"{m}x{n}x{k} {special} {name}"
-                yield f"linear_qd8_qc8w {case}", one_op("linear_qd8_qc8w", inputs, [*out, scratch])
+                for rows in {min(m, 8), m, m - m % 2}:  # in blocks of so many, as far as the kernel takes them
+                    scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qc8w", inputs=k, rows=rows),))
+                    yield f"linear_qd8_qc8w {case} {rows}", one_op("linear_qd8_qc8w", inputs, [*out, scratch])
                 yield f"linear_f32_qc8w {case}", one_op("linear_f32_qc8w", inputs, out)
                 for group in packing.GROUPS:
                     narrow = packing.panels_i4(*packing.quantize_i4(weight, group), group)
