@@ -103,10 +103,11 @@ def _split(values: dict[str, Value], chain: _Chain) -> list[Node]:
     total = ""
     for place, (start, end) in enumerate(pairwise(bounds)):
         is_last = place + 2 == len(bounds)
-        taps = _slice(values, depthwise.inputs[1], place, np.s_[start:end])
-        shifts = _slice(values, depthwise.inputs[2], place, np.s_[start:end])
-        weight = _slice(values, project.inputs[1], place, np.s_[:, start:end])
-        bias = project.inputs[2] if place == 0 else _zeros(values, project.inputs[2], place)
+        taps, shifts = (_constant(values, key, place, values[key].array[start:end]) for key in depthwise.inputs[1:3])
+        weight = _constant(values, project.inputs[1], place, values[project.inputs[1]].array[:, start:end])
+        bias = project.inputs[2]
+        if place:
+            bias = _constant(values, bias, place, np.zeros_like(values[bias].array))
         image = chain.concat.inputs[place]
         filtered = _like(values, depthwise.outputs[0], place, (*values[depthwise.outputs[0]].shape[:3], end - start))
         result = project.outputs[0] if is_last else _like(values, project.outputs[0], place)
@@ -134,16 +135,8 @@ def _like(values: dict[str, Value], key: str, place: int, shape: tuple[int, ...]
     return name
 
 
-def _slice(values: dict[str, Value], key: str, place: int, index: object) -> str:
-    """Add the constant that has a part of another's elements; return its key."""
-    return _constant(values, key, place, values[key].array[index])
-
-
-def _zeros(values: dict[str, Value], key: str, place: int) -> str:
-    return _constant(values, key, place, np.zeros_like(values[key].array))
-
-
 def _constant(values: dict[str, Value], key: str, place: int, array: Array) -> str:
+    """Add a constant made of another for the part at `place`; return its key."""
     name = _free(values, f"{key}:part{place}")
     stored = np.ascontiguousarray(array)
     values[name] = Value(name, COMPUTED + name, DType.F32, stored.shape, constant=stored)

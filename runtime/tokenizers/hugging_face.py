@@ -205,7 +205,8 @@ class _Reader:
     # -- before and after ----------------------------------------------------------------------------------------------
 
     def _normalizer(self, step: Json) -> None:
-        kind = None if step is None else step["type"]
+        step = step or {}
+        kind = step.get("type")
         if kind == "Sequence":
             for each in step["normalizers"]:
                 self._normalizer(each)
@@ -269,7 +270,8 @@ class _Reader:
                 del self.replacements[key]
 
     def _pre_tokenizer(self, step: Json) -> None:
-        kind = None if step is None else step["type"]
+        step = step or {}
+        kind = step.get("type")
         if kind == "Sequence":
             for each in step["pretokenizers"]:
                 self._pre_tokenizer(each)
@@ -323,7 +325,8 @@ class _Reader:
 
     def _template(self, step: Json) -> tuple[list[int], list[int]]:
         """Return the tokens before and behind a text."""
-        kind = None if step is None else step["type"]
+        step = step or {}
+        kind = step.get("type")
         if kind == "Sequence":
             found = [self._template(each) for each in step["processors"]]
             return [token for before, _ in found for token in before], [token for _, b in found for token in b]

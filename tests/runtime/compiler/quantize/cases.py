@@ -214,9 +214,9 @@ def _float_linear(random: np.random.Generator) -> Named:
                 biases: list[tuple[Array, bool]] = [(bias, True)] if name == "bias" else []
                 inputs: list[tuple[Array, bool]] = [(x, False), (packed, True), *biases]
                 case = f"{m}x{n}x{k} {special} {name}"
-                for rows in {min(m, 8), m, m - m % 2}:  # in blocks of so many, as far as the kernel takes them
-                    scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qc8w", inputs=k, rows=rows),))
-                    yield f"linear_qd8_qc8w {case} {rows}", one_op("linear_qd8_qc8w", inputs, [*out, scratch])
+                for block in {min(m, 8), m, m - m % 2}:  # in blocks of so many, as far as the kernel takes them
+                    scratch = (DType.U8, (_native.scratch_bytes("linear_qd8_qc8w", inputs=k, rows=block),))
+                    yield f"linear_qd8_qc8w {case} {block}", one_op("linear_qd8_qc8w", inputs, [*out, scratch])
                 yield f"linear_f32_qc8w {case}", one_op("linear_f32_qc8w", inputs, out)
                 for group in packing.GROUPS:
                     narrow = packing.panels_i4(*packing.quantize_i4(weight, group), group)
