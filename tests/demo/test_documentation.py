@@ -31,7 +31,10 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
     assert languages == {"python", "c", "sh"}
 
 
-@pytest.mark.parametrize("page", ["tutorials/app", "how-to/test-an-app", "how-to/vary-sizes", "how-to/record-a-metric"])
+@pytest.mark.parametrize(
+    "page",
+    ["tutorials/app", "how-to/test-an-app", "how-to/vary-sizes", "how-to/record-a-metric", "how-to/tokenizers"],
+)
 def test_python_of_a_page_runs_from_top_to_bottom(
     page: str, world: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
