@@ -110,6 +110,18 @@ def test_wrong_use_is_a_type_error_that_says_what_was_given(case: str) -> None:
         export(module, args, **options)
 
 
+class SparseMatrix(nn.Module):
+    """Multiplies by a sparse matrix, as graph networks do with neighbors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("a", torch.eye(2).to_sparse())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        return torch.sparse.mm(self.get_buffer("a"), x)
+
+
 def _on_meta() -> nn.Module:
     with torch.device("meta"):
         return nn.Linear(8, 2)
@@ -118,6 +130,7 @@ def _on_meta() -> nn.Module:
 REFUSED: dict[str, tuple[Callable[[], nn.Module], tuple[Any, ...], str, str]] = {
     "meta": (_on_meta, (X,), "parameter weight and 1 more", "meta device and holds no numbers"),
     "lazy": (lambda: nn.LazyLinear(3), (X,), "parameter weight and 1 more", "run the module once before the export"),
+    "a sparse buffer": (SparseMatrix, (X,), "parameter a", "dense tensors: keep to_dense()"),
     "half a module": (lambda: nn.Linear(8, 2).half(), (X,), "aten.linear.default", "call module.float()"),
     "packed": (Packed, (X[None], torch.tensor([2])), "torch.export", "total_length"),
     "replaced": (Replaced, (X,), "attribute h", "register a buffer"),
