@@ -74,7 +74,9 @@ def sample_cases() -> Cases:
     """The small programs that together have every operator, and the committed ones."""
     random = np.random.default_rng(70)
     results: dict[str, tuple[bytes, Any]] = {}
-    for name, program in op_samples().items():
+    families = op_samples()
+    tokens = families.pop("tokens")
+    for name, program in families.items():
         spec = read_spec(program)
         for kind in ("plain", "odd"):
             tensors = [spec.tensors[port.tensor] for port in spec.inputs]
@@ -88,6 +90,7 @@ def sample_cases() -> Cases:
     for text in TEXTS:
         for name in ("classifier_int8", "classifier_float32"):
             results[f"{name} {text[:4]}"] = (programs[name], [text])
+        results[f"tokens {text[:4]}"] = (tokens, [text, np.arange(5)])
     for path in sorted(Path(__file__).resolve().parents[2].glob("features/*/programs/*.alc")):
         program = path.read_bytes()
         for place, inputs in enumerate(inputs_of(program, random)):
