@@ -111,9 +111,7 @@ def _unreadable(tensor: torch.Tensor) -> str:
     if tensor.device.type != "cpu":
         return f"it is on {tensor.device}: call module.cpu() before the export"
     if tensor.layout is not torch.strided or tensor.is_nested:
-        return (
-            "it is sparse or nested; programs hold dense tensors: keep to_dense() of it, or its indices and values"
-        )
+        return "it is sparse or nested; programs hold dense tensors: keep to_dense() of it, or its indices and values"
     return ""
 
 
