@@ -68,6 +68,23 @@ def unigram() -> Parts:
     )
 
 
+def composing() -> Parts:
+    """Return a unigram tokenizer that composes syllables of Hangul, from letters that replacements give too."""
+    pieces = ["가", "각", "\u1100", "a", "花", " "]
+    return Parts(
+        Model.UNIGRAM,
+        Split.NONE,
+        [b"?", *(piece.encode() for piece in pieces)],
+        {piece.encode(): token for token, piece in enumerate(pieces, 1)},
+        flags=Flag.COMPOSE_HANGUL | Flag.PAD_IDEOGRAPHS | Flag.COLLAPSE_SPACES,
+        unknown=0,
+        properties=properties(),
+        replacements={b"x": "\u1100\u1161\u11a8".encode(), b"y": "\u1161".encode(), b"xy": "a\u1100".encode()},
+        scores=[0.0, *(-1.0 - token / 8 for token in range(len(pieces)))],
+        least_score=-2.0,
+    )
+
+
 def word_piece() -> Parts:
     """Return a WordPiece tokenizer."""
     pieces = ["[UNK]", "the", "##re", "##r", "an", "##e", "a", "!", "花"]

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from alcove.runtime.tokenizers import characters
 from alcove.runtime.tokenizers.charsmap import read_charsmap
 from alcove.runtime.tokenizers.errors import UnsupportedTokenizerError
-from alcove.runtime.tokenizers.table import LONGEST_STRING, Flag, Merge, Model, Parts, Split
+from alcove.runtime.tokenizers.table import LONGEST_STRING, MARK, Flag, Merge, Model, Parts, Split
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MARK: Final = "\u2581"
 GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _CL100K: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}DIGITS|"

@@ -7,8 +7,7 @@ from typing import Any, Final
 from alcove.runtime.tokenizers import characters
 from alcove.runtime.tokenizers.charsmap import read_charsmap
 from alcove.runtime.tokenizers.errors import UnsupportedTokenizerError
-from alcove.runtime.tokenizers.hugging_face import MARK
-from alcove.runtime.tokenizers.table import Flag, Merge, Model, Parts, Split
+from alcove.runtime.tokenizers.table import MARK, Flag, Merge, Model, Parts, Split
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 _MODELS: Final = {1: Model.UNIGRAM, 2: Model.BYTE_PAIR}

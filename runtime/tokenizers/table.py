@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAGIC: Final = b"TOK1"
+MARK: Final = "\u2581"
+"""What spaces become, with Flag.MARK_SPACES."""
 NO_TOKEN: Final = 0xFFFFFFFF
 LONGEST_STRING: Final = 255
 """Bytes of a piece or a key; the operator walks no further."""

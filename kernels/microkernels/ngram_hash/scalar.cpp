@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/microkernels/ngram_hash/ngram_hash.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels {
 namespace {
@@ -35,34 +36,6 @@ constexpr Character classify(uint32_t c) noexcept {
   }
   if (((kWordBlocks[kWordIndex[c >> 6]] >> (c & 63)) & 1) == 0) return {Kind::separator, c};
   return {Kind::word, (c + kFoldBlocks[kFoldIndex[c >> 6] * 64u + (c & 63)]) & 0xffff};
-}
-
-// Decodes the sequence at `text`, of which `size` >= 1 bytes may be read; returns its length, 0 if it is malformed.
-// Refuses what Unicode's table 3-7 refuses: stray and missing continuation bytes, overlong forms, surrogates, > U+10FFFF.
-constexpr size_t decode(const uint8_t* text, size_t size, uint32_t& code_point) noexcept {
-  const auto continues = [&](size_t i) { return i < size && (text[i] & 0xc0) == 0x80; };
-  const uint32_t lead = text[0];
-  if (lead < 0x80) {
-    code_point = lead;
-    return 1;
-  }
-  if (lead < 0xc2) return 0;
-  if (lead < 0xe0) {
-    if (!continues(1)) return 0;
-    code_point = (lead & 0x1f) << 6 | (text[1] & 0x3fu);
-    return 2;
-  }
-  if (lead < 0xf0) {
-    if (!continues(1) || !continues(2)) return 0;
-    code_point = (lead & 0x0f) << 12 | (text[1] & 0x3fu) << 6 | (text[2] & 0x3fu);
-    return code_point < 0x800 || (code_point >= 0xd800 && code_point < 0xe000) ? 0 : 3;
-  }
-  if (lead < 0xf5) {
-    if (!continues(1) || !continues(2) || !continues(3)) return 0;
-    code_point = (lead & 0x07) << 18 | (text[1] & 0x3fu) << 12 | (text[2] & 0x3fu) << 6 | (text[3] & 0x3fu);
-    return code_point < 0x10000 || code_point > 0x10ffff ? 0 : 4;
-  }
-  return 0;
 }
 
 constexpr uint64_t step(uint64_t hash, uint32_t character) noexcept {
@@ -145,7 +118,7 @@ NgramHashResult ngram_hash(const uint8_t* text, size_t size, const NgramHashPara
   size_t position = 0;
   while (position < size && !word.is_full()) {
     uint32_t code_point = 0;
-    const size_t length = decode(text + position, size - position, code_point);
+    const size_t length = decode_utf8(text + position, size - position, code_point);
     if (length == 0) return {NgramHashStatus::invalid_utf8, position, word.count()};
     position += length;
     const Character character = classify(code_point);

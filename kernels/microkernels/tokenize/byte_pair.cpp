@@ -1,8 +1,8 @@
 // Byte-pair encoding: of all pairs of neighbours the one with the least rank is joined, the first of equals, until none is left.
 #include <bit>
 
-#include "kernels/microkernels/tokenize/characters.h"
 #include "kernels/microkernels/tokenize/models.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels::tokens {
 
@@ -104,8 +104,8 @@ void byte_pair(const Table& table, std::string_view word, uint8_t* work, Output&
   if (table.has(kByteLevel)) {
     for (const char c : word) joiner.push(table.bytes[static_cast<uint8_t>(c)]);
   } else {
-    for (size_t i = 0; i < word.size(); i += sequence_length(static_cast<uint8_t>(word[i]))) {
-      const uint32_t id = table.find(word.substr(i, sequence_length(static_cast<uint8_t>(word[i]))));
+    for (size_t i = 0; i < word.size(); i += utf8_length(static_cast<uint8_t>(word[i]))) {
+      const uint32_t id = table.find(word.substr(i, utf8_length(static_cast<uint8_t>(word[i]))));
       joiner.push(id == kNoToken ? kCharacter | static_cast<uint32_t>(i) : id);
     }
   }
@@ -116,7 +116,7 @@ void byte_pair(const Table& table, std::string_view word, uint8_t* work, Output&
       output.add(id);
     } else {
       const size_t at = id & ~kCharacter;
-      if (at < word.size()) output.add_unknown(word.substr(at, sequence_length(static_cast<uint8_t>(word[at]))));
+      if (at < word.size()) output.add_unknown(word.substr(at, utf8_length(static_cast<uint8_t>(word[at]))));
     }
   }
 }

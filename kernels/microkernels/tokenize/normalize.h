@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/microkernels/tokenize/characters.h"
 #include "kernels/microkernels/tokenize/models.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels::tokens {
 
@@ -21,7 +21,7 @@ class Normalizer {
     position = 0;
     while (position < size && !is_full_ && !output.is_cancelled()) {
       uint32_t code_point = 0;
-      const size_t length = decode(text + position, size - position, code_point);
+      const size_t length = decode_utf8(text + position, size - position, code_point);
       if (length == 0) return false;
       const size_t taken = replace(text + position, size - position);
       if (taken == 0) add(code_point, {reinterpret_cast<const char*>(text) + position, length});
@@ -49,7 +49,7 @@ class Normalizer {
     const auto* bytes = reinterpret_cast<const uint8_t*>(value.data());
     for (size_t i = 0; i < value.size();) {
       uint32_t code_point = 0;
-      const size_t length = decode(bytes + i, value.size() - i, code_point);
+      const size_t length = decode_utf8(bytes + i, value.size() - i, code_point);
       if (length == 0) break;
       add(code_point, value.substr(i, length));
       i += length;
@@ -62,6 +62,7 @@ class Normalizer {
   }
 
   void add(uint32_t code_point, std::string_view bytes) noexcept {
+    if (is_full_) return;
     const uint8_t property = table_.property(code_point);
     if ((property & kDropped) != 0) return;
     if ((property & kSpace) != 0 && table_.has(kCollapseSpaces)) {
@@ -69,6 +70,7 @@ class Normalizer {
       return;
     }
     if ((property & kIdeograph) != 0 && table_.has(kPadIdeographs)) {
+      last_ = 0;
       write(" ");
       write(bytes);
       return write(" ");
@@ -90,11 +92,12 @@ class Normalizer {
   }
   // Unicode 3.12: a syllable is two or three letters.
   void add_letters(uint32_t syllable) noexcept {
+    last_ = 0;
     const uint32_t index = syllable - 0xAC00;
     const uint32_t letters[] = {0x1100 + index / 588, 0x1161 + index % 588 / 28, 0x11A7 + index % 28};
     for (size_t i = 0; i < (index % 28 == 0 ? 2u : 3u); ++i) {
       uint8_t bytes[4];
-      const size_t length = encode(letters[i], bytes);
+      const size_t length = encode_utf8(letters[i], bytes);
       write({reinterpret_cast<const char*>(bytes), length});
     }
   }
@@ -107,7 +110,7 @@ class Normalizer {
       syllable = last_ + code_point - 0x11A7;
     }
     if (syllable == 0) return false;
-    encode(syllable, out_ + size_ - 3);  // all of these have three bytes
+    encode_utf8(syllable, out_ + size_ - 3);  // all of these have three bytes
     last_ = syllable;
     return true;
   }

@@ -1,8 +1,8 @@
 // The unigram model: of all ways to divide a word into pieces the one with the greatest sum of scores (Viterbi).
 #include <limits>
 
-#include "kernels/microkernels/tokenize/characters.h"
 #include "kernels/microkernels/tokenize/models.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels::tokens {
 
@@ -35,7 +35,7 @@ void unigram(const Table& table, std::string_view word, uint8_t* work, Output& o
     if (sum > best[to].score) best[to] = {sum, static_cast<uint32_t>(from), id};
   };
   for (size_t at = 0; at < size && !output.is_cancelled();) {
-    const size_t character = sequence_length(static_cast<uint8_t>(word[at]));
+    const size_t character = utf8_length(static_cast<uint8_t>(word[at]));
     const size_t behind = at + character < size ? at + character : size;
     bool has_character = false;
     Walk walk(table.pieces);

@@ -1,6 +1,6 @@
 // WordPiece: the longest piece that a word begins with, then the longest that what is left continues with.
-#include "kernels/microkernels/tokenize/characters.h"
 #include "kernels/microkernels/tokenize/models.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels::tokens {
 
@@ -27,7 +27,7 @@ uint32_t longest(const Table& table, std::string_view prefix, std::string_view t
 void word_piece(const Table& table, std::string_view word, uint8_t* work, Output& output) noexcept {
   auto* ids = reinterpret_cast<uint32_t*>(work);
   size_t characters = 0, count = 0;
-  for (size_t i = 0; i < word.size(); i += sequence_length(static_cast<uint8_t>(word[i]))) ++characters;
+  for (size_t i = 0; i < word.size(); i += utf8_length(static_cast<uint8_t>(word[i]))) ++characters;
   bool is_known = characters <= table.most_characters;
   for (size_t at = 0; is_known && at < word.size() && !output.is_cancelled();) {
     size_t length = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/microkernels/tokenize/normalize.h"
+#include "kernels/utf8.h"
 
 namespace alcove::kernels::tokens {
 
@@ -32,13 +33,13 @@ class Words {
     return word;
   }
   [[nodiscard]] size_t after(size_t at) const noexcept {
-    const size_t end = at + sequence_length(static_cast<uint8_t>(text_[at]));
+    const size_t end = at + utf8_length(static_cast<uint8_t>(text_[at]));
     return end < text_.size() ? end : text_.size();
   }
   [[nodiscard]] uint8_t property(size_t at) const noexcept {
     uint32_t code_point = 0;
     const auto* bytes = reinterpret_cast<const uint8_t*>(text_.data()) + at;
-    return decode(bytes, text_.size() - at, code_point) == 0 ? uint8_t{0} : table_.property(code_point);
+    return decode_utf8(bytes, text_.size() - at, code_point) == 0 ? uint8_t{0} : table_.property(code_point);
   }
   [[nodiscard]] bool is(size_t at, int properties) const noexcept {
     return at < text_.size() && (property(at) & properties) != 0;

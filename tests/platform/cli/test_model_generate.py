@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from alcove.platform.cli.model import app
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
@@ -50,7 +51,6 @@ def test_a_text_needs_a_program_with_a_tokenizer(program: str) -> None:
 
 def test_a_text_is_continued_by_a_program_with_a_tokenizer(tmp_path: Path) -> None:
     """As text, or as JSON; bytes are tokens here, and each is followed by the next."""
-    torch = pytest.importorskip("torch")
     from alcove.runtime import Method, export
     from alcove.runtime.testing_tokens import byte_pair
     from alcove.runtime.tokenizers import Tokenizer
@@ -58,9 +58,9 @@ def test_a_text_is_continued_by_a_program_with_a_tokenizer(tmp_path: Path) -> No
 
     tokenizer = Tokenizer.from_parts(byte_pair(), {})
 
-    class Successor(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def forward(self, tokens: object) -> object:
-            return torch.nn.functional.one_hot((tokens + 1) % 256, tokenizer.vocabulary).float()  # type: ignore[operator]
+    class Successor(torch.nn.Module):
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.one_hot((tokens + 1) % 256, tokenizer.vocabulary).float()
 
     one = torch.ones(1, 1, dtype=torch.int64)
     methods = {

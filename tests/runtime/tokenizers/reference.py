@@ -1,6 +1,7 @@
 """Tokenizers written again from kernels/microkernels/tokenize/README.md, as plainly as possible, over `Parts`."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,9 +43,7 @@ def normalize(parts: Parts, text: str, max_bytes: int) -> str:
             out.extend((" ", character, " "))
             return
         if parts.flags & Flag.DECOMPOSE_HANGUL and "\uac00" <= character <= "\ud7a3":
-            index = ord(character) - 0xAC00
-            letters = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
-            out.extend(chr(letter) for letter in letters if letter != 0x11A7)
+            out.extend(unicodedata.normalize("NFD", character))
             return
         is_there = character == " " or (character == MARK and bool(parts.flags & Flag.MARK_SPACES))
         if not out and (parts.flags & Flag.PREPEND or (parts.flags & Flag.PREPEND_UNLESS_THERE and not is_there)):
@@ -52,6 +51,9 @@ def normalize(parts: Parts, text: str, max_bytes: int) -> str:
         if is_pending:
             out.append(space)
         is_pending = False
+        if parts.flags & Flag.COMPOSE_HANGUL and out and is_joined(out[-1], character):
+            out[-1] = unicodedata.normalize("NFC", out[-1] + character)
+            return
         out.append(space if character == " " else character)
 
     at = 0
@@ -60,13 +62,24 @@ def normalize(parts: Parts, text: str, max_bytes: int) -> str:
         for character in text[at] if key is None else keys[key]:
             add(character)
         at += 1 if key is None else len(key)
-    size, kept = 0, []
-    for piece in out:
+    return "".join(first_of(out, max_bytes))
+
+
+def first_of(pieces: list[str], max_bytes: int) -> Iterator[str]:
+    """Yield the pieces before the first that has no room."""
+    size = 0
+    for piece in pieces:
         size += len(piece.encode())
         if size > max_bytes:
-            break
-        kept.append(piece)
-    return "".join(kept)
+            return
+        yield piece
+
+
+def is_joined(before: str, character: str) -> bool:
+    """Return whether a letter of Hangul and the one before it, or the syllable before it, are one syllable."""
+    is_first = "\u1100" <= before <= "\u1112" and "\u1161" <= character <= "\u1175"
+    is_open = "\uac00" <= before <= "\ud7a3" and (ord(before) - 0xAC00) % 28 == 0
+    return is_first or (is_open and "\u11a8" <= character <= "\u11c2")
 
 
 def property_of(parts: Parts, character: str) -> int:

@@ -10,7 +10,7 @@ import torch
 from alcove.runtime import InputError, InvalidTextError, ProgramError, RunCancelledError, _native, export, load
 from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.testing import reseal
-from alcove.runtime.testing_tokens import byte_pair, tokens, unigram, word_piece
+from alcove.runtime.testing_tokens import byte_pair, composing, tokens, unigram, word_piece
 from alcove.runtime.tokenizers import Tokenizer
 from alcove.runtime.tokenizers.modules import Detokenize, Tokenize
 from alcove.runtime.tokenizers.table import Parts, write_table
@@ -21,7 +21,10 @@ from torch import Tensor, nn
 from tests.runtime.tokenizers.reference import encode
 
 MAKERS = (byte_pair, unigram, word_piece)
-TEXTS = st.text() | st.text(alphabet="thearnioANÆ\u0308 '\t\n!42s花한각\u2581\x7fé", max_size=60)
+ALL = (*MAKERS, composing)
+LETTERS = st.text(alphabet="thearnioANÆ\u0308 '\t\n!42s花한각\u2581\x7fé", max_size=60)
+HANGUL = st.text(alphabet="xya \u1100\u1161\u11a8가각花", max_size=12)
+TEXTS = st.text() | LETTERS | HANGUL
 LONG = {
     "one letter": "a" * 3000,
     "the longest merge": "the" * 900,
@@ -44,7 +47,7 @@ def table(make: Callable[[], Parts]) -> bytes:
     return write_table(make())
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("make", ALL)
 @given(text=TEXTS, capacity=st.integers(0, 40), max_bytes=st.integers(1, 100))
 def test_tokens_are_those_of_the_page(make: Callable[[], Parts], text: str, capacity: int, max_bytes: int) -> None:
     """Any text, with any room for tokens and bytes."""
@@ -75,7 +78,7 @@ def test_every_cut_of_a_text_is_tokens_or_an_error_that_says_where(make: Callabl
         assert caught.value.position == len(whole.encode())
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("make", ALL)
 def test_any_byte_of_a_table_may_be_wrong(make: Callable[[], Parts]) -> None:
     """Tokens of the vocabulary that the bytes claim, or the error; each byte of fields and sections, and every cut."""
     whole = table(make)
