@@ -43,6 +43,7 @@ _OF_ONE: Final[Mapping[str, Callable[[Numbers], Numbers]]] = {
     "FloorToInt": lambda number: np.floor(number).astype(np.int64),
     "CeilToInt": lambda number: np.ceil(number).astype(np.int64),
     "TruncToInt": lambda number: np.trunc(number).astype(np.int64),
+    "RoundToInt": lambda number: np.rint(number).astype(np.int64),
     "Abs": np.abs,
 }
 

@@ -34,6 +34,10 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "Max": "max",
 }
 """By the name of sympy's or torch's function."""
+_ROUNDINGS: Final = ("FloorToInt", "CeilToInt", "TruncToInt", "RoundToInt")
+"""Torch's functions of a real number, such as a quotient of sizes (`math.ceil(n / 4)`)."""
+_LARGEST_QUOTIENT: Final = 2**52 - 1
+"""Numerators up to it have float64 quotients that are as far from a whole or half number as the true ones."""
 _Monomial = tuple[int, ...]
 _Polynomial = Mapping[_Monomial, int]
 
@@ -228,6 +232,11 @@ class Space:
         kind = _KINDS.get(type(expression).__name__)
         if kind is not None:
             return self._chain(kind, [self.read(part) for part in expression.args])
+        rounding = type(expression).__name__
+        if rounding in _ROUNDINGS and type(expression.args[0]).__name__ == "IntTrueDiv":
+            quotient = self._quotient(rounding, *map(self.read, expression.args[0].args))
+            if quotient is not None:
+                return quotient
         if isinstance(expression, sympy.Pow):
             base, power = expression.args
             if power.is_Integer and 1 <= int(power) <= _LARGEST_POWER:
@@ -243,6 +252,24 @@ class Space:
             result = self.make(kind, result, term)
         return result
 
+    def _quotient(self, rounding: str, a: Term | None, b: Term | None) -> Term | None:
+        """Return the rounded quotient of two terms; None where whole numbers may round otherwise."""
+        if a is None or b is None or b.low < 1 or max(abs(a.low), abs(a.high)) > _LARGEST_QUOTIENT:
+            return None
+        one = self.constant(1)
+        if rounding == "FloorToInt" or (rounding == "TruncToInt" and a.low >= 0):
+            return self.make("floordiv", a, b)
+        if rounding == "CeilToInt":
+            return self.make("floordiv", self.make("add", a, self.make("sub", b, one)), b)
+        if rounding == "TruncToInt":
+            return None
+        # To the nearest, and of two to the even one: (2 a + b) // (2 b), less 1 where there is no rest and it is odd.
+        two = self.constant(2)
+        twice, whole = self.make("add", self.make("mul", two, a), b), self.make("mul", two, b)
+        upper = self.make("floordiv", twice, whole)
+        is_between = self.make("sub", one, self.make("min", one, self.make("mod", twice, whole)))
+        return self.make("sub", upper, self.make("mul", is_between, self.make("mod", upper, two)))
+
     def _of_values(self, expression: Any, values: Vector) -> Term:
         """Return the term of an expression that a program lacks: a size times a fraction, rounded, where it is one."""
         name = self._atom(("torch", expression), (int(values.min()), int(values.max())))
@@ -253,7 +280,8 @@ class Space:
 
     def _fraction(self, expression: Any, values: Vector) -> Expression | None:
         """Return a size times a whole number by another, with an addend, rounded down, that has these values."""
-        factors = [float(part) for part in expression.atoms(sympy.Float, sympy.Rational) if part != 0]
+        numbers = [float(part) for part in expression.atoms(sympy.Float, sympy.Rational) if part != 0]
+        factors = numbers + [1 / number for number in numbers]  # n / 2.5 has the number 2.5
         sizes = [part.args[0] for part in expression.atoms(sympy.Function) if type(part).__name__ == "ToFloat"]
         for size in {term for part in sizes or expression.free_symbols if (term := self.read(part)) is not None}:
             for factor in factors:

@@ -1,22 +1,24 @@
 """Traces torch's functions that look into their tensors: covariances, counts, histograms, scales of a tensor's range.
 
-Torch reads a number out of a tensor within them, which no trace can do.  For the time of a trace the functions here
-stand for them, which compute the same without a look.  What eager refuses ends the run.
+Torch reads a number out of a tensor within them, which no trace can do, or takes no size that varies (`one_hot`).  For
+the time of a trace the functions here stand for them, which compute the same without a look.  What eager refuses ends
+the run.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from alcove.runtime.compiler.quantized_modules import OPERATORS
 from alcove.runtime.compiler.quantized_modules import quantize as quantize_values
-from torch import Tensor
+from torch import Tensor, nn
 
 _HANDLER: Final[Any] = import_module("torch._export.non_strict_utils")._NonStrictTorchFunctionHandler  # noqa: SLF001
 """Torch itself replaces functions of a trace by it, and has no public way to add some."""
 _MATRIX: Final = 2
+_PLAIN_ONE_HOT: Final[Any] = nn.functional.one_hot
 
 
 def zero_where(is_right: Tensor) -> Tensor:
@@ -70,6 +72,15 @@ def count_whole(x: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
     return torch.zeros(minlength, dtype=source.dtype).index_put(
         (x.long() + zero_where(x >= 0),), source, accumulate=True
     )
+
+
+def classes(x: Tensor, num_classes: Any = -1) -> Tensor:
+    """Stand for `nn.functional.one_hot`, which takes no size that varies."""
+    if not isinstance(num_classes, torch.SymInt):
+        return cast("Tensor", _PLAIN_ONE_HOT(x, num_classes))
+    if x.dtype is not torch.int64:
+        raise ValueError(f"one_hot is of int64 tensors, not of {x.dtype}")
+    return x.new_zeros((*x.shape, num_classes)).scatter(-1, x.unsqueeze(-1), 1)
 
 
 def count_intervals(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's
@@ -184,6 +195,7 @@ _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
     Tensor.corrcoef: correlation,
     torch.bincount: count_whole,
     Tensor.bincount: count_whole,
+    nn.functional.one_hot: classes,
     torch.histc: count_intervals,
     Tensor.histc: count_intervals,
     torch.histogram: histogram,

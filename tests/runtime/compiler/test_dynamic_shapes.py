@@ -114,6 +114,20 @@ def fold_sizes(_: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     return rows.flatten(), rows.view(batch, length, 2, 2).transpose(1, 2).flatten(2)
 
 
+def pad_to_quotients(_: nn.Module, x: Tensor) -> tuple[Tensor, ...]:
+    """Return x padded to multiples, and parts of it, by quotients of real numbers: up, down, and to the nearest."""
+    count = x.shape[0]
+    return (
+        F.pad(x, (0, 0, 0, 0, 0, math.ceil(count / 4) * 4 - count)),
+        x[: math.ceil(count / 2.5)],
+        x[: math.floor((count + 5) / 6)] * math.floor(count / 2),
+        x[: math.ceil((count - 9) / 4) + 4],
+        x[: round(count / 2) + 1],
+        x[: round(count * 5 / 6)],
+        x[: math.trunc(count / 3) + 1],
+    )
+
+
 def interleave(x: Tensor) -> Tensor:
     """Return even rows, then odd ones; there are none of these where there is one row."""
     return torch.cat([x[..., ::2, :], x[..., 1::2, :]], -2)
@@ -164,6 +178,7 @@ def check(module: nn.Module, model: Model, inputs: Sequence[Tensor]) -> None:
 
 
 MASK = torch.ones(20, 20).triu(1).bool()
+LITTLE = Dim("little", min=1, max=13)
 BATCH = {0: Dim("batch", min=1, max=8)}
 BOTH = {0: Dim("batch", min=1, max=8), 1: Dim("length", min=1, max=40)}
 PIXELS = {2: Dim("height", min=8, max=40), 3: Dim("width", min=8, max=64)}
@@ -215,6 +230,19 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor], dict[int,
         lambda height, width: image(1, height, width),
         PIXELS,
         [(8, 8), (40, 64), (10, 16), (11, 17), (9, 64), (40, 8), (8, 8)],
+    ),
+    "rounded quotients": (lambda: Of(pad_to_quotients), vary_batch(rows, 9), {0: LITTLE}, [(n,) for n in range(1, 14)]),
+    "rounded quotients of two sizes": (
+        lambda: Of(lambda _, x: F.pad(x, (0, 0, 0, math.ceil(x.shape[0] / x.shape[1]) * x.shape[1] - x.shape[0]))),
+        rows,
+        {0: LITTLE, 1: Dim("length", min=1, max=5)},
+        [(batch, length) for batch in range(1, 14) for length in range(1, 6)],
+    ),
+    "classes as many as rows": (
+        lambda: Of(lambda _, x: (F.one_hot(x.argmax(0), x.shape[0]), F.one_hot(x[:, 0].long() % 2, 2 * x.shape[0]))),
+        vary_batch(torch.rand, 4),
+        {0: LITTLE},
+        [(n,) for n in range(1, 14)],
     ),
     "products of sizes": (lambda: Of(fold_sizes), rows, BOTH, ALL),
     "a multiple of a size": (
@@ -383,6 +411,22 @@ def test_what_cannot_vary_is_reported_in_a_sentence(case: str) -> None:
     (finding,) = refusal(function, example, dims).findings
     assert words in finding.suggestion
     assert "If you're using" not in finding.suggestion
+
+
+def test_classes_beyond_a_size_that_varies_end_the_run() -> None:
+    """As eager refuses them."""
+    module = Of(lambda _, x: F.one_hot(x, x.shape[0])).eval()
+    model = load(bytes(export(module, (torch.tensor([0, 1, 2]),), dynamic_shapes=({0: LITTLE},))))
+    for classes in ([0, 2], [-1, 0]):
+        with pytest.raises(InputError):
+            model(np.array(classes))
+
+
+def test_classes_of_another_type_than_eager_takes_are_refused() -> None:
+    """By its name."""
+    example = torch.tensor([0, 1, 2], dtype=torch.int32)
+    (finding,) = refusal(lambda _, x: F.one_hot(x, x.shape[0]), example, {0: LITTLE}).findings
+    assert "one_hot is of int64 tensors, not of torch.int32" in finding.suggestion
 
 
 def test_steps_that_change_with_the_size_are_refused() -> None:

@@ -118,6 +118,35 @@ def test_torchs_expressions_are_read() -> None:
     assert type(size_of(space, other, 3)) is int
 
 
+@pytest.mark.parametrize("most", [33, 100_000])
+def test_rounded_quotients_have_the_values_of_python(most: int) -> None:
+    """Of one size and of two, negative ones too; ties go to the even number."""
+    from torch.utils._sympy.functions import CeilToInt, FloorToInt, IntTrueDiv, RoundToInt, TruncToInt
+
+    space, _, _ = make(most=most)
+    roundings: dict[Any, Callable[[float], int]] = {
+        FloorToInt: math.floor,
+        CeilToInt: math.ceil,
+        RoundToInt: round,
+        TruncToInt: math.trunc,
+    }
+    quotients: list[Callable[[Any, Any], tuple[Any, Any]]] = [
+        lambda n, _: (n, 2),
+        lambda n, _: (3 * n + 1, 4),
+        lambda n, m: (n, m),
+        lambda n, _: (n - 40, 6),
+    ]
+    columns = [space.rows[:, 0], space.rows[:, 1]]
+    for symbolic, plain in roundings.items():
+        for quotient in quotients:
+            term = space.read(symbolic(IntTrueDiv(*quotient(N, M))))
+            assert term is not None
+            expected = [plain(above / below) for above, below in (quotient(*row) for row in space.rows.tolist())]
+            assert term.values.tolist() == expected
+            if term.expression is not None:
+                assert evaluate_all(term.expression, columns).tolist() == term.values.tolist()
+
+
 def test_functions_of_kernels_have_values_and_no_expression() -> None:
     """By all that they are given; one that does not vary is a number."""
     space, n, m = make()
