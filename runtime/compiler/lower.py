@@ -42,6 +42,7 @@ FACTORIES: Final = {
     f"aten.{name}.default"
     for name in ("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
 }
+_SINGULAR: Final[type[Exception]] = getattr(torch.linalg, "LinAlgError")  # noqa: B009 - torch does not list it
 UNWRITTEN: Final = ("aten.empty", "aten.new_empty")
 """What torch leaves in their memory is this process's; a program has zeros."""
 
@@ -234,7 +235,10 @@ class _Lowering(FlowLowering):
             return False
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._resolve)
         with torch.no_grad():
-            result = target(*args, **kwargs)
+            try:
+                result = target(*args, **kwargs)
+            except _SINGULAR as error:
+                raise Refused(f"torch refuses these constants: {error}") from None
             if str(target).startswith(UNWRITTEN):
                 result.zero_()
         if isinstance(result, Tensor):

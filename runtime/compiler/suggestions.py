@@ -47,7 +47,10 @@ def suggest_form(target: str) -> str:
         return NEAREST[_plain(target)]
     name = _plain(target)
     if name.startswith("linalg"):
-        return "solvers and factorisations are computed at export, of constants: no program has them for its inputs"
+        return (
+            "of its inputs a program has inv, solve, det and slogdet of small matrices; other solvers and "
+            "factorisations are computed at export, of constants: compute with those, or outside the program"
+        )
     known = sorted({_plain(other) for other in RULES})
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     if near:

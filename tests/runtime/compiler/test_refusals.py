@@ -49,8 +49,8 @@ class Unsupported(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Run."""
         x = self.block(torch.relu(self.first(x)))
-        inverse = torch.linalg.inv(x.T @ x)  # inverse line
-        places = torch.nonzero(inverse)  # places line
+        root = torch.linalg.cholesky_ex(x.T @ x).L  # root line
+        places = torch.nonzero(root)  # places line
         return self.first(x)[:, :0], x + places.sum() + y.abs().float().mean()  # y line
 
 
@@ -62,7 +62,7 @@ def test_all_findings_come_at_once_with_the_users_lines() -> None:
         ("input y", "", ""),
         ("aten.randn_like.default", "block", line_of("noise line")),
         ("aten.special_airy_ai.default", "block", line_of("airy line")),
-        ("aten.linalg_inv_ex.default", "", line_of("inverse line")),
+        ("aten.linalg_cholesky_ex.default", "", line_of("root line")),
         ("aten.nonzero.default", "", line_of("places line")),
         ("aten.abs.default", "", line_of("y line")),
         ("output output_0", "", ""),
@@ -229,7 +229,17 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "multinomial": (Simple(lambda _, x: torch.multinomial(x + 1, 1)), X, "draw random numbers outside"),
     "normal": (Simple(lambda _, x: torch.normal(x)), X, "draw random numbers outside"),
     # operators without a rule
-    "inverse": (Simple(lambda _, x: torch.linalg.inv(x)), torch.eye(3), "solvers and factorisations"),
+    "inverse of a large matrix": (Simple(lambda _, x: torch.linalg.inv(x)), torch.eye(17), "at most 16"),
+    "inverse of constants that have none": (
+        Simple(lambda _, x: x + torch.linalg.inv(torch.ones(3, 3))),
+        torch.eye(3),
+        "the input matrix is singular",
+    ),
+    "parts of a solver": (
+        Simple(lambda _, x: torch.ops.aten._linalg_solve_ex(x, x)[1]),
+        torch.eye(3),
+        "without LU and pivots",
+    ),
     "singular values": (Simple(lambda _, x: torch.linalg.svd(x).S), torch.eye(3), "solvers and factorisations"),
     "most frequent": (Simple(lambda _, x: torch.mode(x).values), X, "argmax of a count"),
     "grid in space": (
