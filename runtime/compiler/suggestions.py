@@ -22,7 +22,6 @@ NEAREST: Final[Mapping[str, str]] = {
     "igamma": _INCOMPLETE,
     "igammac": _INCOMPLETE,
     "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
-    "mode": "median, or the argmax of a count of each value: (x.unsqueeze(-1) == values).sum(0)",
     "multinomial": _RANDOM,
     "nonzero": "the size of the result depends on data: keep the mask, or take topk of it",
     "normal": _RANDOM,

@@ -1,4 +1,4 @@
-"""Lowers sort, topk, and what a sorted row answers.
+"""Lowers sort, topk, and what a sorted row answers: medians, the most frequent value.
 
 The kernels sort rows; another dimension is moved to the end and back.  NaN is greater than any number, and of equal
 values the one with the lower index comes first.
@@ -12,7 +12,14 @@ from alcove.runtime.compiler.rules.reduction import fold, last_index
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.compiler.scratch import scratch_bytes
 from alcove.runtime.compiler.sizes import whole
-from alcove.runtime.format.attributes import GatherAttributes, IndexSelectAttributes, SortAttributes, TopkAttributes
+from alcove.runtime.format.attributes import (
+    ArangeAttributes,
+    GatherAttributes,
+    IndexSelectAttributes,
+    ScanExtremeAttributes,
+    SortAttributes,
+    TopkAttributes,
+)
 from alcove.runtime.format.spec import DTYPE_BYTES, DType
 
 Ranking = Callable[[Value], tuple[Value, Value]]
@@ -87,6 +94,12 @@ def median_of_numbers(call: Call, b: Builder) -> Value:
     return _of_all(call, b, _median_of_numbers)
 
 
+@rule("aten.mode.default")
+def most_frequent(call: Call, b: Builder) -> tuple[Value, ...]:
+    """The least of the most frequent values of a dimension, and the last place where it stands; NaN equal nothing."""
+    return _along(call, b, lambda x: _most_frequent(b, x))
+
+
 def _along(call: Call, b: Builder, ranking: Ranking) -> tuple[Value, ...]:
     """Return what `ranking` makes of the rows along the call's dimension, as torch shapes it.
 
@@ -150,3 +163,22 @@ def _median_of_numbers(b: Builder, x: Value) -> tuple[Value, Value]:
     along = GatherAttributes(axis=axis)
     value = b.op("gather", [values, middle], DType.F32, middle.shape, along)
     return value, b.op("gather", [indices, middle], DType.I64, middle.shape, along)
+
+
+def _most_frequent(b: Builder, x: Value) -> tuple[Value, Value]:
+    """In sorted rows the longest run of one value: the first place that is farthest from where its run begins."""
+    values, indices = sort_rows(b, x, descending=False)
+    axis, count = len(x.shape) - 1, x.shape[-1]
+    places = b.expand(b.op("arange", [], DType.I64, (count,), ArangeAttributes(start=0.0, step=1.0)), x.shape)
+    along, zero, one = GatherAttributes(axis=axis), b.scalar(0, DType.I64), b.scalar(1, DType.I64)
+    before = b.binary("maximum", b.binary("sub", places, one), zero)
+    is_new = b.binary("ne", values, b.op("gather", [values, before], values.dtype, x.shape, along), DType.BOOL)
+    begin, _ = b.ops(
+        "scan_extreme",
+        [b.where(is_new, places, zero)],
+        [(DType.I64, x.shape), (DType.I64, x.shape)],
+        ScanExtremeAttributes(is_greatest=1, axis=axis),
+    )
+    last = fold(b, b.binary("sub", places, begin), "argmax", [axis], keeps=True)
+    found = [b.op("gather", [part, last], part.dtype, last.shape, along) for part in (values, indices)]
+    return found[0], found[1]

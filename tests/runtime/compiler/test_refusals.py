@@ -241,7 +241,6 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
         "without LU and pivots",
     ),
     "singular values": (Simple(lambda _, x: torch.linalg.svd(x).S), torch.eye(3), "solvers and factorisations"),
-    "most frequent": (Simple(lambda _, x: torch.mode(x).values), X, "argmax of a count"),
     "grid in space": (
         Simple(lambda _, x: F.grid_sample(x, torch.zeros(1, 2, 2, 2, 3), align_corners=False)),
         torch.zeros(1, 1, 3, 3, 3),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from alcove.runtime import ExportError, export, load
+from alcove.runtime import export, load
 from torch import Tensor, nn
 
 Agrees = Callable[..., None]
@@ -123,15 +123,42 @@ def test_quantiles(agrees: Agrees) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool])
+def test_the_most_frequent_value_and_its_last_place(agrees: Agrees, dtype: torch.dtype) -> None:
+    """The least of several; of one element, of every dimension and type."""
+    functions = {
+        f"{axis} {keeps}": lambda x, axis=axis, keeps=keeps: tuple(torch.mode(x, axis, keeps))
+        for axis in (0, 1, -1)
+        for keeps in (False, True)
+    }
+    for shape in ((5, 12, 3), (4, 1, 1), (1, 16, 2)):
+        agrees(functions, torch.randint(0, 4, shape).to(dtype))
+    agrees({"row": lambda x: tuple(x.mode())}, torch.tensor([2, 1, 1, 2, 0]).to(dtype))
+
+
+def test_the_most_frequent_of_long_and_odd_rows(agrees: Agrees) -> None:
+    """Zeros of both signs are one value, infinities are values; a NaN is as frequent as one."""
+    inf, nan = float("inf"), float("nan")
+    agrees({"long": lambda x: x.mode(1).values}, torch.randint(0, 9, (4, 300)).float())
+    odd = torch.tensor([[0.0, -0.0, 1.0, 2.0], [inf, -inf, inf, 0.0], [nan, 1.0, 2.0, 2.0]])
+    agrees({"odd": lambda x: x.mode(1).values}, odd)
+    agrees({"scalar": lambda x: tuple(torch.mode(x, 0))}, torch.tensor(3.0))
+
+
 class Mode(nn.Module):
-    """The most frequent value."""
+    """The most frequent values."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Run."""
-        return x.mode(0).values
+        return *x.mode(0), *x.mode(1)
 
 
-def test_the_most_frequent_value_is_refused() -> None:
-    """With the nearest form."""
-    with pytest.raises(ExportError, match="median"):
-        export(Mode().eval(), (torch.randn(4),))
+def test_the_most_frequent_of_rows_of_any_number() -> None:
+    """At every size."""
+    module = Mode().eval()
+    rows = torch.export.Dim("rows", min=1, max=7)
+    model = load(bytes(export(module, (torch.zeros(3, 4),), dynamic_shapes=({0: rows},))))
+    for count in range(1, 8):
+        x = torch.randint(0, 3, (count, 4)).float()
+        for found, wanted in zip(model(x.numpy()), module(x), strict=True):
+            np.testing.assert_array_equal(found, wanted.numpy())
