@@ -25,6 +25,7 @@ from alcove.runtime.compiler.rules import (
     special,
     text,
     transforms,
+    volumes,
 )
 from alcove.runtime.compiler.rules.registry import (
     DTYPES,
@@ -60,6 +61,7 @@ FAMILIES = (
     special,
     text,
     transforms,
+    volumes,
 )
 """The modules that register rules; importing them is what fills `RULES`."""
 

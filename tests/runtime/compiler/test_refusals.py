@@ -241,11 +241,6 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
         "without LU and pivots",
     ),
     "singular values": (Simple(lambda _, x: torch.linalg.svd(x).S), torch.eye(3), "solvers and factorisations"),
-    "grid in space": (
-        Simple(lambda _, x: F.grid_sample(x, torch.zeros(1, 2, 2, 2, 3), align_corners=False)),
-        torch.zeros(1, 1, 3, 3, 3),
-        "near it: grid_sampler_2d",
-    ),
     "nothing like it": (Simple(lambda _, x: torch.special.airy_ai(x)), X, "docs/coverage.md lists"),
     # operators with a rule for other forms
     "bound that is no number": (Simple(lambda _, x: x.clamp(min=float("nan"))), X, "not NaN"),

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
-from torch import Tensor
+from alcove.runtime import ExportError, export, load
+from torch import Tensor, nn
 
 Agrees = Callable[..., None]
 TARGETS: list[dict[str, Any]] = [
@@ -94,3 +96,59 @@ def test_affine_grid(agrees: Agrees) -> None:
         return F.grid_sample(x, F.affine_grid(theta, [2, 3, 6, 5], align_corners=False), align_corners=False)
 
     agrees({"warped": warp}, torch.randn(2, 3, 7, 9), torch.randn(2, 2, 3) * 0.4)
+
+
+def space_cases(mode: str) -> dict[str, Any]:
+    """Return samples of volumes with every padding, corners aligned and not."""
+    return {
+        f"{padding} {align}": lambda x, g, padding=padding, align=align: F.grid_sample(
+            x, g, mode=mode, padding_mode=padding, align_corners=align
+        )
+        for padding, align in product(("zeros", "border", "reflection"), (False, True))
+    }
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_grid_sample_of_volumes(agrees: Agrees, mode: str) -> None:
+    """Points within and far outside, on voxels and between, that are no numbers; voxels that are none."""
+    functions = space_cases(mode)
+    x = torch.randn(2, 3, 3, 4, 5)
+    for spread in (1.0, 4.0):
+        agrees(functions, x, (torch.rand(2, 3, 2, 4, 3) * 2 - 1) * spread)
+    lattice = torch.stack(torch.meshgrid(*[torch.linspace(-1.5, 1.5, 7)] * 3, indexing="ij"), -1)[None]
+    agrees(functions, torch.randn(1, 2, 3, 4, 7), lattice)
+    inf, nan = float("inf"), float("nan")
+    odd = torch.tensor([nan, inf, -inf, 1e20, -1e20, -1.0, 1.0, 0.0, 5.0, -1e6])
+    places = torch.stack([odd, odd.roll(3), odd.roll(5)], -1).reshape(1, 1, 2, 5, 3)
+    agrees(functions, x[:1], places)
+    agrees(functions, torch.randn(1, 2, 1, 3, 1), places)
+    x[0, 0, 1, 1, 1], x[1, 2, 0, 0, 0] = inf, nan
+    agrees(functions, x, torch.rand(2, 3, 2, 4, 3) * 3 - 1.5)
+
+
+class Warp(nn.Module):
+    """Samples of volumes."""
+
+    def forward(self, x: Tensor, grid: Tensor) -> Tensor:
+        """Run."""
+        return F.grid_sample(x, grid, align_corners=False)
+
+
+def test_batches_and_grids_of_volumes_may_vary() -> None:
+    """At every size."""
+    module = Warp().eval()
+    batch, rows = torch.export.Dim("batch", min=1, max=4), torch.export.Dim("rows", min=1, max=3)
+    example = torch.randn(2, 3, 3, 4, 5), torch.rand(2, 3, 2, 4, 3)
+    model = load(bytes(export(module, example, dynamic_shapes=({0: batch}, {0: batch, 2: rows}))))
+    for many, high in product(range(1, 5), range(1, 4)):
+        x, grid = torch.randn(many, 3, 3, 4, 5), torch.rand(many, 3, high, 4, 3) * 3 - 1.5
+        (found,) = model(x.numpy(), grid.numpy())
+        np.testing.assert_allclose(found, module(x, grid).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_volume_of_sizes_that_vary_is_refused() -> None:
+    """With what may vary."""
+    depth = torch.export.Dim("depth", min=1, max=4)
+    example = torch.randn(2, 3, 3, 4, 5), torch.rand(2, 3, 2, 4, 3)
+    with pytest.raises(ExportError, match="batch and grid may vary"):
+        export(Warp().eval(), example, dynamic_shapes=({2: depth}, None))
