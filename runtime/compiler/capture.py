@@ -34,6 +34,7 @@ from alcove.runtime.compiler.checks import (
 from alcove.runtime.compiler.composite_ops import keep_composite_ops
 from alcove.runtime.compiler.constant_buffers import trace_with_constant_buffers
 from alcove.runtime.compiler.decompositions import run_decompositions
+from alcove.runtime.compiler.distributions import trace_distributions
 from alcove.runtime.compiler.held_tensors import list_changed_constants
 from alcove.runtime.compiler.packed_sequences import trace_packed_sequences
 from alcove.runtime.compiler.python_state import refuse_python_state
@@ -188,6 +189,7 @@ def capture(
             trace_packed_sequences(),
             trace_writes_at_tensors(),
             trace_functions_that_look(),
+            trace_distributions(),
             contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
             write_assigned_buffers(module),
         ):
