@@ -8,6 +8,10 @@ from alcove.runtime.compiler.rules import RULES
 
 _RANDOM: Final = "draw random numbers outside the program and pass them in"
 
+_GUMBEL: Final = (
+    "it draws random numbers, as F.gumbel_softmax does: draw them outside the program and pass them in, "
+    "softmax((logits + noise) / tau, -1) with noise = -log(-log(torch.rand(...))); softmax or argmax alone need none"
+)
 _INCOMPLETE: Final = (
     "compute it outside the program, or interpolate a table of it (torch.lerp of two neighbours); of whole and half "
     "orders it is sums of exp and erf"
@@ -15,9 +19,24 @@ _INCOMPLETE: Final = (
 
 NEAREST: Final[Mapping[str, str]] = {
     "bernoulli": _RANDOM,
+    "binomial": _RANDOM,
+    "cauchy": _RANDOM,
+    "exponential": _GUMBEL,
+    "geometric": _RANDOM,
+    "log_normal": _RANDOM,
+    "normal_functional": _RANDOM,
+    "poisson": _RANDOM,
+    "random": _RANDOM,
+    "sample_dirichlet": _RANDOM,
+    "standard_gamma": _RANDOM,
+    "uniform": _RANDOM,
     "bincount": "the size of the result depends on data: give bincount a minlength above every number",
     "embedding_renorm": (
         "max_norm changes the table in every run: embedding without max_norm, of a table that is renormed before"
+    ),
+    "flex_attention": (
+        "score functions of flex_attention are not traced: F.scaled_dot_product_attention with what they add to the "
+        "scores, or with a mask, as attn_mask"
     ),
     "igamma": _INCOMPLETE,
     "igammac": _INCOMPLETE,

@@ -60,6 +60,11 @@ def has_place(fake: Tensor) -> bool:
     return fake.dtype in DTYPES or fake.dtype is torch.complex64
 
 
+def advise_type(dtype: torch.dtype) -> str:
+    """Return in which type to compute in place of one that no program has."""
+    return "stay in float32" if dtype.is_floating_point or dtype.is_complex else "take int32 or int64 in its place"
+
+
 def input_refusal(fake: Tensor) -> str:
     """Return why a program takes no tensor of this kind; "" if it does."""
     if fake.layout is not torch.strided:
@@ -68,6 +73,8 @@ def input_refusal(fake: Tensor) -> str:
         return ""
     if fake.dtype.is_complex:
         advice = "pass its parts, torch.view_as_real(x), and take torch.view_as_complex of them"
+    elif fake.dtype.is_floating_point:
+        advice = f"pass float32, or {CAST_ADVICE}"
     else:
-        advice = f"pass float32, or {CAST_ADVICE}" if fake.dtype.is_floating_point else "pass int32 or int64"
+        advice = "pass int32 or int64, which hold the same numbers (x.to(torch.int32)), in the example and in each run"
     return f"{fake.dtype} has no place in a program; {advice}"

@@ -7,7 +7,7 @@ import torch
 from alcove.runtime.compiler.builder import FOLLOWER
 from alcove.runtime.compiler.capture import Captured, Symbol
 from alcove.runtime.compiler.graph import Port, State, Value
-from alcove.runtime.compiler.lowering.nodes import has_place, is_row_major, tensors_of
+from alcove.runtime.compiler.lowering.nodes import advise_type, has_place, is_row_major, tensors_of
 from alcove.runtime.compiler.picks import ADVICE, Pick, count_picked
 from alcove.runtime.compiler.rules import DTYPES, Call, Refused, Result
 from alcove.runtime.compiler.rules.complex_numbers import Pair, pair_of
@@ -159,10 +159,12 @@ class LoweringState:
         """Return the call's arguments by name, with tensors as values and sizes as numbers."""
         for fake in fakes:
             if not has_place(fake):
-                raise Refused(f"it gives {fake.dtype}, which has no place in a program; stay in float32")
+                raise Refused(f"it gives {fake.dtype}, which has no place in a program; {advise_type(fake.dtype)}")
         wrong = next((fake for argument in node.all_input_nodes for fake in self._stored_wrong(argument)), None)
         if wrong is not None:
-            raise Refused(f"it takes {wrong.dtype}, which has no place in a program; call module.float() before export")
+            is_real = wrong.dtype.is_floating_point or wrong.dtype.is_complex
+            advice = "call module.float() before export" if is_real else advise_type(wrong.dtype)
+            raise Refused(f"it takes {wrong.dtype}, which has no place in a program; {advice}")
         target = node.target
         if str(target) in _STORAGE_VIEWS and not is_row_major(node.args[0]):
             raise Refused("as_strided of a contiguous tensor: call contiguous() before it")

@@ -171,6 +171,26 @@ def bits(call: Call, b: Builder) -> Value:
     return b.op("bitcast", [x], call.dtype, x.shape)
 
 
+@rule("aten.frexp.Tensor")
+def parts_of_number(call: Call, b: Builder) -> tuple[Value, ...]:
+    """A mantissa of [0.5, 1) and a power of two, by the bits; of 0, infinities and NaN themselves and 0."""
+    x = call.tensor("self")
+    is_tiny = b.binary("lt", b.unary("abs", x), b.scalar(2.0**-126, DType.F32), DType.BOOL)
+    scaled = b.where(is_tiny, b.binary("mul", x, b.scalar(2.0**24, DType.F32)), x)
+    pattern = b.op("bitcast", [scaled], DType.I32, x.shape)
+    powers = b.binary(
+        "bitwise_and", b.binary("shift_right", pattern, b.scalar(23, DType.I32)), b.scalar(255, DType.I32)
+    )
+    bias = b.where(is_tiny, b.scalar(126 + 24, DType.I32), b.scalar(126, DType.I32))
+    rest = b.binary("bitwise_and", pattern, b.scalar(-0x7F800001, DType.I32))
+    half = b.binary("bitwise_or", rest, b.scalar(126 << 23, DType.I32))
+    is_plain = b.binary(
+        "bitwise_and", b.unary("isfinite", x, dtype=DType.BOOL), b.binary("ne", x, b.scalar(0.0, DType.F32), DType.BOOL)
+    )
+    mantissa = b.where(is_plain, b.op("bitcast", [half], DType.F32, x.shape), x)
+    return mantissa, b.where(is_plain, b.binary("sub", powers, bias), b.scalar(0, DType.I32))
+
+
 # -- two operands -----------------------------------------------------------------------------------------------------
 
 

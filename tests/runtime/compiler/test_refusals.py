@@ -11,6 +11,8 @@ from alcove.runtime import ExportError, export
 from alcove.runtime.compiler.suggestions import suggest_form
 from alcove.runtime.ops import LabelledTopK, NgramHash, ngram_hash
 from torch import Tensor, nn
+from torch.distributions import Normal
+from torch.nn.attention.flex_attention import flex_attention
 
 HERE = Path(__file__)
 
@@ -175,7 +177,9 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "float64": (Simple(lambda _, x: x.relu()), X.double(), "torch.float64 has no place in a program; pass float32"),
     "float16": (Simple(lambda _, x: x.relu()), X.half(), "torch.float16 has no place in a program; pass float32"),
     "bfloat16": (Simple(lambda s, x: s.lin(x), lin=nn.Linear(8, 2).bfloat16()), X.bfloat16(), "pass float32"),
-    "int16": (Simple(lambda _, x: x + 1), X.to(torch.int16), "torch.int16 has no place"),
+    "int16": (Simple(lambda _, x: x + 1), X.to(torch.int16), "pass int32 or int64, which hold the same numbers"),
+    "int16 within": (Simple(lambda _, x: x + x.to(torch.int16)), IDS, "take int32 or int64 in its place"),
+    "int16 constant": (Simple(lambda _, x: x + IDS.to(torch.int16)), IDS, "take int32 or int64 in its place"),
     "complex": (Simple(lambda _, x: x.abs()), X.to(torch.complex64), "torch.complex64 has no place"),
     "float64 between": (Simple(lambda _, x: x.double().sum().float()), X, "gives torch.float64"),
     "float16 between": (Simple(lambda _, x: (x.half() + 1).float()), X, "stay in float32"),
@@ -228,7 +232,14 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
     "bernoulli": (Simple(lambda _, x: torch.bernoulli(x)), X, "draw random numbers outside"),
     "multinomial": (Simple(lambda _, x: torch.multinomial(x + 1, 1)), X, "draw random numbers outside"),
     "normal": (Simple(lambda _, x: torch.normal(x)), X, "draw random numbers outside"),
+    "gumbel": (Simple(lambda _, x: F.gumbel_softmax(x)), X, "noise = -log(-log(torch.rand(...)))"),
+    "sample": (Simple(lambda _, x: Normal(x, 1.0).rsample()), X, "draw random numbers outside"),
     # operators without a rule
+    "attention by a function": (
+        Simple(lambda _, x: flex_attention(x, x, x, lambda score, b, h, i, j: score + (i - j))),
+        torch.zeros(1, 2, 8, 4),
+        "F.scaled_dot_product_attention",
+    ),
     "inverse of a large matrix": (Simple(lambda _, x: torch.linalg.inv(x)), torch.eye(17), "at most 16"),
     "inverse of constants that have none": (
         Simple(lambda _, x: x + torch.linalg.inv(torch.ones(3, 3))),

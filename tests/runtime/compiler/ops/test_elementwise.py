@@ -334,3 +334,9 @@ def test_float64_is_refused_with_float32_as_the_nearest_form() -> None:
     """Both findings name the type."""
     with pytest.raises(ExportError, match=r"float64.*float32"):
         export(InDouble(), (torch.zeros(3),))
+
+
+def test_parts_of_numbers(agrees: Agrees) -> None:
+    """Mantissa and exponent: both signs of 0, the largest, the smallest, those below them, infinities, NaN."""
+    odd = [0.0, -0.0, 1.0, -2.0, 0.5, float("inf"), float("-inf"), float("nan"), 3.4e38, 2.0**-126, 1e-40, -(2.0**-149)]
+    agrees({"parts": lambda x: tuple(torch.frexp(x))}, torch.cat([torch.randn(20), torch.tensor(odd)]), atol=0)
