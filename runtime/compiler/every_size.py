@@ -22,6 +22,7 @@ from alcove.runtime.compiler.emit import order_of
 from alcove.runtime.compiler.expressions import Expression, evaluate_all
 from alcove.runtime.compiler.graph import Graph, Origin
 from alcove.runtime.compiler.grown_constants import GrownConstants
+from alcove.runtime.compiler.layout import EmptyTensorError
 from alcove.runtime.compiler.lower import lower_with_taps
 from alcove.runtime.compiler.lowering.nodes import origin_of
 from alcove.runtime.compiler.ranges import Rows, rows_of
@@ -87,11 +88,11 @@ def program_at_every_size(
         if cache_key not in graphs:
             try:
                 graphs[cache_key] = compile_at(sizes)
-            except (ValueError, ZeroDivisionError):
-                empty = _first_empty(captured, sizes)
-                if empty is None:
+            except (ValueError, ZeroDivisionError) as error:
+                failure = _find_empty(captured, sizes, error)
+                if failure is None:
                     raise
-                raise Failure(dict(sizes), origin_of(empty), "its result has no elements").error() from None
+                raise failure.error() from None
         return graphs[cache_key]
 
     more: list[dict[str, int]] = []
@@ -215,6 +216,16 @@ def first_wrong_constant(constants: GrownConstants, dynamic: Dynamic, rows: Rows
         return None
     row, origin = wrong
     return Failure(_name_sizes(dynamic, rows[row]), origin, "a constant that it reads follows another rule there")
+
+
+def _find_empty(captured: Captured, sizes: Sizes, error: Exception) -> Failure | None:
+    """Return why there is no graph at these sizes, if a tensor without elements is the reason."""
+    empty = _first_empty(captured, sizes)
+    if empty is not None:
+        return Failure(dict(sizes), origin_of(empty), "its result has no elements")
+    if isinstance(error, EmptyTensorError):
+        return Failure(dict(sizes), error.origin, "a tensor that it works with has no elements")
+    return None
 
 
 def _first_empty(captured: Captured, sizes: Sizes) -> fx.Node | None:

@@ -55,6 +55,18 @@ def layout(graph: Graph, choices: Choices | None = None) -> Graph:
     return eliminate_dead_code(_Layout(graph, {} if choices is None else choices).run())
 
 
+class EmptyTensorError(ZeroDivisionError):
+    """A tensor that an operator works with has no elements at these sizes: its strides are 0, and say nothing.
+
+    Attributes:
+        origin: of the operator.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        super().__init__(f"{origin.op}: a tensor that it works with has no elements")
+        self.origin = origin
+
+
 class _Layout:
     """One walk over a graph."""
 
@@ -72,7 +84,11 @@ class _Layout:
     def run(self) -> Graph:
         for node in self.graph.nodes:
             way = _WAYS.get(node.op)
-            if way is None or not way(self, node):
+            try:
+                is_done = way is not None and way(self, node)
+            except ZeroDivisionError:
+                raise EmptyTensorError(node.origin) from None
+            if not is_done:
                 self.keep(node)
         for key in [port.value for port in self.graph.outputs] + [state.update for state in self.graph.states]:
             self.materialize(key)

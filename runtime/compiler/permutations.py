@@ -77,8 +77,8 @@ def steps_of_strides(
 
     Dimensions stay in their order; a step of 0 repeats the one element at its start.
     """
-    if len(shape) != len(out) or any(size < 1 for size in shape):
-        return None  # strides of an empty tensor say nothing
+    if len(shape) != len(out):
+        return None
     starts, steps = [], []
     for size, count, own, stride in zip(shape, out, row_major_strides(shape), strides, strict=False):
         start, offset = divmod(offset, own)
@@ -111,8 +111,6 @@ class Copy:
             out: of what the second makes of that.
             second: reads what this one makes.
         """
-        if any(size < 1 for size in shape):
-            return None  # strides of an empty tensor say nothing
         own = row_major_strides(shape)
         low, rest = [], second.offset
         for stride in own:

@@ -29,6 +29,7 @@ from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
 from alcove.runtime.compiler.methods import Compiled, Method, check_methods, entry_of, join_methods, list_kept
+from alcove.runtime.compiler.narrow import narrow
 from alcove.runtime.compiler.pack import pack
 from alcove.runtime.compiler.quantize import Budget, Metric, Quantization, Quantizer, half_of, options_of
 from alcove.runtime.compiler.quantized_modules import with_plain_layers
@@ -212,7 +213,7 @@ def _compile_traced(traced: _Traced, wishes: _Options) -> Compiled:
             graph = record("eliminate_dead_code", eliminate_dead_code(graph))
             graph = legalize(graph)
             graph = record("layout", layout(graph, orders))
-            return record("fuse", fuse(graph))
+            return record("narrow", narrow(record("fuse", fuse(graph))))
 
         quantizer = Quantizer(options)
         if options is not None and calibration is not None:

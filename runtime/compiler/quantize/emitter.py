@@ -223,7 +223,7 @@ class Emitter:
 
     def scratch(self, out: str, size: int) -> None:
         """Give the last node room to work in."""
-        key = f"{out}:scratch"
+        key = f"{out}:int8:scratch"  # the float32 node may have one, and both may be in a graph
         self.values[key] = Value(key, key, DType.U8, (size,))
         self.nodes[-1] = replace(self.nodes[-1], outputs=(*self.nodes[-1].outputs, key))
 

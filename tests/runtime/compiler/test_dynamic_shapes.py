@@ -395,6 +395,12 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
         {0: (SQUARE := Dim("m", min=1, max=11)), 1: SQUARE},
         "its result has no elements",
     ),
+    "a part without elements at one size": (
+        lambda _, x: torch.fft.fft(x, dim=1).real,
+        torch.zeros(2, 5, 5),
+        {1: SQUARE, 2: SQUARE},
+        "a tensor that it works with has no elements",
+    ),
     "too short for its kernel": (
         lambda _, x: F.conv1d(x, torch.ones(2, 2, 4)),
         torch.zeros(1, 2, 6),

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import load
 from alcove.runtime.compiler import permutations
-from alcove.runtime.compiler.builder import row_major_strides
 from alcove.runtime.compiler.capture import capture
 from alcove.runtime.compiler.codegen import generate_program
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
@@ -241,14 +240,6 @@ def test_copies_that_no_single_one_gives() -> None:
     """A result that continues from one row of the middle to the next."""
     first = permutations.Copy(0, (8, 1))  # two rows of four, of a source with rows of eight
     assert first.then((2, 4), (8,), permutations.Copy(0, (1,))) is None
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
-def test_a_copy_of_an_empty_tensor_stays_apart(shape: tuple[int, ...]) -> None:
-    """Its strides are 0, and no place follows from them: a mirrored part of a spectrum of one."""
-    strides = tuple(row_major_strides(shape))
-    assert permutations.Copy(0, strides).then(shape, shape, permutations.Copy(0, strides)) is None
-    assert permutations.steps_of_strides(shape, shape, 0, strides) is None
 
 
 @given(st.data())

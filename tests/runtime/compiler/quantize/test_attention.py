@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from alcove.runtime import Quantization, export, load
 from torch import Tensor, nn
@@ -58,3 +59,31 @@ def test_attention_on_float32_stays_float32() -> None:
     assert "attention_i8" not in names
     layers = {(layer.op, layer.precision) for layer in program.quantization.layers}
     assert ("attention", "float32") in layers
+
+
+class Written(nn.Module):
+    """Attention written out, of one head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.q, self.k, self.v, self.out = (nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n, length, 16] for tokens of that shape."""
+        y = self.norm(x)
+        scores = self.q(y) @ self.k(y).transpose(-1, -2) * 0.25
+        result: Tensor = x + self.out(torch.softmax(scores, -1) @ self.v(y))
+        return result
+
+
+@pytest.mark.parametrize("length", [5, 10, 33])
+def test_attention_that_is_written_out_is_quantized_as_well(length: int) -> None:
+    """Its room to work in is not that of its float32 form, which stands beside it while noise is measured."""
+    torch.manual_seed(7)
+    model = nn.Sequential(Written(), Written()).eval()
+    calibration = [torch.randn(2, length, 16) for _ in range(6)]
+    program = export(model, (calibration[0],), quantize="int8", calibration=calibration)
+    x = torch.randn(2, length, 16)
+    exact = model(x).detach().numpy()
+    assert np.abs(load(bytes(program))(x.numpy())[0] - exact).max() < 0.1
