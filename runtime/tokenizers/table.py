@@ -126,11 +126,9 @@ def write_table(parts: Parts) -> bytes:
         numbers.add("<u2", [])
         numbers.add("<u1", [])
     keys = sorted(parts.replacements)
-    numbers.add_strings(keys)
+    numbers.add_trie({key: number for number, key in enumerate(keys)})
     numbers.add_strings([parts.replacements[key] for key in keys])
-    pieces = sorted(parts.pieces)
-    numbers.add_strings(pieces)
-    numbers.add("<u4", [parts.pieces[piece] for piece in pieces])
+    numbers.add_trie(parts.pieces)
     numbers.add_strings(parts.texts)
     numbers.add("<f8", [*parts.scores, parts.least_score] if parts.scores else [])
     merges = sorted(parts.merges, key=lambda merge: (merge.left, merge.right))
@@ -174,6 +172,27 @@ class _Sections:
     def add_strings(self, strings: Sequence[bytes]) -> None:
         self.add("<u4", np.cumsum([0, *map(len, strings)]) if strings else [])
         self.add("<u1", np.frombuffer(b"".join(strings), np.uint8))
+
+    def add_trie(self, numbers: Mapping[bytes, int]) -> None:
+        """Add strings as a tree of their bytes; nodes by depth, then by the strings that they stand for."""
+        strings = sorted(numbers)
+        starts, labels, values = [1], [0], [NO_TOKEN]
+        ranges = [(0, len(strings), 0)] if strings else []  # of the strings that begin as a node does, and its depth
+        for first, end, depth in ranges:  # grows as it is walked
+            at = first + (len(strings[first]) == depth)
+            while at < end:
+                byte = strings[at][depth]
+                begin = at
+                while at < end and strings[at][depth] == byte:
+                    at += 1
+                labels.append(byte)
+                is_string = len(strings[begin]) == depth + 1
+                values.append(numbers[strings[begin]] if is_string else NO_TOKEN)
+                ranges.append((begin, at, depth + 1))
+            starts.append(len(labels))
+        self.add("<u4", starts if strings else [])
+        self.add("<u1", labels if strings else [])
+        self.add("<u4", values if strings else [])
 
     def join(self, fields: bytes) -> bytes:
         head, body = bytearray(fields), bytearray()

@@ -45,7 +45,7 @@ class Normalizer {
       found = match;
     }
     if (found == kNoToken || is_inside(text, size, longest)) return 0;
-    const std::string_view value = table_.values[found];
+    const std::string_view value = table_.replacements[found];
     const auto* bytes = reinterpret_cast<const uint8_t*>(value.data());
     for (size_t i = 0; i < value.size();) {
       uint32_t code_point = 0;

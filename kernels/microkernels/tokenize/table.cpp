@@ -6,7 +6,7 @@ namespace alcove::kernels::tokens {
 namespace {
 
 constexpr size_t kFields = 12;    // of 4 bytes, before the sections
-constexpr size_t kSections = 20;  // each a pair of 4 bytes: where it begins, and how many elements it has
+constexpr size_t kSections = 21;  // each a pair of 4 bytes: where it begins, and how many elements it has
 constexpr size_t kHeader = (kFields + 2 * kSections) * 4;
 
 // Hands out the sections in their order.
@@ -28,6 +28,11 @@ class Sections {
     const Numbers<uint8_t> bytes = next<uint8_t>();
     const Numbers<uint32_t> pairs(data_ + kFields * 4, 2 * kSections);
     return fits_ ? Strings(starts, data_ + pairs[2 * at], bytes.size()) : Strings();
+  }
+  [[nodiscard]] Trie next_trie() noexcept {
+    const Numbers<uint32_t> starts = next<uint32_t>();
+    const Numbers<uint8_t> labels = next<uint8_t>();
+    return {starts, labels, next<uint32_t>()};
   }
   [[nodiscard]] bool fits() const noexcept { return fits_; }
 
@@ -56,10 +61,9 @@ bool Table::open(const uint8_t* data, size_t size) noexcept {
   Sections sections(data, size);
   property_blocks = sections.next<uint16_t>();
   properties = sections.next<uint8_t>();
-  keys = sections.next_strings();
-  values = sections.next_strings();
-  pieces = sections.next_strings();
-  ids = sections.next<uint32_t>();
+  keys = sections.next_trie();
+  replacements = sections.next_strings();
+  pieces = sections.next_trie();
   texts = sections.next_strings();
   scores = sections.next<double>();
   starts = sections.next<uint32_t>();

@@ -77,42 +77,45 @@ class Strings {
   size_t size_ = 0;
 };
 
-// Walks down sorted strings a byte at a time: those that begin with what was read stand side by side.
+// Strings with a number each, as a tree of their bytes: the children of a node stand side by side by rising byte.
+struct Trie {
+  Numbers<uint32_t> starts;  // where the children of each node begin
+  Numbers<uint8_t> labels;   // the last byte of what each node stands for
+  Numbers<uint32_t> values;  // of what each node stands for; `kNoToken` if that is no string
+
+  [[nodiscard]] size_t size() const noexcept { return labels.size(); }
+};
+
+// Walks down a tree a byte at a time.
 class Walk {
  public:
-  explicit Walk(const Strings& sorted) noexcept : sorted_(sorted), end_(sorted.size()) {}
+  explicit Walk(const Trie& trie) noexcept : trie_(trie) {}
 
   // Takes one more byte; false if no string begins so.
   [[nodiscard]] bool step(uint8_t byte) noexcept {
     if (depth_ == kLongestString) return false;
-    first_ = find(byte);
-    end_ = byte == 0xFF ? end_ : find(static_cast<uint8_t>(byte + 1));
-    ++depth_;
-    return first_ < end_;
-  }
-  // The string that is what was read; `kNoToken` if there is none.
-  [[nodiscard]] uint32_t match() const noexcept {
-    return first_ < end_ && sorted_[first_].size() == depth_ ? static_cast<uint32_t>(first_) : kNoToken;
-  }
-
- private:
-  // The first string in [first_, end_) whose next byte is `byte` or more.
-  [[nodiscard]] size_t find(uint8_t byte) const noexcept {
-    size_t low = first_, high = end_;
+    size_t low = trie_.starts[node_], high = trie_.starts[node_ + 1];
+    if (high > trie_.size()) high = trie_.size();
+    const size_t end = high;
     while (low < high) {
       const size_t middle = low + (high - low) / 2;
-      const std::string_view text = sorted_[middle];
-      if (text.size() <= depth_ || static_cast<uint8_t>(text[depth_]) < byte) {
+      if (trie_.labels[middle] < byte) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
-    return low;
+    if (low >= end || trie_.labels[low] != byte) return false;
+    node_ = low;
+    ++depth_;
+    return true;
   }
+  // The number of what was read; `kNoToken` if it is no string.
+  [[nodiscard]] uint32_t match() const noexcept { return depth_ == 0 ? kNoToken : trie_.values[node_]; }
 
-  const Strings& sorted_;
-  size_t first_ = 0, end_, depth_ = 0;
+ private:
+  const Trie& trie_;
+  size_t node_ = 0, depth_ = 0;
 };
 
 struct Table {
@@ -123,9 +126,9 @@ struct Table {
 
   Numbers<uint16_t> property_blocks;
   Numbers<uint8_t> properties;
-  Strings keys, values;                             // sorted texts, and what replaces each
-  Strings pieces;                                   // sorted
-  Numbers<uint32_t> ids;                            // of the pieces
+  Trie keys;                                        // texts that are replaced; their values number what replaces them
+  Strings replacements;                             // what replaces them
+  Trie pieces;                                      // their values are ids
   Strings texts;                                    // of the ids, as they are written out again
   Numbers<double> scores;                           // unigram: of the ids
   Numbers<uint32_t> starts, rights, ranks, merged;  // byte_pair: merges by their left id
@@ -148,8 +151,7 @@ struct Table {
     for (const char c : text) {
       if (!walk.step(static_cast<uint8_t>(c))) return kNoToken;
     }
-    const uint32_t at = walk.match();
-    return at == kNoToken ? kNoToken : ids[at];
+    return walk.match();
   }
 };
 

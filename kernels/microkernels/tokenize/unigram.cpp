@@ -40,10 +40,9 @@ void unigram(const Table& table, std::string_view word, uint8_t* work, Output& o
     bool has_character = false;
     Walk walk(table.pieces);
     for (size_t end = at; end < size && walk.step(static_cast<uint8_t>(word[end]));) {
-      const uint32_t match = walk.match();
+      const uint32_t id = walk.match();
       ++end;
-      if (match == kNoToken) continue;
-      const uint32_t id = table.ids[match];
+      if (id == kNoToken) continue;
       offer(at, end, table.scores[id], id);
       has_character = has_character || end == behind;
     }

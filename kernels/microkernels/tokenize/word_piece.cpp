@@ -16,7 +16,7 @@ uint32_t longest(const Table& table, std::string_view prefix, std::string_view t
   for (size_t i = 0; i < text.size() && walk.step(static_cast<uint8_t>(text[i])); ++i) {
     const uint32_t match = walk.match();
     if (match == kNoToken) continue;
-    found = table.ids[match];
+    found = match;
     length = i + 1;
   }
   return found;
