@@ -37,6 +37,7 @@ LEAST_SCALE: Final = 2.0**-20
 Layer: TypeAlias = LinearAttributes | Conv2dAttributes | DepthwiseConv2dAttributes
 LAYERS: Final = frozenset({"linear", "conv2d", "depthwise_conv2d"})
 
+_NARROW_OUTPUTS, _FEWEST_NARROW_PIXELS = 4, 16
 _MOVEMENTS = ("reshape", "as_strided_copy", "concat", "pad")
 _REDUCE_MEAN = 1
 _MAX, _AVERAGE = 0, 1
@@ -96,6 +97,21 @@ def is_product_of_rows(graph: Graph, node: Node) -> bool:
     if kernel == (1, 1) and (window.stride_h, window.stride_w) == (1, 1):
         return True
     return (window.dilation_h, window.dilation_w) == (1, 1) and kernel == graph.values[node.inputs[0]].shape[1:3]
+
+
+def is_narrow(graph: Graph, node: Node) -> bool:
+    """Return whether a layer is a convolution of so few outputs that its float32 form is the faster one.
+
+    It takes pixels as lanes (kernels/microkernels/conv2d_narrow); in int8 outputs are lanes, 16 at a time.
+    """
+    window = node.attributes
+    if not isinstance(window, Conv2dAttributes) or is_product_of_rows(graph, node):
+        return False
+    *_, width, outputs = graph.values[node.outputs[0]].shape
+    if width < _FEWEST_NARROW_PIXELS or outputs > _NARROW_OUTPUTS:
+        return False
+    is_plain = (window.groups, window.stride_w, window.dilation_h, window.dilation_w) == (1, 1, 1, 1)
+    return is_plain and window.kernel_w > 1
 
 
 def rows_of(weight: Array) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from alcove.runtime.compiler.quantize.scales import scale_of
 
 COSTS: Final = "it costs too much accuracy"
 PINNED: Final = "the caller wants it so"
+NARROW: Final = "its few outputs are faster in float32"
 
 
 @dataclass(frozen=True)

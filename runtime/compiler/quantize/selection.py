@@ -17,8 +17,8 @@ from alcove.runtime.compiler.quantize.emitter import emit
 from alcove.runtime.compiler.quantize.noise import TINY, MetricDrop, NodeNoise, OutputNoise, measure_nodes, spread
 from alcove.runtime.compiler.quantize.options import CLIPPINGS, Budget, Clipping, Precision, Quantization
 from alcove.runtime.compiler.quantize.partitioner import Regions, choose, tensors, without_residuals
-from alcove.runtime.compiler.quantize.quantizable_ops import activations, is_product_of_rows
-from alcove.runtime.compiler.quantize.recipe import COSTS, PINNED, Drop, Recipe
+from alcove.runtime.compiler.quantize.quantizable_ops import activations, is_narrow, is_product_of_rows
+from alcove.runtime.compiler.quantize.recipe import COSTS, NARROW, PINNED, Drop, Recipe
 from alcove.runtime.compiler.quantize.report import layer_name
 
 MOST_TRIALS: Final = 96
@@ -142,11 +142,13 @@ class _Selector:
         for index, precision in others.items():
             if precision == "int8 dynamic" and not is_product_of_rows(self.plain, self.plain.nodes[index]):
                 others[index] = "float32"
+        narrow = [index for index, node in enumerate(self.plain.nodes) if is_narrow(self.plain, node)]
+        unasked = [index for index in narrow if index not in self.pinned]
         recipe = Recipe(
             {},
             self.options.clipping or "mse",
-            precisions=others,
-            reasons=dict.fromkeys(others, PINNED),
+            precisions=others | dict.fromkeys(unasked, "float32"),
+            reasons=dict.fromkeys(others, PINNED) | dict.fromkeys(unasked, NARROW),
             unequalized=frozenset() if is_equalized else None,
             uncorrected=None if self.options.correct_bias is False else frozenset(),
         )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from alcove.runtime import Quantization, export, load
+from alcove.runtime.compiler.quantize.recipe import NARROW
 from torch import Tensor, nn
 
 
@@ -128,3 +129,15 @@ def test_channels_far_apart_are_equalized_and_the_report_says_so() -> None:
     last = next(layer for layer in report.layers if layer.layer == "last")
     assert "equalized (" in last.chosen
     assert "of the noise of not equalized" in last.chosen
+
+
+def test_a_convolution_of_few_outputs_stays_float32_unless_it_is_asked_for() -> None:
+    """A picture's last layer: its int8 form computes 16 outputs and throws 13 away."""
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 3, 5, padding=2)).eval()
+    calibration = [torch.randn(1, 3, 20, 20) for _ in range(4)]
+    report, _ = report_of(model, calibration)
+    assert precisions(report) == {"0": "int8", "2": "float32"}
+    assert next(layer.reason for layer in report.layers if layer.layer == "2") == NARROW
+    report, _ = report_of(model, calibration, layers={"2": "int8"})
+    assert precisions(report)["2"] == "int8"
