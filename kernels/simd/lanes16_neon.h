@@ -136,22 +136,16 @@ struct Lanes16 {
     for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
   }
   static void requantize_store(int8_t* p, size_t count, const Floats& v, const Int8Range& range) noexcept {
-    const float32x4_t low = vdupq_n_f32(range.low), high = vdupq_n_f32(range.high);
-    const int32x4_t zero_point = vdupq_n_s32(range.zero_point);
-    const Words words = each(
-        [=](float32x4_t f) noexcept {
-          f = vbslq_f32(vcgtq_f32(f, low), f, low);  // a NaN becomes `low`
-          f = vbslq_f32(vcltq_f32(f, high), f, high);
-          return vaddq_s32(vcvtnq_s32_f32(f), zero_point);
-        },
-        v);
-    const int16x8_t first = vqmovn_high_s32(vqmovn_s32(words.a), words.b);
-    const int16x8_t second = vqmovn_high_s32(vqmovn_s32(words.c), words.d);
-    const int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(first), second);
-    if (count >= 16) return vst1q_s8(p, bytes);
-    int8_t lanes[16];
-    vst1q_s8(lanes, bytes);
-    for (size_t c = 0; c < count; ++c) p[c] = lanes[c];
+    // Bounds are whole numbers, so it is the same to clamp before and after rounding: what is too high is cut off by saturation
+    // and `high`, what is too low, and a NaN, becomes `low` first.
+    const float32x4_t low = vdupq_n_f32(range.low);
+    const int16x8_t zero_point = vdupq_n_s16(static_cast<int16_t>(range.zero_point));
+    const int8x16_t high = vdupq_n_s8(static_cast<int8_t>(static_cast<int32_t>(range.high) + range.zero_point));
+    const Words words = each([=](float32x4_t f) noexcept { return vcvtnq_s32_f32(vmaxnmq_f32(f, low)); }, v);
+    const int16x8_t first = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(words.a), words.b), zero_point);
+    const int16x8_t second = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(words.c), words.d), zero_point);
+    const int8x16_t bytes = vminq_s8(vqmovn_high_s16(vqmovn_s16(first), second), high);
+    store_bytes(p, count, bytes);
   }
   static Floats load_some(const float* p, size_t count) noexcept {
     if (count >= 16) return load(p);
@@ -167,6 +161,28 @@ struct Lanes16 {
   }
 
  private:
+  // The first `count` bytes, by eights, fours, twos and ones.
+  static void store_bytes(int8_t* p, size_t count, int8x16_t bytes) noexcept {
+    if (count >= 16) return vst1q_s8(p, bytes);
+    if ((count & 8) != 0) {
+      vst1_s8(p, vget_low_s8(bytes));
+      p += 8;
+      bytes = vextq_s8(bytes, bytes, 8);
+    }
+    if ((count & 4) != 0) {
+      const int32_t four = vgetq_lane_s32(vreinterpretq_s32_s8(bytes), 0);
+      std::memcpy(p, &four, 4);
+      p += 4;
+      bytes = vextq_s8(bytes, bytes, 4);
+    }
+    if ((count & 2) != 0) {
+      const int16_t two = vgetq_lane_s16(vreinterpretq_s16_s8(bytes), 0);
+      std::memcpy(p, &two, 2);
+      p += 2;
+      bytes = vextq_s8(bytes, bytes, 2);
+    }
+    if ((count & 1) != 0) *p = vgetq_lane_s8(bytes, 0);
+  }
   static uint16x8_t load_halves(const void* p, size_t at) noexcept {
     return vld1q_u16(static_cast<const uint16_t*>(p) + at);
   }

@@ -8,6 +8,8 @@
 
 #if defined(ALCOVE_ISA_avx512)
 #include "kernels/microkernels/binary_i8/rows_avx512.h"
+#elif defined(ALCOVE_ISA_neon)
+#include "kernels/simd/lanes16.h"
 #endif
 
 namespace alcove::kernels {
@@ -20,22 +22,62 @@ struct Terms {
   float a_ratio, b_ratio;
 };
 
+#if defined(ALCOVE_ISA_neon)
+// 16 bytes less a zero point.
+struct Halves {
+  int16x8_t low, high;
+
+  Halves(int8x16_t bytes, int32_t zero) noexcept
+      : low(vsubl_s8(vget_low_s8(bytes), vdup_n_s8(static_cast<int8_t>(zero)))),
+        high(vsubl_high_s8(bytes, vdupq_n_s8(static_cast<int8_t>(zero)))) {}
+
+  [[nodiscard]] Lanes16::Floats floats() const noexcept {
+    return Lanes16::to_floats(
+        {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)});
+  }
+};
+#endif
+
 struct Add {
   static float of(const Terms& x, int32_t a, int32_t b) noexcept {
     return static_cast<float>(a - x.a_zero) * x.a_ratio + static_cast<float>(b - x.b_zero) * x.b_ratio;
   }
+#if defined(ALCOVE_ISA_neon)
+  static Lanes16::Floats of(const Terms& x, const Halves& a, const Halves& b) noexcept {
+    return Lanes16::add(Lanes16::multiply(a.floats(), Lanes16::fill(x.a_ratio)),
+                        Lanes16::multiply(b.floats(), Lanes16::fill(x.b_ratio)));
+  }
+#endif
 };
 
 struct Mul {
   static float of(const Terms& x, int32_t a, int32_t b) noexcept {
     return static_cast<float>((a - x.a_zero) * (b - x.b_zero)) * x.a_ratio;
   }
+#if defined(ALCOVE_ISA_neon)
+  static Lanes16::Floats of(const Terms& x, const Halves& a, const Halves& b) noexcept {
+    const Lanes16::Words products = {vmull_s16(vget_low_s16(a.low), vget_low_s16(b.low)), vmull_high_s16(a.low, b.low),
+                                     vmull_s16(vget_low_s16(a.high), vget_low_s16(b.high)),
+                                     vmull_high_s16(a.high, b.high)};
+    return Lanes16::multiply(Lanes16::to_floats(products), Lanes16::fill(x.a_ratio));
+  }
+#endif
 };
 
 // Strides that are known let the compiler use whole vectors.
 template <class F, size_t kA, size_t kB>
 void line(const Terms x, const int8_t* a, const int8_t* b, int8_t* output, size_t count, Int8Range range) noexcept {
-  for (size_t i = 0; i < count; ++i) output[i] = requantize(F::of(x, a[i * kA], b[i * kB]), range);
+  size_t i = 0;
+#if defined(ALCOVE_ISA_neon)
+  const auto load = [](const int8_t* p, size_t at, size_t stride) noexcept {
+    return stride == 0 ? vdupq_n_s8(*p) : vld1q_s8(p + at);
+  };
+  for (; i + 16 <= count; i += 16) {
+    const Halves left(load(a, i, kA), x.a_zero), right(load(b, i, kB), x.b_zero);
+    Lanes16::requantize_store(output + i, 16, F::of(x, left, right), range);
+  }
+#endif
+  for (; i < count; ++i) output[i] = requantize(F::of(x, a[i * kA], b[i * kB]), range);
 }
 
 // Lines of `count`; an operand that moves has stride 1.

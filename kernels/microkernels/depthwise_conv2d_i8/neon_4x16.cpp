@@ -22,11 +22,29 @@ inline void multiply_add(Lanes16::Words& sum, const Halves& x, const Halves& w) 
 }
 
 // The 16 channels of a column; what is beyond the last channel is 0.
-inline Halves column_at(const int8_t* p, size_t lanes) noexcept {
-  if (lanes >= 16) return widen_bytes(vld1q_s8(p));
+[[gnu::noinline]] Halves column_at(const int8_t* p, size_t lanes) noexcept {
   int8_t some[16];
   for (size_t c = 0; c < 16; ++c) some[c] = c < lanes ? p[c] : int8_t{0};
   return widen_bytes(vld1q_s8(some));
+}
+
+// Adds a row of the kernel: `column(c)` gives column c of the tile.
+template <int kPixels, int kKernelW, int kStride, typename Column>
+[[gnu::always_inline]] inline void add_row(const int8_t* weights, Column column,
+                                           Lanes16::Words (&acc)[kPixels]) noexcept {
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
+  Halves w[kKernelW];
+#pragma GCC unroll 16
+  for (int t = 0; t < kKernelW; ++t) w[t] = widen_bytes(vld1q_s8(weights + t * 16));
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+    const Halves x = column(c);
+#pragma GCC unroll 16
+    for (int t = 0; t < kKernelW; ++t) {
+      const int p = (c - t) / kStride;
+      if (c >= t && (c - t) % kStride == 0 && p < kPixels) multiply_add(acc[p], x, w[t]);
+    }
+  }
 }
 
 template <int kPixels, int kKernelW, int kStride>
@@ -34,29 +52,45 @@ void neon_tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
   constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
   const int8_t* head = a.panels + at.panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
   const int8_t* weights = head + 128;
-  const size_t lanes = a.channels - at.panel * 16;
-  int8_t outside[16];
-  std::memset(outside, a.input_zero_point, sizeof(outside));
+  const size_t channels = a.channels, lanes = channels - at.panel * 16;
+  const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
+  const int8_t* const end = a.input + a.batch * a.in_h * a.in_w * channels;
+  const Halves zero = widen_bytes(vdupq_n_s8(static_cast<int8_t>(a.input_zero_point)));
   Lanes16::Words acc[kPixels];
-  for (int p = 0; p < kPixels; ++p) acc[p] = Lanes16::zero();
+  const Lanes16::Words bias = Lanes16::load_words(head);
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p) acc[p] = bias;
   for (size_t i = 0; i < a.kernel_h; ++i, weights += kKernelW * 16) {
     const int8_t* line = line_at(a, at, i);
-    Halves w[kKernelW];
-#pragma GCC unroll 16
-    for (int t = 0; t < kKernelW; ++t) w[t] = widen_bytes(vld1q_s8(weights + t * 16));
-#pragma GCC unroll 16
-    for (int c = 0; c < kColumns; ++c) {
-      const int64_t column = at.left + c;
-      const bool is_inside = line != nullptr && column >= 0 && column < static_cast<int64_t>(a.in_w);
-      const Halves x = column_at(is_inside ? line + static_cast<size_t>(column) * a.channels : outside, lanes);
-#pragma GCC unroll 16
-      for (int t = 0; t < kKernelW; ++t) {
-        const int p = (c - t) / kStride;
-        if (c >= t && (c - t) % kStride == 0 && p < kPixels) multiply_add(acc[p], x, w[t]);
-      }
+    if (line == nullptr) {
+      add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return zero; }, acc);
+      continue;
     }
+    const int8_t* const first = is_inside ? line + static_cast<size_t>(at.left) * channels : line;
+    // What a load takes beyond the last channel goes into sums that are not stored.
+    if (is_inside && end - first >= static_cast<int64_t>((kColumns - 1) * channels + 16)) {
+      add_row<kPixels, kKernelW, kStride>(
+          weights, [=](int c) noexcept { return widen_bytes(vld1q_s8(first + static_cast<size_t>(c) * channels)); },
+          acc);
+      continue;
+    }
+    add_row<kPixels, kKernelW, kStride>(
+        weights,
+        [&](int c) noexcept {
+          const int64_t column = at.left + c;
+          if (column < 0 || column >= static_cast<int64_t>(a.in_w)) return zero;
+          const int8_t* p = line + static_cast<size_t>(column) * channels;
+          return end - p >= 16 ? widen_bytes(vld1q_s8(p)) : column_at(p, lanes);
+        },
+        acc);
   }
-  for (int p = 0; p < kPixels; ++p) finish(a, at, head, static_cast<size_t>(p), lanes, acc[p]);
+  const Lanes16::Floats scales = Lanes16::load(head + 64);
+  const Int8Range range = at.range;
+  int8_t* output = at.output + at.panel * 16;
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p, output += channels) {
+    Lanes16::requantize_store(output, lanes, Lanes16::multiply(Lanes16::to_floats(acc[p]), scales), range);
+  }
 }
 
 template <int kKernelW, int kStride>

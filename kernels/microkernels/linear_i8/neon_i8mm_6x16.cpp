@@ -75,15 +75,24 @@ void tile_of_pairs(const LinearI8& a, size_t row, size_t count, size_t panel, co
     const int64x2_t l = vreinterpretq_s64_s32(low), h = vreinterpretq_s64_s32(high);
     return vreinterpretq_s32_s64(is_second ? vzip2q_s64(l, h) : vzip1q_s64(l, h));
   };
+  const Finish finish(a, panel, range);
+  int8_t* output = a.output + row * a.output_stride + panel * 16;
+  const size_t output_stride = a.output_stride;
+  const bool wants_sums = a.sums != nullptr;
 #pragma GCC unroll 8
-  for (size_t r = 0; r < 2 * kPairs; ++r) {
+  for (size_t r = 0; r < 2 * kPairs; ++r, output += output_stride) {
     const int32x4_t(&sums)[kSums] = acc[r / 2];
     const bool is_second = r % 2 != 0;
     if (r == count) break;
-    store(a, row + r, panel,
-          {outputs(sums[0], sums[1], is_second), outputs(sums[2], sums[3], is_second),
-           outputs(sums[4], sums[5], is_second), outputs(sums[6], sums[7], is_second)},
-          range);
+    const Lanes16::Words words =
+        Lanes16::add({outputs(sums[0], sums[1], is_second), outputs(sums[2], sums[3], is_second),
+                      outputs(sums[4], sums[5], is_second), outputs(sums[6], sums[7], is_second)},
+                     finish.bias);
+    if (wants_sums) {
+      store_sums(a, row + r, panel, words);
+    } else {
+      finish.store(output, words);
+    }
   }
 }
 

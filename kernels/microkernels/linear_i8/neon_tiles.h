@@ -4,6 +4,8 @@
 
 #include <arm_neon.h>
 
+#include <type_traits>
+
 #include "kernels/simd/lanes16_neon.h"
 #include "kernels/microkernels/linear_i8/linear_i8.h"
 #include "kernels/requantize.h"
@@ -12,21 +14,35 @@ namespace alcove::kernels {
 
 namespace {
 
-inline void store(const LinearI8& a, size_t row, size_t panel, const Lanes16::Words& acc,
-                  const Int8Range& range) noexcept {
-  const size_t column = panel * 16;
-  if (a.sums != nullptr) {
-    int32_t* sums = a.sums + row * ((a.n + 15) / 16 * 16) + column;
-    vst1q_s32(sums, acc.a);
-    vst1q_s32(sums + 4, acc.b);
-    vst1q_s32(sums + 8, acc.c);
-    vst1q_s32(sums + 12, acc.d);
-    return;
+// Zero where the sums themselves are wanted.
+inline Lanes16::Words bias_of(const LinearI8& a, size_t panel) noexcept {
+  return a.sums == nullptr ? Lanes16::load_words(a.panels + panel * panel_bytes_i8(a.k)) : Lanes16::zero();
+}
+
+// What the sums of a panel become.  Copies, because a byte that is written may lie anywhere.
+struct Finish {
+  Lanes16::Words bias;
+  Lanes16::Floats scale;
+  Int8Range range;
+  size_t lanes;
+
+  Finish(const LinearI8& a, size_t panel, const Int8Range& bounds) noexcept
+      : bias(bias_of(a, panel)),
+        scale(Lanes16::load(a.panels + panel * panel_bytes_i8(a.k) + 64)),
+        range(bounds),
+        lanes(a.n - panel * 16) {}
+
+  [[gnu::always_inline]] inline void store(int8_t* output, const Lanes16::Words& sums) const noexcept {
+    Lanes16::requantize_store(output, lanes, Lanes16::multiply(Lanes16::to_floats(sums), scale), range);
   }
-  const int8_t* head = a.panels + panel * panel_bytes_i8(a.k);
-  const Lanes16::Words biased = Lanes16::add(acc, Lanes16::load_words(head));
-  const Lanes16::Floats v = Lanes16::multiply(Lanes16::to_floats(biased), Lanes16::load(head + 64));
-  Lanes16::requantize_store(a.output + row * a.output_stride + column, a.n - column, v, range);
+};
+
+inline void store_sums(const LinearI8& a, size_t row, size_t panel, const Lanes16::Words& acc) noexcept {
+  int32_t* sums = a.sums + row * ((a.n + 15) / 16 * 16) + panel * 16;
+  vst1q_s32(sums, acc.a);
+  vst1q_s32(sums + 4, acc.b);
+  vst1q_s32(sums + 8, acc.c);
+  vst1q_s32(sums + 12, acc.d);
 }
 
 // Adds the products of one group: the weights of it, by that lane of each row's inputs.
@@ -48,11 +64,23 @@ void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) n
   constexpr int kVectors = 4 * kPanels;
   const size_t stride = panel_bytes_i8(a.k);
   const int8_t* weights = a.panels + panel * stride + kPanelHeadBytes;
+  // Sums of 32 bits begin at their biases.
+  constexpr bool kIsPlain = std::is_same_v<typename Way::Sum, int32x4_t>;
   typename Way::Sum acc[kRows][kVectors];
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+  for (int p = 0; p < kPanels; ++p) {
+    const Lanes16::Words bias = kIsPlain ? bias_of(a, panel + static_cast<size_t>(p)) : Lanes16::zero();
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) acc[r][v] = Way::zero();
+    for (int r = 0; r < kRows; ++r) {
+      if constexpr (kIsPlain) {
+        acc[r][4 * p] = bias.a;
+        acc[r][4 * p + 1] = bias.b;
+        acc[r][4 * p + 2] = bias.c;
+        acc[r][4 * p + 3] = bias.d;
+      } else {
+        for (int v = 4 * p; v < 4 * p + 4; ++v) acc[r][v] = Way::zero();
+      }
+    }
   }
   for (int part = 0; part < (a.k % 4 == 0 ? 1 : 2); ++part) {
     const GroupsOfFour<kRows> inputs(part, a.input + row * a.input_stride, a.input_stride, a.k);
@@ -83,12 +111,22 @@ void tile(const LinearI8& a, size_t row, size_t panel, const Int8Range& range) n
     }
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+  for (int p = 0; p < kPanels; ++p) {
+    const size_t here = panel + static_cast<size_t>(p);
+    const Finish finish(a, here, range);
+    int8_t* output = a.output + row * a.output_stride + here * 16;
+    const size_t output_stride = a.output_stride;
+    const bool wants_sums = a.sums != nullptr;
 #pragma GCC unroll 16
-    for (int p = 0; p < kPanels; ++p) {
+    for (int r = 0; r < kRows; ++r, output += output_stride) {
       const typename Way::Sum* sums = acc[r] + 4 * p;
-      store(a, row + static_cast<size_t>(r), panel + static_cast<size_t>(p),
-            {Way::total(sums[0]), Way::total(sums[1]), Way::total(sums[2]), Way::total(sums[3])}, range);
+      Lanes16::Words words = {Way::total(sums[0]), Way::total(sums[1]), Way::total(sums[2]), Way::total(sums[3])};
+      if constexpr (!kIsPlain) words = Lanes16::add(words, finish.bias);
+      if (wants_sums) {
+        store_sums(a, row + static_cast<size_t>(r), here, words);
+      } else {
+        finish.store(output, words);
+      }
     }
   }
 }

@@ -3,6 +3,10 @@
 #include "kernels/requantize.h"
 #include "kernels/simd/per_isa.h"
 
+#if defined(ALCOVE_ISA_neon)
+#include "kernels/simd/lanes16.h"
+#endif
+
 namespace alcove::kernels {
 
 namespace {
@@ -14,7 +18,16 @@ void quantize(const QuantizeF32& a) noexcept {
   const float* input = a.input;
   int8_t* output = a.output;
   const size_t count = a.count;
+#if defined(ALCOVE_ISA_neon)
+  size_t i = 0;
+  const Lanes16::Floats factors = Lanes16::fill(inverse);
+  for (; i + 16 <= count; i += 16) {
+    Lanes16::requantize_store(output + i, 16, Lanes16::multiply(Lanes16::load(input + i), factors), range);
+  }
+  for (; i < count; ++i) output[i] = requantize(input[i] * inverse, range);
+#else
   for (size_t i = 0; i < count; ++i) output[i] = requantize(input[i] * inverse, range);
+#endif
 }
 
 void dequantize(const DequantizeI8& a) noexcept {
