@@ -60,25 +60,31 @@ void neon_tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
   const Lanes16::Words bias = Lanes16::load_words(head);
 #pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) acc[p] = bias;
-  for (size_t i = 0; i < a.kernel_h; ++i, weights += kKernelW * 16) {
-    const int8_t* line = line_at(a, at, i);
-    if (line == nullptr) {
-      add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return zero; }, acc);
-      continue;
-    }
-    const int8_t* const first = is_inside ? line + static_cast<size_t>(at.left) * channels : line;
+  size_t i = 0;
+  for (; i < a.kernel_h && line_at(a, at, i) == nullptr; ++i, weights += kKernelW * 16) {
+    add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return zero; }, acc);
+  }
+  if (is_inside && i < a.kernel_h) {
+    const int8_t* first = line_at(a, at, i) + static_cast<size_t>(at.left) * channels;
+    const auto row = static_cast<int64_t>(a.in_h) - at.top - static_cast<int64_t>(i * a.dilation_h);
+    const size_t rows = (static_cast<size_t>(row) + a.dilation_h - 1) / a.dilation_h;
+    const size_t last = rows < a.kernel_h - i ? i + rows : a.kernel_h;
+    const size_t line_bytes = a.dilation_h * a.in_w * channels;
     // What a load takes beyond the last channel goes into sums that are not stored.
-    if (is_inside && end - first >= static_cast<int64_t>((kColumns - 1) * channels + 16)) {
+    const auto reach = static_cast<ptrdiff_t>((kColumns - 1) * channels + 16);
+    for (; i < last && end - first >= reach; ++i, first += line_bytes, weights += kKernelW * 16) {
       add_row<kPixels, kKernelW, kStride>(
           weights, [=](int c) noexcept { return widen_bytes(vld1q_s8(first + static_cast<size_t>(c) * channels)); },
           acc);
-      continue;
     }
+  }
+  for (; i < a.kernel_h; ++i, weights += kKernelW * 16) {
+    const int8_t* line = line_at(a, at, i);
     add_row<kPixels, kKernelW, kStride>(
         weights,
         [&](int c) noexcept {
           const int64_t column = at.left + c;
-          if (column < 0 || column >= static_cast<int64_t>(a.in_w)) return zero;
+          if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return zero;
           const int8_t* p = line + static_cast<size_t>(column) * channels;
           return end - p >= 16 ? widen_bytes(vld1q_s8(p)) : column_at(p, lanes);
         },
