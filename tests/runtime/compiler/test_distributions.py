@@ -15,6 +15,12 @@ D: Any = distributions  # torch has no types for most of it
 Function = Callable[[Tensor], object]
 
 
+@pytest.fixture(autouse=True)
+def torch_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's default, which its tracer takes away from a whole process."""
+    monkeypatch.setattr(D.Distribution, "_validate_args", True)
+
+
 class Of(nn.Module):
     """A module made of a function."""
 
