@@ -107,6 +107,7 @@ def main() -> int:
     console = wide_console()
     with progress(console) as say, tempfile.TemporaryDirectory(prefix="alcove-lm-") as temporary:
         folder = options.programs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         rows = []
         for name in options.only or SHAPES:
             for mode in options.modes:
