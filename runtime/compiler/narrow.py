@@ -265,6 +265,18 @@ def _attention(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
     return [*nodes, replace(node, inputs=tuple(inputs), outputs=(wanted.out, scratch), attributes=attributes)]
 
 
+def _cached_attention(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
+    """Slice queries and the rows of the mask; what a block of rows works in does not follow from their number."""
+    query, key, value, mask = node.inputs
+    scores = (*scene.shape(node.outputs[0])[:-1], scene.shape(key)[-2])
+    region = _broadcast_region(scene.shape(mask), scores, wanted.region)
+    if not all((*wanted.is_whole[:-2], wanted.is_whole[-1])) or region is None:
+        return None
+    nodes: list[Node] = []
+    rows, allowed = _take(scene, nodes, query, wanted.region), _take(scene, nodes, mask, region)
+    return [*nodes, replace(node, inputs=(rows, key, value, allowed), outputs=(wanted.out, *node.outputs[1:]))]
+
+
 def _attributes_of_rows(scene: Scene, node: Node, wanted: _Slice) -> AttentionAttributes | None:
     """Return the attributes for the rows that are read, or None: a causal mask counts rows, and hides none of the last.
 
@@ -348,6 +360,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "softmax": _rows_of(lambda _: 1),
     "matmul": _matmul,
     "attention": _attention,
+    "cached_attention": _cached_attention,
     "concat": _concat,
     "reshape": _reshape,
     "as_strided_copy": _copy,

@@ -83,6 +83,34 @@ def test_what_the_mask_hides_changes_no_bit() -> None:
     assert load(bytes(export(model, (x,)))).session()(x.numpy())[0].tobytes() == clean.tobytes()
 
 
+class LastToken(nn.Module):
+    """What follows a prompt: attention over a cache, and a product of its last row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.out = Cached("grouped"), nn.Linear(6 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [1, WIDTH]."""
+        rows = self.attention(x).transpose(1, 2).reshape(1, x.shape[1], 6 * WIDTH)
+        result: Tensor = self.out(rows)[:, -1]
+        return result
+
+
+def test_a_prompt_whose_last_row_is_read_is_attended_from_that_row_alone() -> None:
+    """The cache is written whole: the prompts and the token after them are answered as eager answers them."""
+    torch.manual_seed(7)
+    model = LastToken().eval()
+    eager = copy.deepcopy(model)
+    program = export(model, (torch.zeros(1, 9, WIDTH),))
+    op = next(op for op in program.spec.ops if op.name == "cached_attention")
+    assert program.spec.tensors[op.outputs[0]].shape == (1, 6, 1, WIDTH)
+    session = load(bytes(program)).session()
+    for _ in range(4):
+        x = torch.randn(1, 9, WIDTH)
+        assert np.abs(session(x.numpy())[0] - eager(x).detach().numpy()).max() < 1e-5
+
+
 class Plain(nn.Module):
     """Attention with a mask and without a cache."""
 
