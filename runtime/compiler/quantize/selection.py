@@ -143,11 +143,11 @@ class _Selector:
             if precision == "int8 dynamic" and not is_product_of_rows(self.plain, self.plain.nodes[index]):
                 others[index] = "float32"
         narrow = [index for index, node in enumerate(self.plain.nodes) if is_narrow(self.plain, node)]
-        unasked = [index for index in narrow if index not in self.pinned]
+        unasked: dict[int, Precision] = {index: "float32" for index in narrow if index not in self.pinned}
         recipe = Recipe(
             {},
             self.options.clipping or "mse",
-            precisions=others | dict.fromkeys(unasked, "float32"),
+            precisions=others | unasked,
             reasons=dict.fromkeys(others, PINNED) | dict.fromkeys(unasked, NARROW),
             unequalized=frozenset() if is_equalized else None,
             uncorrected=None if self.options.correct_bias is False else frozenset(),
