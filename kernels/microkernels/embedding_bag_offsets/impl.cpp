@@ -32,33 +32,34 @@ typedef float Block __attribute__((vector_size(kBlock * sizeof(float))));
 template <typename Id, bool kIsWhole>
 size_t sum_rows(const EmbeddingBagOffsetsF32& a, size_t start, size_t end, size_t d, size_t lanes, float* to) noexcept {
   const Id* ids = static_cast<const Id*>(a.ids.data);
-  const float* table = a.table + d;
+  const float *table = a.table + d, *weights = a.weights;
+  const size_t dim = a.dim;
+  const int64_t padding = a.padding;
   Block sum = {};
   size_t count = 0;
   const bool is_long = end - start > kLongestChain;
-  size_t left = is_long ? kSumBlock : end - start;  // of the block, ids of the padding too
   LongSums<kBlock> long_sums;
   if (is_long) long_sums.clear();
-  for (size_t i = start; i < end; ++i, --left) {
-    if (left == 0) {
-      long_sums.add(reinterpret_cast<const float*>(&sum));
-      sum = Block{};
-      left = kSumBlock;
+  for (size_t i = start; i < end;) {
+    const size_t block_end = is_long && end - i > kSumBlock ? i + kSumBlock : end;  // ids of the padding count too
+    for (; i < block_end; ++i) {
+      if (i + kAhead < end) __builtin_prefetch(table + static_cast<size_t>(ids[i + kAhead]) * dim);
+      if (static_cast<int64_t>(ids[i]) == padding) continue;
+      const float* row = table + static_cast<size_t>(ids[i]) * dim;
+      Block x = {};
+      std::memcpy(&x, row, (kIsWhole ? kBlock : lanes) * sizeof(float));
+      if (weights != nullptr) x *= weights[i];
+      sum += x;
+      ++count;
     }
-    if (i + kAhead < end) __builtin_prefetch(table + static_cast<size_t>(ids[i + kAhead]) * a.dim);
-    if (static_cast<int64_t>(ids[i]) == a.padding) continue;
-    const float* row = table + static_cast<size_t>(ids[i]) * a.dim;
-    Block x = {};
-    std::memcpy(&x, row, (kIsWhole ? kBlock : lanes) * sizeof(float));
-    if (a.weights != nullptr) x *= a.weights[i];
-    sum += x;
-    ++count;
+    if (!is_long) break;
+    const Block whole = sum;  // what has an address does not stay in a register
+    long_sums.add(reinterpret_cast<const float*>(&whole));
+    sum = Block{};
   }
-  if (is_long) {
-    long_sums.add(reinterpret_cast<const float*>(&sum));
-    std::memcpy(&sum, long_sums.total(), sizeof sum);
-  }
-  std::memcpy(to, &sum, (kIsWhole ? kBlock : lanes) * sizeof(float));
+  Block total = sum;
+  if (is_long) std::memcpy(&total, long_sums.total(), sizeof total);
+  std::memcpy(to, &total, (kIsWhole ? kBlock : lanes) * sizeof(float));
   return count;
 }
 
