@@ -117,13 +117,12 @@ kernels::Unary<T> make_unary(const Call& c) noexcept {
 
 template <typename T>
 kernels::Binary<T> make_binary(const Call& c) noexcept {
-  kernels::Binary<T> args{static_cast<kernels::BinaryFunction>(c.integer(kFunction)),
-                          c.in<T>(0),
-                          c.in<T>(1),
-                          c.out<uint8_t>(0),
-                          make_shape(c.output(0)),
-                          {},
-                          {}};
+  kernels::Binary<T> args;  // without zeros for the dimensions that are not there
+  args.function = static_cast<kernels::BinaryFunction>(c.integer(kFunction));
+  args.a = c.in<T>(0);
+  args.b = c.in<T>(1);
+  args.output = c.out<uint8_t>(0);
+  args.shape = make_shape(c.output(0));
   set_strides(c.input(0), c.output(0), args.a_strides);
   set_strides(c.input(1), c.output(0), args.b_strides);
   return args;
@@ -149,6 +148,7 @@ void run_binary_f32(const Call& c) noexcept {
   const size_t units = all.shape.rank == 0 ? 1 : all.shape.dims[outer];
   const size_t result_bytes = dtype_bytes(c.output(0).dtype);
   c.split(units, units * inner * kWorkPerElement, [&](size_t first, size_t end, size_t) noexcept {
+    if (end - first == units) return (void)c.kernels.binary_f32(all);
     kernels::Binary<float> some = all;
     if (all.shape.rank > 0) {
       some.a += first * all.a_strides[outer];
