@@ -8,7 +8,8 @@ some inputs: those are sliced instead, as far back as nothing else reads them.
     attention(q, k, v)[i:j]    attention(q[i:j], k, v)
     (x + f(x))[:, :1]          x[:, :1] + f(x[:, :1])      the two slices of x are one
 
-Indices that are looked up stay as they are: one that does not exist is an error also where its row is not read.
+Indices that are looked up and divisions of integers stay whole: one that does not exist, and a division by zero, is an
+error also where its row is not read.
 """
 
 import math
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from alcove.runtime.compiler.builder import row_major_strides
+from alcove.runtime.compiler.builder import has_function, row_major_strides
 from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Origin
 from alcove.runtime.compiler.patterns import Scene
@@ -30,6 +31,10 @@ from alcove.runtime.format.attributes import (
     LayerNormAttributes,
 )
 from alcove.runtime.format.spec import DType
+
+
+_DIVISIONS: Final = ("floor_div", "trunc_div", "fmod", "remainder")
+"""Functions of integers that end a run where they divide by zero."""
 
 
 @dataclass(frozen=True)
@@ -187,19 +192,31 @@ def _broadcast_region(shape: Sequence[int], result: Sequence[int], region: _Regi
     return tuple(parts)
 
 
+def _take_all(scene: Scene, nodes: list[Node], wanted: Sequence[tuple[str, _Region | None]]) -> tuple[str, ...] | None:
+    """Return a part of each key, or None if one of them has none."""
+    parts = [(key, region) for key, region in wanted if region is not None]
+    if len(parts) < len(wanted):
+        return None
+    return tuple(_take(scene, nodes, key, region) for key, region in parts)
+
+
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
 def _elementwise(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
     result = scene.shape(node.outputs[0])
-    regions = [_broadcast_region(scene.shape(key), result, wanted.region) for key in node.inputs]
     nodes: list[Node] = []
-    inputs = []
-    for key, region in zip(node.inputs, regions, strict=True):
-        if region is None:
-            return None
-        inputs.append(_take(scene, nodes, key, region))
-    return [*nodes, replace(node, inputs=tuple(inputs), outputs=(wanted.out,))]
+    regions = [(key, _broadcast_region(scene.shape(key), result, wanted.region)) for key in node.inputs]
+    inputs = _take_all(scene, nodes, regions)
+    return None if inputs is None else [*nodes, replace(node, inputs=inputs, outputs=(wanted.out,))]
+
+
+def _binary(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
+    """As elementwise; but an integer that is divided by zero ends the run also where nothing reads the quotient."""
+    is_integer = scene.values[node.inputs[0]].dtype not in (DType.F32, DType.BOOL)
+    if is_integer and has_function(node, "binary", *_DIVISIONS):
+        return None
+    return _elementwise(scene, node, wanted)
 
 
 def _linear(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
@@ -228,15 +245,12 @@ def _matmul(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
     result = scene.shape(node.outputs[0])
     batch = (*wanted.region[:-2], None, None)
     regions = [
-        _broadcast_region((*scene.shape(key)[:-2], *result[-2:]), result, part)
+        (key, _broadcast_region((*scene.shape(key)[:-2], *result[-2:]), result, part))
         for key, part in zip(node.inputs, (wanted.region, batch), strict=True)
     ]
-    if not wanted.is_whole[-1] or regions[0] is None or regions[1] is None:
-        return None
     nodes: list[Node] = []
-    left = _take(scene, nodes, node.inputs[0], regions[0])
-    right = _take(scene, nodes, node.inputs[1], regions[1])
-    return [*nodes, replace(node, inputs=(left, right), outputs=(wanted.out, *node.outputs[1:]))]
+    inputs = _take_all(scene, nodes, regions) if wanted.is_whole[-1] else None
+    return None if inputs is None else [*nodes, replace(node, inputs=inputs, outputs=(wanted.out, *node.outputs[1:]))]
 
 
 def _attention(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
@@ -254,15 +268,13 @@ def _attention(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
     scores = (*result[:-1], span)
     regions += [(each, _broadcast_region(scene.shape(each), scores, wanted.region)) for each in mask]
     nodes: list[Node] = []
-    inputs = []
-    for each, region in regions:
-        if region is None:
-            return None
-        inputs.append(_take(scene, nodes, each, region))
+    inputs = _take_all(scene, nodes, regions)
+    if inputs is None:
+        return None
     length, width = scene.shape(inputs[0])[-2:]
     room = scratch_bytes("attention", length=length, span=span, width=width, value_width=result[-1])
     scratch = scene.new(f"{wanted.out}:scratch", DType.U8, (room,))
-    return [*nodes, replace(node, inputs=tuple(inputs), outputs=(wanted.out, scratch), attributes=attributes)]
+    return [*nodes, replace(node, inputs=inputs, outputs=(wanted.out, scratch), attributes=attributes)]
 
 
 def _cached_attention(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
@@ -352,7 +364,7 @@ def _copy(scene: Scene, node: Node, wanted: _Slice) -> list[Node] | None:
 
 _RULES: Final[Mapping[str, _Rule]] = {
     "unary": _elementwise,
-    "binary": _elementwise,
+    "binary": _binary,
     "where": _elementwise,
     "cast": _elementwise,
     "linear": _linear,

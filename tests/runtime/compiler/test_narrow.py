@@ -239,3 +239,17 @@ def test_an_index_that_does_not_exist_is_refused_though_its_row_is_not_read() ->
     model(np.array([[6, 0, 6]], np.int64))
     with pytest.raises(InputError):
         model(np.array([[7, 0, 1]], np.int64))
+
+
+def test_a_division_by_zero_ends_the_run_though_its_quotient_is_not_read() -> None:
+    """As in torch."""
+
+    class Quotient(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return (x // y)[:, -1]
+
+    given = torch.tensor([[4, 5, 6]]), torch.tensor([[2, 2, 4]])
+    model = load(bytes(export(Quotient().eval(), given)))
+    assert model(*(x.numpy() for x in given))[0].tolist() == [1]
+    with pytest.raises(InputError, match="divided by zero"):
+        model(np.array([[4, 5, 6]], np.int64), np.array([[0, 2, 4]], np.int64))
