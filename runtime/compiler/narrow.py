@@ -32,7 +32,6 @@ from alcove.runtime.format.attributes import (
 )
 from alcove.runtime.format.spec import DType
 
-
 _DIVISIONS: Final = ("floor_div", "trunc_div", "fmod", "remainder")
 """Functions of integers that end a run where they divide by zero."""
 
