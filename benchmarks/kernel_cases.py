@@ -170,6 +170,12 @@ def _winograd() -> bytes:
     return case.result("winograd_conv2d", [x, weight], out, SCRATCH, attributes=(1, 1, 1, 1, 0, *PLAIN))
 
 
+def _pointwise() -> bytes:
+    case = KernelCase()
+    x, weight = case.input("x", F32, (1, 64, 784)), case.floats(64, 65)
+    return case.result("pointwise_conv2d", [x, weight], (F32, (1, 64, 784)), SCRATCH, attributes=PLAIN)
+
+
 def _depthwise() -> bytes:
     case = KernelCase()
     x, out = case.input("x", F32, (1, 56, 56, 64)), (F32, (1, 56, 56, 64))
@@ -269,6 +275,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("conv2d", "f32"): partial(_convolution, 32, 32),
     ("conv2d", "narrow"): partial(_convolution, 32, 3),
     ("winograd_conv2d", "f32"): _winograd,
+    ("pointwise_conv2d", "f32"): _pointwise,
     ("depthwise_conv2d", "f32"): _depthwise,
     ("pool2d", "f32"): partial(_image, "pool2d", 28, 0, 2, 2, 2, 2, 0, 0, 1, 1, 0, 0, 0),
     ("resize2d", "f32"): partial(_image, "resize2d", 112, 1, 0, 0.0, 0.0),

@@ -209,7 +209,8 @@ def scratch_bytes(op: str, **sizes: int) -> int:
         op: name in the manifest.
         sizes: attention: length, span, width, value_width; conv2d: in_c (of a group), out_w, out_c, groups, kernel_h,
             kernel_w, stride_w, dilation_h, dilation_w; conv2d_i8: patch; conv_transpose2d: taps, in_c, out_c (of a
-            group); fft, also of rfft and irfft: points, first; linear_qd8_qc8w: inputs; matmul: n, k; rnn, gru, lstm:
+            group); fft, also of rfft and irfft: points, first; linear_qd8_qc8w: inputs; matmul: n, k; pointwise_conv2d:
+            pixels, channels; rnn, gru, lstm:
             steps, batch, hidden, is_projected; separable_conv2d: channels, in_w, out_w, rows, kernel_h, stride_h,
             has_expand; sort: count, element_bytes; squeeze_excite_conv2d: channels, squeezed; tokenize: max_bytes;
             winograd_conv2d: in_c, out_c.

@@ -275,6 +275,10 @@ def images() -> bytes:
         SCRATCH,
         attributes=(1, 1, 0.0, 6.0, 0, 3, 0.0, 0.0, 0, *none),
     )
+    # Pixels that fill no panel, fewer and more than a block.
+    for pixels, gate in ((7, 0), (150, 1)):
+        planes, rows = build.floats(f"{pixels} pixels", 2, 3, pixels), build.floats(f"weights {pixels}", 5, 4)
+        build.show("pointwise_conv2d", [planes, rows], (F32, (2, 5, pixels)), SCRATCH, attributes=(gate, -0.5, 0.5))
     for side, stride in ((3, 1), (5, 2)):
         columns = 20 // stride
         weight = build.floats(f"depthwise {side}", side * side + 1, 2)

@@ -28,6 +28,47 @@ CACHE_BYTES: Final = 512 << 10
 """A second-level cache: those of phones' large cores have 256 KiB to 1 MiB."""
 
 
+POINTWISE_NS: Final = (0.0175, 0.15)
+"""Of a 1x1 convolution between two transposes: a multiply-add of a panel's column, an element transposed."""
+CHANNELS_FIRST_NS: Final = (0.0175, 0.07)
+"""Of pointwise_conv2d: a multiply-add of a panel's column, an element packed."""
+_FEWEST_ROWS: Final = 4
+"""Of a product: one of fewer waits for loads as long."""
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """A 1x1 convolution of images whose channels come first.
+
+    Attributes:
+        images: how many.
+        pixels: of an image.
+        inputs: channels.
+        outputs: channels.
+    """
+
+    images: int
+    pixels: int
+    inputs: int
+    outputs: int
+
+    def channels_last_counts(self) -> tuple[float, ...]:
+        """Return what conv2d and its transposes do, in the order of `POINTWISE_NS`."""
+        pixels = self.images * self.pixels
+        return pixels * _columns(self.outputs) * self.inputs, pixels * (self.inputs + self.outputs)
+
+    def channels_first_counts(self) -> tuple[float, ...]:
+        """Return what pointwise_conv2d does, in the order of `CHANNELS_FIRST_NS`."""
+        pixels = self.images * _columns(self.pixels)
+        return pixels * max(self.outputs, _FEWEST_ROWS) * (self.inputs + 1), pixels * self.inputs
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether pointwise_conv2d is expected to be faster."""
+        last = _price(self.channels_last_counts(), POINTWISE_NS)
+        return _price(self.channels_first_counts(), CHANNELS_FIRST_NS) < last
+
+
 @dataclass(frozen=True)
 class Convolution:
     """A 3x3 convolution with stride 1, of one group.

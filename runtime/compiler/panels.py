@@ -20,6 +20,10 @@ _WINOGRAD = "winograd"
 WINOGRAD_FORM: Final = _FORM_MARK + _WINOGRAD
 """What the name of a constant of `winograd_weights` ends with, after the shape."""
 
+_CHANNELS_FIRST = "channels_first"
+CHANNELS_FIRST_FORM: Final = _FORM_MARK + _CHANNELS_FIRST
+"""The same for [outputs, 1 + inputs], the bias first, of a pointwise_conv2d."""
+
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
@@ -177,6 +181,9 @@ def unpack_convolution(packed: Floats, tensor: TensorSpec, mark: str) -> tuple[F
     shape = tuple(int(size) for size in sizes.split(","))
     if form == _WINOGRAD:
         return _winograd_undone(packed, shape)
+    if form == _CHANNELS_FIRST:
+        rows = packed.reshape(shape[0], -1)
+        return rows[:, 1:].reshape(shape), rows[:, 0].copy()
     if form:
         groups, *numbers = (int(number) for number in form.split(","))
         kernel = (shape[0], shape[1], shape[2] if len(shape) == 4 else 1, shape[-1])

@@ -1,8 +1,8 @@
 """Exports a torch module as a program: runs the passes in order.
 
 capture → lower → eliminate_dead_code → legalize → layout → fuse → quantize → fuse_gated_activations → split_concats →
-winograd → fuse_depthwise_separable → fuse_squeeze_excite → choose_activations → write_state_rows → pack → plan → emit →
-check → bytes → the verifier of the devices
+winograd → fuse_depthwise_separable → fuse_squeeze_excite → keep_channels_first → choose_activations →
+write_state_rows → pack → plan → emit → check → bytes → the verifier of the devices
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from alcove.runtime.compiler.fuse_gated_activation import fuse_gated_activations
 from alcove.runtime.compiler.fuse_squeeze_excite import fuse_squeeze_excite
 from alcove.runtime.compiler.graph import Graph, render
 from alcove.runtime.compiler.held_tensors import hold_tensors
+from alcove.runtime.compiler.keep_channels_first import choose_channels_first, keep_channels_first
 from alcove.runtime.compiler.layout import Choices, layout
 from alcove.runtime.compiler.legalize import legalize
 from alcove.runtime.compiler.lower import lower
@@ -237,13 +238,14 @@ def _compile_traced(traced: _Traced, wishes: _Options) -> Compiled:
         def compile_at(sizes: Mapping[str, int]) -> Graph:
             parts = split_concats(gated_at(sizes), parted)
             fused = fuse_squeeze_excite(fuse_depthwise_separable(winograd(parts, in_form), by_rows))
-            return write_state_rows(choose_activations(fused))
+            return write_state_rows(choose_activations(keep_channels_first(fused, in_order)))
 
         first = record("winograd", winograd(largest_graph, in_form))
         first = record("fuse_depthwise_separable", fuse_depthwise_separable(first, by_rows))
         first = record("fuse_squeeze_excite", fuse_squeeze_excite(first))
-        first = record("choose_activations", choose_activations(first))
-        first = record("write_state_rows", write_state_rows(first))
+        in_order = choose_channels_first(first, is_half=(half_of(options) or own_half) is not None)
+        first = record("keep_channels_first", keep_channels_first(first, in_order))
+        first = record("write_state_rows", write_state_rows(record("choose_activations", choose_activations(first))))
         wishes.progress("find sizes" if captured.symbols else "pack")
         if not captured.symbols:
             return Compiled(emit_program(first, record_text, half_of(options) or own_half), passes, quantizer.report)

@@ -170,6 +170,10 @@ def _squeeze_excite(seen: _Seen) -> int:
     return gates + _elements(output) * image.shape[-1]
 
 
+def _pointwise(seen: _Seen) -> int:
+    return _elements(seen.outputs[0]) * seen.inputs[0].shape[1]
+
+
 _RECURRENT: Final = {"rnn": (1, 2), "gru": (3, 2), "lstm": (4, 3)}
 """Gates of each, and which input has the weights of x."""
 
@@ -202,6 +206,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
     "winograd_conv2d": _winograd,
     "separable_conv2d": _separable,
     "squeeze_excite_conv2d": _squeeze_excite,
+    "pointwise_conv2d": _pointwise,
     "rnn": _recurrent,
     "gru": _recurrent,
     "lstm": _recurrent,
@@ -214,7 +219,7 @@ PRODUCTS: Final[dict[str, Callable[[_Seen], int]]] = {
 _SCRATCH: Final = frozenset({
     "matmul", "attention", "cached_attention", "conv2d", "conv_transpose2d", "winograd_conv2d", "separable_conv2d",
     "squeeze_excite_conv2d", "rnn", "gru", "lstm", "conv2d_i8", "linear_qd8_qc8w", "linear_qd8_qb4w", "sort",
-    "attention_i8",
+    "attention_i8", "pointwise_conv2d",
 })  # fmt: skip
 _PICKS: Final = {"index_select": 0, "gather": 0, "as_strided_copy": 0, "embedding_i8": 1}
 """Operators that read as much of an input as they write, and which input that is."""

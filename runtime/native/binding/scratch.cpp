@@ -16,6 +16,7 @@
 #include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
 #include "kernels/microkernels/sort/sort.h"
 #include "kernels/microkernels/tokenize/tokenize.h"
+#include "kernels/operators/pointwise_conv2d/pointwise_conv2d.h"
 #include "kernels/operators/squeeze_excite_conv2d/squeeze_excite_conv2d.h"
 #include "kernels/microkernels/fft/fft.h"
 #include "kernels/operators/winograd_conv2d/winograd_conv2d.h"
@@ -128,6 +129,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
        [](Sizes& size) {
          const size_t n = size("n");
          return matmul_scratch_floats<size_t>(n, size("k")) * sizeof(float);
+       }},
+      {"pointwise_conv2d",
+       [](Sizes& size) {
+         const size_t pixels = size("pixels");
+         return pointwise_conv2d_scratch_floats<size_t>(pixels, size.positive("channels")) * sizeof(float);
        }},
       {"rnn", [](Sizes& size) { return recurrent(Recurrence::rnn, size); }},
       {"separable_conv2d", separable},

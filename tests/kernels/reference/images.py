@@ -118,6 +118,13 @@ def squeeze_excite_conv2d(a: Any, x: Array, squeeze: Panels, excite: Panels, pro
     return linear(a, x * gates[:, None, None], project, *r)
 
 
+def pointwise_conv2d(a: Any, x: Array, weight: Array) -> list[Array]:
+    """A product of the weights, the bias before them, with the channels of each image."""
+    rows = weight.astype(np.float64)
+    y = rows[:, 1:] @ x.astype(np.float64) + rows[:, :1]
+    return [activate(y, a.activation, a.low, a.high)]
+
+
 def conv_transpose2d(a: Any, x: Array, packed: Array, *, shape: tuple[int, ...]) -> list[Array]:
     """Each input pixel adds its taps to the output; stride 1 and one group, whose panels hold all taps in order."""
     assert (a.stride_h, a.stride_w, a.groups) == (1, 1, 1)

@@ -1,4 +1,4 @@
-// Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d.
+// Convolutions in forms that the exporter chooses: winograd_conv2d, separable_conv2d, pointwise_conv2d.
 #include "core/ops/partition.h"
 #include "core/ops/convolution.h"
 #include "core/ops/gemm.h"
@@ -21,6 +21,8 @@ constexpr Integer kSRows{kSeparable, "rows"}, kSHasExpand{kSeparable, "has_expan
 constexpr Integer kSHasResidual{kSeparable, "has_residual"};
 constexpr ActivationAttributes kSAfterExpand{kSeparable, "expand_"}, kSAfterDepthwise{kSeparable, "depthwise_"},
     kSActivation{kSeparable};
+
+constexpr ActivationAttributes kPActivation{OpCode::pointwise_conv2d};
 
 // Paddings are less than the kernel, so that every output looks at the input.
 Status check_separable_window(const Subject& s) {
@@ -157,6 +159,45 @@ Status run_separable_conv2d(const Call& c) noexcept {
                      partition.scratch = c.scratch<float>(part);
                      c.kernels.separable_conv2d_f32(partition);
                    });
+  return {};
+}
+
+Status check_pointwise_conv2d(const Subject& s, Checked& cost) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 3}));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 2}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat, .rank = 3}));
+  ALCOVE_TRY(check_activation(s, kPActivation, Activation::hardsigmoid));
+  const Tensor& in = s.input(0);
+  const uint32_t channels = in.dims[1], pixels = in.dims[2], out_c = s.input(1).dims[0];
+  ALCOVE_TRY(check_dimension(s, s.op.inputs[1], "weight", 1, channels + uint64_t{1}));
+  const uint64_t dims[3] = {in.dims[0], out_c, pixels};
+  ALCOVE_TRY(check_shape(s, s.op.outputs[0], "output", dims, 3));
+  ALCOVE_TRY(check_scratch(s, 1, kernels::pointwise_conv2d_scratch_floats<Checked>(pixels, channels) * sizeof(float)));
+  // Packing is charged as one more output.
+  cost = Checked(in.dims[0]) * ((pixels + 15ull) / 16 * 16) * (Checked(channels) + 2) * (Checked(out_c) + 1);
+  return {};
+}
+
+Status run_pointwise_conv2d(const Call& c) noexcept {
+  const Tensor& in = c.input(0);
+  const size_t channels = in.dims[1], pixels = in.dims[2], out_c = c.input(1).dims[0];
+  constexpr size_t kTile = 48;  // what all instruction sets multiply at once, so that a part begins with a whole tile
+  const size_t tiles = (pixels + kTile - 1) / kTile;
+  for (size_t image = 0; image < in.dims[0]; ++image) {
+    c.split(tiles, uint64_t{pixels} * channels * out_c, [&](size_t first, size_t end, size_t part) noexcept {
+      const size_t from = first * kTile, to = end * kTile < pixels ? end * kTile : pixels;
+      c.kernels.pointwise_conv2d_f32({.input = c.in<float>(0) + image * channels * pixels + from,
+                                      .weight = c.in<float>(1),
+                                      .output = c.out<float>(0) + image * out_c * pixels + from,
+                                      .scratch = c.scratch<float>(part),
+                                      .linear = c.kernels.linear_f32,
+                                      .pixels = to - from,
+                                      .stride = pixels,
+                                      .channels = channels,
+                                      .out_c = out_c,
+                                      .activation = c.activation(kPActivation)});
+    });
+  }
   return {};
 }
 

@@ -72,6 +72,7 @@ bool splits_scratch(OpCode code) noexcept {
     case OpCode::irfft:
     case OpCode::linear_qd8_qb4w:
     case OpCode::linear_qd8_qc8w:
+    case OpCode::pointwise_conv2d:
     case OpCode::rfft:
     case OpCode::separable_conv2d:
     case OpCode::squeeze_excite_conv2d:
@@ -96,6 +97,7 @@ bool is_gemm(OpCode code) noexcept {
     case OpCode::linear_f32_qc8w:
     case OpCode::lstm:
     case OpCode::matmul:
+    case OpCode::pointwise_conv2d:
     case OpCode::rnn:
     case OpCode::separable_conv2d:
     case OpCode::squeeze_excite_conv2d:
