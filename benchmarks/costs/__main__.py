@@ -10,12 +10,12 @@ from typing import Final
 
 from rich.table import Table
 
-from benchmarks.costs import separable, winograd
+from benchmarks.costs import pointwise, separable, winograd
 from benchmarks.costs.fit import Fit
 from benchmarks.figures import pin
 from benchmarks.options import parser, wide_console, write_json
 
-FORMS: Final = {"winograd": winograd, "separable": separable}
+FORMS: Final = {"winograd": winograd, "separable": separable, "pointwise": pointwise}
 
 
 def main() -> None:
