@@ -73,6 +73,10 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
 #pragma GCC unroll 4
   for (auto& sum : excess) sum = _mm512_setzero_si512();
   const int8_t* weights = panels.weights;
+  // A single row's weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of
+  // the next panels are fetched meanwhile, their heads first.
+  const char* ahead = reinterpret_cast<const char*>(weights) + kPanels * panels.stride;
+  for (int p = 0; p < kPanels && kRows == 1; ++p) _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
   const int8_t* x = a.input + row * a.input_stride;
   size_t step = a.input_stride;
   const size_t whole = a.k / 4;
@@ -88,7 +92,10 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
       w[p] = _mm512_loadu_si512(weights + static_cast<size_t>(p) * panels.stride);
-      if (kRows == 1) excess[p] = _mm512_dpbusd_epi32(excess[p], shift, w[p]);
+      if (kRows == 1) {
+        excess[p] = _mm512_dpbusd_epi32(excess[p], shift, w[p]);
+        _mm_prefetch(ahead + group * 64 + p * panels.stride, _MM_HINT_T1);
+      }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {

@@ -28,6 +28,7 @@ constexpr size_t kStepBytes = 256;  // of a panel's weights for them
 // A single row's weights come from memory: some panels at a time, and fetched before they are used, are faster than one.
 constexpr int kStreams = 4;
 constexpr size_t kAhead = 4096;
+constexpr size_t kFarthest = 128 << 10;
 
 // Rows of numbers, as products read them.
 struct QuantizedRows {
@@ -81,7 +82,8 @@ void tile(const LinearQd8Qb4w& a, const QuantizedRows& rows, size_t row, size_t 
   constexpr size_t kWidth = V::kWidth;
   constexpr int kParts = 16 / static_cast<int>(kWidth), kAll = kParts * kPanels;
   const size_t stride = panel_bytes_qb4(a.k, a.group);
-  const size_t ahead = kRows == 1 ? kAhead : stride;  // several rows come back to a panel: the next one
+  const size_t next = kPanels * stride;
+  const size_t ahead = kRows == 1 && next > kFarthest ? kAhead : next;
   const int8_t* scales = a.panels + panel * stride;
   const int8_t* weights = scales + panel_head_bytes_qb4(a.k, a.group);
   const size_t groups = rows.groups, group = rows.group, columns = a.n - panel * 16;
@@ -107,6 +109,7 @@ void tile(const LinearQd8Qb4w& a, const QuantizedRows& rows, size_t row, size_t 
       const size_t of_panel = static_cast<size_t>(part / kParts) * stride, at = static_cast<size_t>(part % kParts);
       if (at == 0 && (kRows == 1 || row == 0)) {
         for (size_t line = 0; line < 8 * group; line += 64) __builtin_prefetch(weights + of_panel + ahead + line, 0, 2);
+        __builtin_prefetch(scales + of_panel + ahead, 0, 2);
       }
       typename Way::Words acc[kRows];
 #pragma GCC unroll 16
