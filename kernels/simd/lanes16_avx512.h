@@ -46,8 +46,9 @@ struct Lanes16 {
   }
   template <int kNibble>
   static Floats nibble(Words words) noexcept {
-    const Words four = _mm512_and_si512(_mm512_srli_epi32(words, 4 * kNibble), _mm512_set1_epi32(15));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(four, _mm512_set1_epi32(8)));
+    // A permutation looks at the last four bits of an index alone.
+    const Floats values = _mm512_set_ps(7, 6, 5, 4, 3, 2, 1, 0, -1, -2, -3, -4, -5, -6, -7, -8);
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(words, 4 * kNibble), values);
   }
   static Floats to_floats(Words words) noexcept { return _mm512_cvtepi32_ps(words); }
   static Words add(Words a, Words b) noexcept { return _mm512_add_epi32(a, b); }

@@ -78,6 +78,8 @@ template <size_t kRows, size_t kPanels>
 #pragma GCC unroll 8
       for (size_t p = 0; p < kPanels; ++p) {
         const Lanes16::Floats w = load_halves(lines[p] + at * kLineBytes, is_f16);
+        if constexpr (kRows == 1 && kPanels > 1)
+          __builtin_prefetch(lines[p] + kPanels * stride + at * kLineBytes, 0, 2);
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) acc[p][r] = Lanes16::fma(Lanes16::fill(x[r * input_stride]), w, acc[p][r]);
       }

@@ -76,7 +76,8 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
   // A single row's weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of
   // the next panels are fetched meanwhile, their heads first.
   const char* ahead = reinterpret_cast<const char*>(weights) + kPanels * panels.stride;
-  for (int p = 0; p < kPanels && kRows == 1; ++p) _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
+  for (int p = 0; p < kPanels && kRows == 1; ++p)
+    _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
   const int8_t* x = a.input + row * a.input_stride;
   size_t step = a.input_stride;
   const size_t whole = a.k / 4;
