@@ -73,11 +73,11 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
 #pragma GCC unroll 4
   for (auto& sum : excess) sum = _mm512_setzero_si512();
   const int8_t* weights = panels.weights;
-  // A single row's weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of
-  // the next panels are fetched meanwhile, their heads first.
+  // Weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of the next panels
+  // are fetched meanwhile, by a single row all of them, their heads first, by several tiles of rows one each.
   const char* ahead = reinterpret_cast<const char*>(weights) + kPanels * panels.stride;
-  for (int p = 0; p < kPanels && kRows == 1; ++p)
-    _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
+  for (int p = 0; p < kPanels && kRows == 1; ++p) _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
+  if (kRows > 1) ahead += row / kRows % kPanels * panels.stride;
   const int8_t* x = a.input + row * a.input_stride;
   size_t step = a.input_stride;
   const size_t whole = a.k / 4;
@@ -89,6 +89,7 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
       x = rest[0];
       step = 4;
     }
+    if (kRows > 1) _mm_prefetch(ahead + group * 64, _MM_HINT_T1);
     __m512i w[kPanels];
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
