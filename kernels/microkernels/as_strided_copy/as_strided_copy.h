@@ -38,8 +38,24 @@ struct AsStridedCopy {
 
 using AsStridedCopyKernel = void(const AsStridedCopy&) noexcept;
 
-AsStridedCopyKernel as_strided_copy_scalar;
+AsStridedCopyKernel as_strided_copy_scalar, as_strided_copy_avx2;
 
 void move_strided(const StridedMove& move) noexcept;
+
+// rows x columns elements of 4 bytes change places: neighbours along columns in `from`, along rows in `to`; steps in bytes.
+struct TransposeBlock {
+  const uint8_t* from;
+  ptrdiff_t from_step;  // from row to row
+  uint8_t* to;
+  ptrdiff_t to_step;  // from column to column
+  size_t rows, columns;
+};
+
+using TransposeBlockFunction = void(const TransposeBlock&) noexcept;
+
+// A strided copy that leaves blocks of elements of 4 bytes to `transpose`.
+void copy_strided(const AsStridedCopy& copy, TransposeBlockFunction* transpose) noexcept;
+// In pieces of 4 x 4, then one by one.
+void transpose_block(const TransposeBlock& block) noexcept;
 
 }  // namespace alcove::kernels

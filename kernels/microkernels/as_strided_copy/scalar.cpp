@@ -64,7 +64,7 @@ void for_each(const uint8_t* from, uint8_t* to, const Axis* axes, size_t rank, c
 }
 
 template <typename T>
-void move_elements(const StridedMove& m, Walk& walk) noexcept {
+void move_elements(const StridedMove& m, Walk& walk, TransposeBlockFunction* transpose_words) noexcept {
   constexpr auto kBytes = static_cast<ptrdiff_t>(sizeof(T));
   const Axis last = walk.axes[walk.rank - 1];
   if (last.from == kBytes && last.to == kBytes) {
@@ -90,44 +90,66 @@ void move_elements(const StridedMove& m, Walk& walk) noexcept {
     for (size_t d = 0; d < walk.rank; ++d) {
       if (d != a && d != b) walk.axes[outer++] = walk.axes[d];
     }
-    for_each(m.from, m.to, walk.axes, outer,
-             [&](const uint8_t* from, uint8_t* to) noexcept { transpose<T>(from, to, axis_a, axis_b); });
+    for_each(m.from, m.to, walk.axes, outer, [&](const uint8_t* from, uint8_t* to) noexcept {
+      transpose<T>(from, to, axis_a, axis_b, transpose_words);
+    });
     return;
   }
   for_each(m.from, m.to, walk.axes, walk.rank - 1,
            [&](const uint8_t* from, uint8_t* to) noexcept { line<T>(from, to, last); });
 }
 
-}  // namespace
-
-void move_strided(const StridedMove& m) noexcept {
+void move(const StridedMove& m, TransposeBlockFunction* transpose_words) noexcept {
   Walk walk = simplify(m);
   if (walk.rank == 0) {
     std::memcpy(m.to, m.from, m.element_bytes);
     return;
   }
   switch (m.element_bytes) {
-    case 1: return move_elements<uint8_t>(m, walk);
-    case 2: return move_elements<uint16_t>(m, walk);
-    case 4: return move_elements<uint32_t>(m, walk);
-    default: return move_elements<uint64_t>(m, walk);
+    case 1: return move_elements<uint8_t>(m, walk, transpose_words);
+    case 2: return move_elements<uint16_t>(m, walk, transpose_words);
+    case 4: return move_elements<uint32_t>(m, walk, transpose_words);
+    default: return move_elements<uint64_t>(m, walk, transpose_words);
   }
 }
 
-void as_strided_copy_scalar(const AsStridedCopy& a) noexcept {
-  StridedMove move{};
-  move.from = a.input + a.offset * static_cast<int64_t>(a.element_bytes);
-  move.to = a.output;
-  move.element_bytes = a.element_bytes;
-  move.rank = a.rank;
+}  // namespace
+
+void transpose_block(const TransposeBlock& b) noexcept {
+  const auto at = [](size_t i, ptrdiff_t step) { return static_cast<ptrdiff_t>(i) * step; };
+  size_t column = 0;
+  for (; column + 4 <= b.columns; column += 4) {
+    const uint8_t* from = b.from + at(column, 4);
+    uint8_t* to = b.to + at(column, b.to_step);
+    size_t row = 0;
+    for (; row + 4 <= b.rows; row += 4)
+      transpose_quad(from + at(row, b.from_step), b.from_step, to + at(row, 4), b.to_step);
+    for (size_t i = 0; i < 4; ++i)
+      line<uint32_t>(from + at(i, 4) + at(row, b.from_step), to + at(i, b.to_step) + at(row, 4),
+                     {b.rows - row, b.from_step, 4});
+  }
+  for (; column < b.columns; ++column)
+    line<uint32_t>(b.from + at(column, 4), b.to + at(column, b.to_step), {b.rows, b.from_step, 4});
+}
+
+void move_strided(const StridedMove& m) noexcept { move(m, transpose_block); }
+
+void copy_strided(const AsStridedCopy& a, TransposeBlockFunction* transpose_words) noexcept {
+  StridedMove m{};
+  m.from = a.input + a.offset * static_cast<int64_t>(a.element_bytes);
+  m.to = a.output;
+  m.element_bytes = a.element_bytes;
+  m.rank = a.rank;
   int64_t stride = 1;
   for (size_t d = a.rank; d-- > 0;) {
-    move.dims[d] = a.dims[d];
-    move.from_strides[d] = a.strides[d];
-    move.to_strides[d] = stride;
+    m.dims[d] = a.dims[d];
+    m.from_strides[d] = a.strides[d];
+    m.to_strides[d] = stride;
     stride *= static_cast<int64_t>(a.dims[d]);
   }
-  move_strided(move);
+  move(m, transpose_words);
 }
+
+void as_strided_copy_scalar(const AsStridedCopy& a) noexcept { copy_strided(a, transpose_block); }
 
 }  // namespace alcove::kernels

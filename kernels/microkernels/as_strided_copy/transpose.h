@@ -1,4 +1,5 @@
-// Elements that are neighbours on one side of a copy and lie apart on the other.  Internal linkage: only as_strided_copy includes it.
+// Elements that are neighbours on one side of a copy and lie apart on the other.  Internal linkage: only as_strided_copy includes
+// it.
 #pragma once
 
 #include <bit>
@@ -6,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 #include "kernels/transpose_quad.h"
 
 namespace alcove::kernels {
@@ -121,7 +123,8 @@ inline void interleave_3_bytes(const uint8_t* from, ptrdiff_t plane, uint8_t* to
 
 // `a` is contiguous in `from`, `b` in `to`: blocks keep both sides' cache lines until they are used up.
 template <typename T>
-void transpose(const uint8_t* from, uint8_t* to, const Axis& a, const Axis& b) noexcept {
+void transpose(const uint8_t* from, uint8_t* to, const Axis& a, const Axis& b,
+               TransposeBlockFunction* transpose_words) noexcept {
   if constexpr (sizeof(T) == 4) {  // pictures, between planes and pixels
     if (b.count == 3 && a.to == 12) return interleave_3(from, b.from, to, a.count);
     if (a.count == 3 && b.from == 12) return deinterleave_3(from, to, a.to, b.count);
@@ -132,23 +135,16 @@ void transpose(const uint8_t* from, uint8_t* to, const Axis& a, const Axis& b) n
   constexpr size_t kBlock = 32;
   const auto at = [](size_t i, ptrdiff_t step) { return static_cast<ptrdiff_t>(i) * step; };
   for (size_t i0 = 0; i0 < a.count; i0 += kBlock) {
-    const size_t i1 = a.count - i0 < kBlock ? a.count : i0 + kBlock;
+    const size_t columns = a.count - i0 < kBlock ? a.count - i0 : kBlock;
     for (size_t j0 = 0; j0 < b.count; j0 += kBlock) {
-      const size_t j1 = b.count - j0 < kBlock ? b.count : j0 + kBlock;
-      size_t i = i0;
+      const size_t rows = b.count - j0 < kBlock ? b.count - j0 : kBlock;
+      const uint8_t* source = from + at(i0, a.from) + at(j0, b.from);
+      uint8_t* target = to + at(i0, a.to) + at(j0, b.to);
       if constexpr (sizeof(T) == 4) {
-        for (; i + 4 <= i1; i += 4) {
-          size_t j = j0;
-          for (; j + 4 <= j1; j += 4) {
-            transpose_quad(from + at(i, a.from) + at(j, b.from), b.from, to + at(i, a.to) + at(j, b.to), a.to);
-          }
-          for (size_t k = i; k < i + 4; ++k) {
-            line<T>(from + at(k, a.from) + at(j, b.from), to + at(k, a.to) + at(j, b.to), {j1 - j, b.from, b.to});
-          }
-        }
-      }
-      for (; i < i1; ++i) {
-        line<T>(from + at(i, a.from) + at(j0, b.from), to + at(i, a.to) + at(j0, b.to), {j1 - j0, b.from, b.to});
+        transpose_words({source, b.from, target, a.to, rows, columns});
+      } else {
+        for (size_t i = 0; i < columns; ++i)
+          line<T>(source + at(i, a.from), target + at(i, a.to), {rows, b.from, b.to});
       }
     }
   }

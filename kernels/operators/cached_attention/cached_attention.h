@@ -6,7 +6,9 @@
 //   e, t = the exponentials of softmax over [first, end) and their sum; +0 and 1 for a row of -inf alone, but NaN if empty_is_nan
 //   output[r][v] = (sum over s of e[r][s] * value[s][v]) / t[r]
 // Sums over e have one accumulator, in order (kernels/microkernels/linear).  The sum over s is made of blocks of kCachedColumns
-// from `first` on, each of one accumulator from +0, in order, and added in order; t is that of kernels/microkernels/softmax.
+// from `first` on, each of one accumulator from +0, in order, and added in order; t is that of kernels/microkernels/softmax.  Of each
+// kCachedSteps rows of a block s ends behind the last column that the mask allows any of them (with a row that is allowed none, at
+// `end`): behind it e is +0.
 // Keys and values outside [first, end) are not read.  A NaN comes out as 0x7FC00000.
 //
 // The caller has checked: sizes are at least 1, first_block <= end_block <= units * cached_blocks; scratch has cached_attention_scratch_floats; the output
@@ -43,7 +45,7 @@ using CachedAttentionF32Kernel = void(const CachedAttentionF32&) noexcept;
 
 CachedAttentionF32Kernel cached_attention_f32_scalar;
 
-inline constexpr size_t kCachedRows = 64, kCachedColumns = 256;
+inline constexpr size_t kCachedRows = 64, kCachedColumns = 256, kCachedSteps = 32;
 
 // Blocks of rows of a unit.
 constexpr size_t cached_blocks(size_t group, size_t length) noexcept {
