@@ -221,6 +221,23 @@ def images() -> bytes:
     two = build.floats("two groups", 2, 1, 19, 16)
     first = build.show("conv2d", [x, two], out, SCRATCH, attributes=(*window, 2, 0, *plain))
     one = build.layer("one group", 6, 36)
+    # Groups side by side in a vector; pixels that look outside, and more than are computed at once.
+    for width in (4, 8):
+        many = build.input(f"groups of {width}", F32, (1, 4, 13, 16))
+        beside = build.show(
+            "conv2d",
+            [many, build.floats(f"weights of {width}", 1, 9 * width + 1, 16)],
+            (F32, (1, 4, 13, 16)),
+            SCRATCH,
+            attributes=(3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 16 // width, 0, *plain),
+        )
+        build.show(
+            "conv2d",
+            [many, build.floats(f"rows of {width}", 1, 3 * width + 1, 16), beside],
+            (F32, (1, 4, 13, 16)),
+            SCRATCH,
+            attributes=(3, 1, 1, 1, 2, 0, 2, 0, 2, 1, 16 // width, 1, 2, 0.0, 0.0),
+        )
     build.show("conv2d", [x, one, first], out, SCRATCH, attributes=(*window, 1, 1, 1, -1.0, 1.0))
     build.show(
         "depthwise_conv2d", [x, build.floats("depthwise", 10, 8)], (F32, (1, 3, 7, 8)), attributes=(*window, *plain)

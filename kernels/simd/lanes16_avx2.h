@@ -27,6 +27,12 @@ struct Lanes16 {
     const auto* floats = static_cast<const float*>(p);
     return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
   }
+  template <size_t kWidth, size_t kLane>
+  static Floats spread(const Floats& x) noexcept {
+    if constexpr (kWidth == 4) return {_mm256_permute_ps(x.low, kLane * 0x55), _mm256_permute_ps(x.high, kLane * 0x55)};
+    const __m256i lane = _mm256_set1_epi32(kLane);
+    return {_mm256_permutevar8x32_ps(x.low, lane), _mm256_permutevar8x32_ps(x.high, lane)};
+  }
   static Words load_words(const void* p) noexcept {
     const auto* words = static_cast<const __m256i*>(p);
     return {_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)};

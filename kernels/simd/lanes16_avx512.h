@@ -22,6 +22,14 @@ struct Lanes16 {
   }
   static Floats fill(float value) noexcept { return _mm512_set1_ps(value); }
   static Floats load(const void* p) noexcept { return _mm512_loadu_ps(p); }
+  template <size_t kWidth, size_t kLane>
+  static Floats spread(Floats x) noexcept {
+    if constexpr (kWidth == 4) return _mm512_permute_ps(x, kLane * 0x55);
+    constexpr int kLow = kLane, kHigh = 8 + kLane;
+    return _mm512_permutexvar_ps(_mm512_set_epi32(kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kHigh, kLow, kLow,
+                                                  kLow, kLow, kLow, kLow, kLow, kLow),
+                                 x);
+  }
   static Words load_words(const void* p) noexcept { return _mm512_loadu_si512(p); }
   static Words widen(const int8_t* p) noexcept {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));

@@ -40,6 +40,16 @@ struct Lanes16 {
     const auto* floats = static_cast<const float*>(p);
     return {vld1q_f32(floats), vld1q_f32(floats + 4), vld1q_f32(floats + 8), vld1q_f32(floats + 12)};
   }
+  template <size_t kWidth, size_t kLane>
+  static Floats spread(const Floats& x) noexcept {
+    if constexpr (kWidth == 4) {
+      return each([](float32x4_t v) noexcept { return vdupq_laneq_f32(v, kLane); }, x);
+    }
+    constexpr int kOfFour = kLane % 4;
+    const float32x4_t low = vdupq_laneq_f32(kLane < 4 ? x.a : x.b, kOfFour);
+    const float32x4_t high = vdupq_laneq_f32(kLane < 4 ? x.c : x.d, kOfFour);
+    return {low, low, high, high};
+  }
   static Words load_words(const void* p) noexcept {
     const auto* words = static_cast<const int32_t*>(p);
     return {vld1q_s32(words), vld1q_s32(words + 4), vld1q_s32(words + 8), vld1q_s32(words + 12)};

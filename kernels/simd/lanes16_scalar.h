@@ -38,6 +38,13 @@ struct Lanes16 {
     std::memcpy(r.v, p, 64);
     return r;
   }
+  // Lane kLane of each kWidth lanes, in all of them.
+  template <size_t kWidth, size_t kLane>
+  static Floats spread(const Floats& x) noexcept {
+    Floats r;
+    for (size_t c = 0; c < 16; ++c) r.v[c] = x.v[c / kWidth * kWidth + kLane];
+    return r;
+  }
   // Each of sixteen int8, widened.
   static Words widen(const int8_t* p) noexcept {
     Words r;

@@ -21,21 +21,21 @@ Packer = Callable[[Value, Value, Node], Value]
 name."""
 
 PACKERS: Final[dict[str, Packer]] = {}
-_READS_ATTRIBUTES: Final[set[str]] = set()
+_FORMS: Final[dict[str, Callable[[Node], object]]] = {}
 
 
-def packer(*ops: str, reads_attributes: bool = False) -> Callable[[Packer], Packer]:
+def packer(*ops: str, form: Callable[[Node], object] | None = None) -> Callable[[Packer], Packer]:
     """Register the decorated function for ops whose inputs 1 and 2 are a weight and a bias.
 
     Args:
         ops: the runtime's names.
-        reads_attributes: whether nodes with other attributes need the same weight packed in another way.
+        form: of a node, what its weight is packed by beside the weight itself; None if by nothing.
     """
 
     def register(function: Packer) -> Packer:
         PACKERS.update(dict.fromkeys(ops, function))
-        if reads_attributes:
-            _READS_ATTRIBUTES.update(ops)
+        if form is not None:
+            _FORMS.update(dict.fromkeys(ops, form))
         return function
 
     return register
@@ -62,7 +62,7 @@ def pack_node(values: dict[str, Value], node: Node) -> Node:
     """Return a product, of a constant weight and bias, reading them as one constant, which is added to `values`."""
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
-    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{node.attributes.numbers() if node.op in _READS_ATTRIBUTES else ''}"
+    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{_FORMS[node.op](node) if node.op in _FORMS else ''}"
     if key not in values:
         result = PACKERS[node.op](weight, bias, node)
         values[key] = replace(result, key=key, name=joined_name(weight, bias) + result.name)

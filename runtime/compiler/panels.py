@@ -24,6 +24,9 @@ _CHANNELS_FIRST = "channels_first"
 CHANNELS_FIRST_FORM: Final = _FORM_MARK + _CHANNELS_FIRST
 """The same for [outputs, 1 + inputs], the bias first, of a pointwise_conv2d."""
 
+_LONGEST_CHAIN: Final = 1024
+"""Terms of a sum in order: `kLongestChain` of kernels/long_sum.h."""
+
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
@@ -65,6 +68,28 @@ def convolution_panels(weight: Floats, bias: Floats, groups: int) -> Floats:
     """
     rows = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
     return np.stack([panels(*part) for part in zip(np.split(rows, groups), np.split(bias, groups), strict=True)])
+
+
+def shares_lanes(shape: tuple[int, ...], groups: int) -> bool:
+    """Return whether groups of a weight [outputs, inputs of a group, kernel...] lie side by side in 16 outputs.
+
+    That is so for groups of 4 or 8 inputs and as many outputs, unless a sum is long; `conv2d_shares_lanes` of the
+    kernels is the same.
+    """
+    outputs, inputs = shape[:2]
+    is_short = math.prod(shape[1:]) <= _LONGEST_CHAIN
+    return inputs in {4, 8} and outputs == groups * inputs and outputs % PANEL_COLUMNS == 0 and is_short
+
+
+def shared_lanes(weight: Floats, bias: Floats) -> Floats:
+    """Return f32 [outputs / 16, kernel * inputs + 1, 16] of groups that share lanes, row 0 the bias.
+
+    Args:
+        weight: f32 [outputs, inputs of a group, kernel...].
+        bias: f32 [outputs].
+    """
+    rows = np.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1)
+    return panels(rows, bias)
 
 
 def winograd_transform() -> Doubles:
@@ -192,7 +217,7 @@ def unpack_convolution(packed: Floats, tensor: TensorSpec, mark: str) -> tuple[F
         return weight.reshape(shape), bias
     if tensor.layout is Layout.ROW_MAJOR and len(tensor.shape) == 2:  # depthwise
         return np.ascontiguousarray(packed[1:].T).reshape(shape), packed[0]
-    groups = 1 if tensor.layout is Layout.PANEL16 else tensor.shape[0]
+    groups = tensor.shape[0] if tensor.layout is Layout.ROW_MAJOR and len(tensor.shape) == 4 else 1
     parts = [unpanel(part, shape[0] // groups, math.prod(shape[1:])) for part in np.split(packed.reshape(-1), groups)]
     rows = np.concatenate([weight for weight, _ in parts]).reshape(shape[0], *shape[2:], shape[1])
     return np.ascontiguousarray(np.moveaxis(rows, -1, 1)), np.concatenate([bias for _, bias in parts])

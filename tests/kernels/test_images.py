@@ -107,9 +107,38 @@ def grouped_cases(random: np.random.Generator) -> "dict[str, Any]":
     return cases
 
 
+def shared_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Groups that share a vector: lines around a tile, windows that look outside everywhere, steps, dilations."""
+    cases: dict[str, Any] = {}
+    for width, columns, kernel, stride, dilation, pad in (
+        (4, 25, 3, 1, 1, 1),
+        (8, 25, 3, 1, 1, 1),
+        (4, 17, 3, 2, 1, 1),
+        (8, 18, 3, 2, 1, 1),
+        (4, 3, 5, 1, 1, 2),
+        (8, 14, 3, 1, 3, 3),
+        (4, 9, 1, 1, 1, 0),
+        (8, 11, 2, 3, 2, 5),
+    ):
+        channels = 48
+        out = [out_size(size, kernel, stride, pad, dilation) for size in (7, columns)]
+        shape = (2, *out, channels)
+        weight = numbers(random, channels // 16, kernel * kernel * width + 1, 16, special=0.002)
+        x = numbers(random, 2, 7, columns, channels, special=0.003)
+        window = (kernel, kernel, stride, stride, pad, pad, pad, pad, dilation, dilation, channels // width)
+        cases[f"conv2d shared {width} {columns} {kernel} {stride} {dilation}"] = one(
+            "conv2d",
+            [x, numbers(random, *shape)],
+            [(DType.F32, shape), scratch(kernel * kernel * width)],
+            (*window, 1, 2, 0.0, 0.0),
+            [weight],
+        )
+    return cases
+
+
 def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
     """Channels around every vector; borders, strides and dilations; a multiplier; bounds."""
-    cases = depthwise_cases(random) | grouped_cases(random)
+    cases = depthwise_cases(random) | grouped_cases(random) | shared_cases(random)
     for channels in CHANNELS:
         for stride, dilation, multiplier, special in ((1, 1, 1, 0.0), (2, 1, 1, 0.02), (1, 2, 1, 0.0), (1, 1, 2, 0.01)):
             rows, columns = out_size(7, 3, stride, 1, dilation), out_size(11, 3, stride, 1, dilation)

@@ -184,9 +184,35 @@ void convolve_narrow(const Conv2dF32& a) noexcept {
   }
 }
 
+void convolve_groups(const Conv2dF32& a) noexcept {
+  const size_t channels = a.groups * a.in_c, line_floats = a.out_w * channels;
+  Conv2dGroupsRow row{};
+  row.weights = a.panels;
+  row.in_h = a.in_h;
+  row.in_w = a.in_w;
+  row.out_w = a.out_w;
+  row.channels = channels;
+  row.width = a.in_c;
+  row.kernel_h = a.kernel_h;
+  row.kernel_w = a.kernel_w;
+  row.stride_w = a.stride_w;
+  row.pad_left = a.pad_left;
+  row.dilation_h = a.dilation_h;
+  row.dilation_w = a.dilation_w;
+  row.activation = a.activation;
+  for (size_t i = 0; i < a.batch * a.out_h; ++i) {
+    row.input = a.input + i / a.out_h * a.in_h * a.in_w * channels;
+    row.residual = a.residual != nullptr ? a.residual + i * line_floats : nullptr;
+    row.output = a.output + i * line_floats;
+    row.top = origin(i % a.out_h, a.stride_h, a.pad_top);
+    a.of_groups(row);
+  }
+}
+
 }  // namespace
 
 void conv2d_f32_scalar(const Conv2dF32& a) noexcept {
+  if (a.of_groups != nullptr) return convolve_groups(a);
   if (a.out_w >= kFewestNarrow && conv2d_is_narrow(measure_sizes(a))) return convolve_narrow(a);
   const size_t pixels = a.batch * a.out_h * a.out_w;
   const bool is_pointwise = a.kernel_h == 1 && a.kernel_w == 1 && a.pad_top == 0 && a.pad_left == 0;

@@ -10,13 +10,15 @@
 // a block of pixels at a time.  With up to 4 outputs and lines that are long enough, rows of the input become planes in scratch, and
 // `narrow` multiplies.
 //
-// Panels are those of linear, one set a group: [groups][ceil(out_c/16)][kernel_h * kernel_w * in_c + 1][16].
+// Panels are those of linear, one set a group: [groups][ceil(out_c/16)][kernel_h * kernel_w * in_c + 1][16].  Or, with `of_groups`, which
+// then multiplies, what kernels/microkernels/conv2d_groups reads.
 // The caller has checked: sizes are at least 1 and below 2^31, the products of sizes fit, low <= high; the output overlaps
 // no input, the residual neither; scratch has conv2d_scratch_bytes.  Any number of threads, each with its own scratch.
 #pragma once
 
 #include <cstddef>
 
+#include "kernels/microkernels/conv2d_groups/conv2d_groups.h"
 #include "kernels/microkernels/conv2d_narrow/conv2d_narrow.h"
 #include "kernels/microkernels/linear/linear.h"
 
@@ -31,6 +33,7 @@ struct Conv2dF32 {
   size_t scratch_bytes;   // conv2d_scratch_bytes or more: what is more holds more patches at a time
   LinearF32Kernel* linear;
   Conv2dNarrowKernel* narrow;
+  Conv2dGroupsKernel* of_groups;                                // or null
   size_t batch, in_h, in_w, in_c, out_h, out_w, out_c, groups;  // in_c and out_c: of one group
   size_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
   Activated activation;

@@ -14,7 +14,14 @@ import numpy as np
 from alcove.runtime.compiler.builder import Builder, row_major_strides
 from alcove.runtime.compiler.graph import Node, Value, as_f32
 from alcove.runtime.compiler.pack import packer
-from alcove.runtime.compiler.panels import Transposed, convolution_panels, phases, shape_mark
+from alcove.runtime.compiler.panels import (
+    Transposed,
+    convolution_panels,
+    phases,
+    shape_mark,
+    shared_lanes,
+    shares_lanes,
+)
 from alcove.runtime.compiler.rules import windows
 from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.compiler.scratch import scratch_bytes
@@ -384,12 +391,15 @@ def _packed_transposed(b: Builder, operands: Operands, window: Window) -> Value:
     return b.concat(parts, 0)
 
 
-@packer("conv2d")
+@packer("conv2d", form=lambda node: node.read(Conv2dAttributes).groups)
 def _pack_conv2d(weight: Value, bias: Value, node: Node) -> Value:
     """Return PANEL16 of shape [n, k], k in the order of kernel row, kernel column, channel; groups apart as f32."""
     groups = node.read(Conv2dAttributes).groups
-    array = convolution_panels(weight.array, bias.array, groups)
     mark = shape_mark(weight.shape)
+    if shares_lanes(weight.shape, groups):
+        array = shared_lanes(weight.array, bias.array)
+        return Value("", mark, DType.F32, array.shape, constant=as_f32(array))
+    array = convolution_panels(weight.array, bias.array, groups)
     if groups > 1:
         return Value("", mark, DType.F32, array.shape, constant=array)
     shape = (weight.shape[0], array.shape[2] - 1)
@@ -404,7 +414,7 @@ def _pack_depthwise(weight: Value, bias: Value, _node: Node) -> Value:
     return Value("", shape_mark(weight.shape), DType.F32, rows.shape, constant=as_f32(rows))
 
 
-@packer("conv_transpose2d", reads_attributes=True)
+@packer("conv_transpose2d", form=lambda node: node.attributes.numbers())
 def _pack_transposed(weight: Value, bias: Value, node: Node) -> Value:
     """Return f32 [floats]: the panels of each group and phase."""
     attributes = node.read(ConvTranspose2dAttributes)

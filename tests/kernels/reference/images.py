@@ -33,10 +33,18 @@ def convolve(a: Any, x: Array, weight: Array, bias: Array, shape: tuple[int, ...
     return y.reshape(shape)
 
 
+def _read_groups(packed: Panels | Array, groups: int, n: int) -> list[Panels]:
+    """Return the weights of each group, whose panels lie apart or, side by side in vectors, as one matrix."""
+    if not isinstance(packed, Panels) and packed.ndim == 4:
+        return [read_panels(group, n) for group in packed]
+    every = packed if isinstance(packed, Panels) else read_panels(packed, groups * n)
+    return [Panels(*each) for each in zip(np.split(every.weight, groups), np.split(every.bias, groups), strict=True)]
+
+
 def conv2d(a: Any, x: Array, packed: Panels | Array, *residual: Array, shape: tuple[int, ...]) -> list[Array]:
     """A convolution of groups, plus residual, activated."""
     n = shape[3] // a.groups
-    layers = [packed] if isinstance(packed, Panels) else [read_panels(group, n) for group in packed]
+    layers = _read_groups(packed, a.groups, n)
     weight = np.stack([each.weight for each in layers]).reshape(a.groups, n, a.kernel_h, a.kernel_w, -1)
     y = convolve(a, x, weight, np.stack([each.bias for each in layers]), shape)
     return [activate(y + residual[0] if a.has_residual else y, a.activation, a.low, a.high)]

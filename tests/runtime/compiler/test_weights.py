@@ -139,3 +139,12 @@ def test_name_that_is_too_long_is_refused() -> None:
     module.add_module("m" * 250, nn.Linear(3, 2))
     with pytest.raises(ExportError, match="longer than 200 bytes"):
         export(module.eval(), (torch.randn(1, 3),))
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_weights_of_groups_that_share_a_vector_come_back(width: int) -> None:
+    """As the module had them."""
+    layer = nn.Conv2d(32, 32, (3, 2), groups=32 // width).eval()
+    state = load_state(export(layer, (torch.randn(1, 32, 7, 7),)).spec)
+    for name, value in layer.state_dict().items():
+        np.testing.assert_array_equal(np.asarray(state[name]), value.numpy(), err_msg=name)

@@ -54,6 +54,9 @@ Status check_groups(const Subject& s, Integer attribute) {
                  s.output(0).dims[3], groups);
 }
 
+// Of conv2d: weights of several groups side by side have three dimensions.
+bool shares_lanes(const Tensor& weight) noexcept { return weight.rank == 3; }
+
 constexpr Integer kGroups{OpCode::conv2d, "groups"}, kHasResidual{OpCode::conv2d, "has_residual"};
 constexpr ActivationAttributes kConvActivation{OpCode::conv2d}, kDepthwiseActivation{OpCode::depthwise_conv2d};
 
@@ -80,6 +83,17 @@ Status check_conv2d(const Subject& s, Checked& cost) {
                           {.dtypes = kFloat, .rank = 2, .is_constant = true, .layout = Layout::panel16}));
     const uint64_t dims[2] = {out_c, patch.value()};
     ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 2));
+  } else if (shares_lanes(weight)) {
+    if (!kernels::conv2d_shares_lanes(groups, in_c, out_c, patch.value())) {
+      return failure(Code::op_shape, Section::program,
+                     "conv2d: %" PRIu64 " groups of %" PRIu64 " inputs and %" PRIu64 " outputs, %" PRIu64
+                     " numbers of a patch, don't share vectors of 16",
+                     groups, in_c, out_c, patch.value())
+          .in_tensor(s.op.inputs[1]);
+    }
+    ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 3}));
+    const uint64_t dims[3] = {out.dims[3] / kernels::kGroupLanes, patch.value() + 1, kernels::kGroupLanes};
+    ALCOVE_TRY(check_shape(s, s.op.inputs[1], "weight", dims, 3));
   } else {
     ALCOVE_TRY(check_type(s, s.op.inputs[1], "weight", {.dtypes = kFloat, .rank = 4}));
     const uint64_t dims[4] = {groups, (out_c + 15) / 16, patch.value() + 1, 16};
@@ -113,6 +127,7 @@ Status run_conv2d(const Call& c) noexcept {
   args.residual = c.integer(kHasResidual) == 1 ? c.in<float>(2) : nullptr;
   args.linear = c.kernels.linear_f32;
   args.narrow = c.kernels.conv2d_narrow;
+  args.of_groups = shares_lanes(c.input(1)) ? c.kernels.conv2d_groups : nullptr;
   args.scratch_bytes = c.output(1).dims[0];
   const uint64_t work = c.output(0).element_count() * args.kernel_h * args.kernel_w * args.in_c;
   const bool is_gemm = make_column(args) && args.groups == 1;

@@ -188,3 +188,38 @@ def test_a_convolution_twice_with_one_weight(agrees: Agrees) -> None:
             ]
 
     agrees(Shared().eval(), torch.randn(1, 4, 6, 6))
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_groups_that_share_a_vector(agrees: Agrees, width: int) -> None:
+    """Strides, dilations, paddings, lines shorter and longer than a tile, a batch, a sum that is long, a residual."""
+    layers: list[nn.Module] = [
+        nn.Conv2d(48, 48, kernel, stride, padding, dilation, groups=48 // width, bias=stride == 1)
+        for kernel in (1, 3, 4)
+        for stride in (1, 2)
+        for padding, dilation in ((0, 1), (3, 2))
+    ]
+    for columns in (9, 30):
+        agrees(Many([*layers, nn.Conv2d(48, 48, 9, padding=4, groups=48 // width)]), torch.randn(2, 48, 10, columns))
+    agrees(Many([nn.Conv2d(48, 48, 17, padding=8, groups=48 // width)]), torch.randn(1, 48, 5, 6))
+    agrees(Many([nn.Conv1d(48, 48, 5, padding=2, groups=48 // width)]), torch.randn(1, 48, 33))
+
+
+def test_groups_with_another_number_of_outputs_have_panels_of_their_own(agrees: Agrees) -> None:
+    """Twice as many outputs as inputs; channels that fill no vector."""
+    agrees(Many([nn.Conv2d(48, 96, 3, groups=12)]), torch.randn(1, 48, 8, 8))
+    agrees(Many([nn.Conv2d(24, 24, 3, groups=6)]), torch.randn(1, 24, 8, 8))
+
+
+def test_a_convolution_in_groups_and_without_with_one_weight_and_bias(agrees: Agrees) -> None:
+    """Packed for each number of groups."""
+
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.randn(16, 4, 3, 3)), nn.Parameter(torch.randn(16))
+
+        def forward(self, x: Tensor) -> Any:
+            return F.conv2d(x, self.weight, self.bias, groups=4), F.conv2d(x[:, :4], self.weight, self.bias)
+
+    agrees(Shared().eval(), torch.randn(1, 16, 9, 9))
