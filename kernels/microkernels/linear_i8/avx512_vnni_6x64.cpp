@@ -76,7 +76,8 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
   // Weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of the next panels
   // are fetched meanwhile, by a single row all of them, their heads first, by several tiles of rows one each.
   const char* ahead = reinterpret_cast<const char*>(weights) + kPanels * panels.stride;
-  for (int p = 0; p < kPanels && kRows == 1; ++p) _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
+  for (int p = 0; p < kPanels && kRows == 1; ++p)
+    _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
   if (kRows > 1) ahead += row / kRows % kPanels * panels.stride;
   const int8_t* x = a.input + row * a.input_stride;
   size_t step = a.input_stride;
