@@ -18,7 +18,7 @@ constexpr size_t kPixels = 8;
 #elif defined(ALCOVE_ISA_scalar)
 constexpr size_t kPixels = 1;
 #else
-constexpr size_t kPixels = 4;
+constexpr size_t kPixels = 3;
 #endif
 
 alignas(64) constexpr float kZeros[kGroupLanes] = {};  // what is outside the image
@@ -29,15 +29,15 @@ using Lane = size_t;
 template <size_t kWidth, size_t kCount, Lane... kLane>
 [[gnu::always_inline]] inline void add_tap(const float* x, size_t step, const float* weights,
                                            Lanes16::Floats (&acc)[kCount]) noexcept {
+  Lanes16::Floats pixels[kCount];
 #pragma GCC unroll 8
-  for (size_t p = 0; p < kCount; ++p) {
-    const Lanes16::Floats pixel = Lanes16::load(x + p * step);
-    const auto add = [&]<size_t kOne>() {
-      const Lanes16::Floats spread = Lanes16::spread<kWidth, kOne>(pixel);
-      acc[p] = Lanes16::fma(spread, Lanes16::load(weights + kOne * kGroupLanes), acc[p]);
-    };
-    (add.template operator()<kLane>(), ...);
-  }
+  for (size_t p = 0; p < kCount; ++p) pixels[p] = Lanes16::load(x + p * step);
+  const auto add = [&]<size_t kOne>() {
+    const Lanes16::Floats w = Lanes16::load(weights + kOne * kGroupLanes);
+#pragma GCC unroll 8
+    for (size_t p = 0; p < kCount; ++p) acc[p] = Lanes16::fma(Lanes16::spread<kWidth, kOne>(pixels[p]), w, acc[p]);
+  };
+  (add.template operator()<kLane>(), ...);
 }
 
 template <size_t kWidth, size_t kCount>
