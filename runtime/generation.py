@@ -193,7 +193,8 @@ def _run(
         with cancellation.over(session):
             return step.run(session, tokens, start)
     finally:
-        session.uncancel()
+        if cancellation.is_cancelled:  # else it was `Session.cancel`, which holds for later runs too
+            session.uncancel()
 
 
 def _steps(model: Model) -> tuple[_Step, ...]:

@@ -185,6 +185,20 @@ def test_a_full_cache_and_a_cancelled_run_end_it_by_name() -> None:
     assert session(np.array([5]))[1][:4].tolist() == [0, 1, 5, -1]
 
 
+def test_a_session_that_is_cancelled_itself_stays_so_beside_a_cancellation() -> None:
+    """Until it is uncancelled, as without one."""
+    session = successor().session()
+    tokens = generate(session, [0], 9, cancellation=Cancellation())
+    assert next(tokens) == 1
+    session.cancel()
+    with pytest.raises(RunCancelledError):
+        next(tokens)
+    with pytest.raises(RunCancelledError):
+        session(np.array([5]))
+    session.uncancel()
+    assert session(np.array([5]))[1][:3].tolist() == [0, 5, -1]
+
+
 def test_what_is_no_language_model_is_refused() -> None:
     """No tokens in, no logits out, nothing to continue."""
     with pytest.raises(ArgumentError, match="takes other inputs than tokens"):
