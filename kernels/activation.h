@@ -20,39 +20,59 @@ inline constexpr float kSixth = 1.0f / 6.0f;
 
 namespace {
 
+// Whether it is a clamp that clamp_nonzero of a vector gives the bits of.
+inline bool is_nonzero_clamp(const Activated& a) noexcept { return a.function == Activation::clamp && a.high != 0.0f; }
+
+// The constants of hardswish and hardsigmoid.
+template <class V>
+struct HardGate {
+  using Register = typename V::Register;
+  Register three = V::fill(3.0f), low = V::fill(0.0f), high = V::fill(6.0f), sixth = V::fill(kSixth);
+
+  // y + 3 between 0 and 6.
+  Register open(Register y) const noexcept {
+    const Register sum = V::add(y, three);
+    if constexpr (requires { V::clamp_sum(sum, low, high); }) {
+      return V::clamp_sum(sum, low, high);
+    } else {
+      return V::clamp(sum, low, high);
+    }
+  }
+  Register hardswish(Register y) const noexcept { return V::multiply(V::multiply(y, open(y)), sixth); }
+  Register hardsigmoid(Register y) const noexcept { return V::multiply(open(y), sixth); }
+};
+
 // The formulas of kernels/microkernels/unary, for a vector type V of kernels/simd.
 template <class V>
 typename V::Register activate(const Activated& a, typename V::Register y) noexcept {
   if (a.function == Activation::none) return y;
   if (a.function == Activation::clamp) return V::clamp(y, V::fill(a.low), V::fill(a.high));
-  const typename V::Register gate = V::clamp(V::add(y, V::fill(3.0f)), V::fill(0.0f), V::fill(6.0f));
-  return V::multiply(a.function == Activation::hardswish ? V::multiply(y, gate) : gate, V::fill(kSixth));
+  const HardGate<V> gate;
+  return a.function == Activation::hardswish ? gate.hardswish(y) : gate.hardsigmoid(y);
 }
 
-// The same of many sums that stay in registers: which function it is, is asked once.
-template <class V, size_t kRows, size_t kColumns>
-[[gnu::always_inline]] inline void activate_all(const Activated& a,
-                                                typename V::Register (&sums)[kRows][kColumns]) noexcept {
-  const auto each = [&sums](auto function) {
+// The same of many sums that stay in registers: calls store(f), which is to store f(sum) of each.  The common functions have
+// stores of their own: where they meet, sums would have to change registers.
+template <class V, size_t kRows, size_t kColumns, class Store>
+[[gnu::always_inline]] inline void activate_all(const Activated& a, typename V::Register (&sums)[kRows][kColumns],
+                                                Store store) noexcept {
+  using Register = typename V::Register;
+  if (is_nonzero_clamp(a)) {
+    const Register low = V::fill(a.low), high = V::fill(a.high);
+    return store([=](Register y) { return V::clamp_nonzero(y, low, high); });
+  }
+  if (a.function == Activation::hardswish) {
+    const HardGate<V> gate;
+    return store([&](Register y) { return gate.hardswish(y); });
+  }
+  if (a.function != Activation::none) {
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-      for (size_t c = 0; c < kColumns; ++c) sums[r][c] = function(sums[r][c]);
+      for (size_t c = 0; c < kColumns; ++c) sums[r][c] = activate<V>(a, sums[r][c]);
     }
-  };
-  using Register = typename V::Register;
-  const bool is_clamp = a.function == Activation::clamp;
-  if (a.function == Activation::none) return;
-  if (a.function == Activation::hardswish) {
-    return each([](Register y) {
-      const Register gate = V::clamp(V::add(y, V::fill(3.0f)), V::fill(0.0f), V::fill(6.0f));
-      return V::multiply(V::multiply(y, gate), V::fill(kSixth));
-    });
   }
-  const Register low = V::fill(is_clamp ? a.low : 0.0f), high = V::fill(is_clamp ? a.high : 6.0f);
-  if (!is_clamp) each([](Register y) { return V::add(y, V::fill(3.0f)); });
-  each([low, high](Register y) { return V::clamp(y, low, high); });
-  if (!is_clamp) each([](Register y) { return V::multiply(y, V::fill(kSixth)); });
+  store([](Register y) { return y; });
 }
 
 }  // namespace

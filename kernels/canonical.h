@@ -13,6 +13,15 @@ inline constexpr uint32_t kCanonicalNanBits = 0x7FC00000u;
   return value == value ? value : std::bit_cast<float>(kCanonicalNanBits);
 }
 
+// The same of what an arithmetic operation gave, which on ARM is canonical already (runtime/native/core/float_mode.h).
+[[maybe_unused]] static inline float canonical_result(float value) noexcept {
+#if defined(__aarch64__)
+  return value;
+#else
+  return canonical(value);
+#endif
+}
+
 // What is below `low` or above `high` brought there; a NaN stays.  Internal linkage for the same reason.
 [[maybe_unused]] static inline float clamp_value(float value, float low, float high) noexcept {
   value = value < low ? low : value;

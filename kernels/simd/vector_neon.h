@@ -35,8 +35,6 @@ struct Neon {
   static Register take(Register v, Places from) noexcept {
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), from));
   }
-  // Whether a load may be of a part of a register; those below are the same vectors, for callers that know that it is not.
-  static constexpr bool kHasParts = true;
   static void store(float* p, size_t lanes, Register v) noexcept {
     v = vbslq_f32(vceqq_f32(v, v), v, vreinterpretq_f32_u32(vdupq_n_u32(kCanonicalNanBits)));
     store_result(p, lanes, v);
@@ -63,14 +61,27 @@ struct Neon {
     const float32x4x4_t all = vld1q_f32_x4(p);
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) w[v] = all.val[v];
-    p += 16;
-    asm("" : "+r"(p));  // the compiler would make one step of several, and each address anew
+    return step(p, 16);
+  }
+  // Steps on.  The compiler would make one step of several, and each address anew.
+  template <class Float>
+  static Float* step(Float* p, size_t floats) noexcept {
+    p += floats;
+    asm("" : "+r"(p));
     return p;
   }
   // ARM's own max and min turn -0 into +0 and change a NaN; comparing and choosing is what vector_scalar.h does.
   static Register clamp(Register y, Register low, Register high) noexcept {
     y = vbslq_f32(vcltq_f32(y, low), low, y);
     return vbslq_f32(vcgtq_f32(y, high), high, y);
+  }
+  // The same of what an operation gave, whose NaN is canonical: a minimum of it and of what is not 0 is exact.
+  static Register clamp_nonzero(Register y, Register low, Register high) noexcept {
+    return vminq_f32(vbslq_f32(vcltq_f32(y, low), low, y), high);
+  }
+  // The same of a sum with a number that is not 0, which is never -0, between +0 and a bound above it.
+  static Register clamp_sum(Register y, Register low, Register high) noexcept {
+    return vminq_f32(vmaxq_f32(y, low), high);
   }
 
  private:
@@ -80,23 +91,14 @@ struct Neon {
     for (size_t i = 0; i < kWidth && i < lanes; ++i) v[i] = p[i];
     return vld1q_f32(v);
   }
-  [[gnu::noinline]] static void store_some(float* p, size_t lanes, Register y) noexcept {
-    float v[kWidth];
-    vst1q_f32(v, y);
-    for (size_t i = 0; i < kWidth && i < lanes; ++i) p[i] = v[i];
+  static void store_some(float* p, size_t lanes, Register y) noexcept {
+    if ((lanes & 2) != 0) {
+      vst1_f32(p, vget_low_f32(y));
+      p += 2;
+      y = vextq_f32(y, y, 2);
+    }
+    if ((lanes & 1) != 0) vst1q_lane_f32(p, y, 0);
   }
-};
-
-// Masks have all lanes or none.
-struct NeonWhole : Neon {
-  static constexpr bool kHasParts = false;
-  static Register load_masked(const float* p, Mask used) noexcept { return used != 0 ? vld1q_f32(p) : fill(0.0f); }
-};
-
-// Masks have all lanes.
-struct NeonInside : Neon {
-  static constexpr bool kHasParts = false;
-  static Register load_masked(const float* p, Mask) noexcept { return vld1q_f32(p); }
 };
 
 }  // namespace

@@ -81,6 +81,30 @@ def depthwise_cases(random: np.random.Generator) -> "dict[str, Any]":
     return cases
 
 
+def border_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Lines of every length that tiles are shared out over, padded by all that may lie beside an image, or by more."""
+    cases: dict[str, Any] = {}
+    for kernel, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1)):
+        half = kernel // 2
+        weight = numbers(random, kernel * kernel + 1, 8)
+        for width in (*range(1, 24), 29):
+            left, right = ((half, half), (0, half), (half, 0), (half + 1, half), (half, half + 1))[width % 5]
+            columns = (width + left + right - kernel) // stride + 1
+            rows = out_size(6, kernel, stride, half, 1)
+            if columns < 1:
+                continue
+            x = numbers(random, 1, 6, width, 8, special=0.02)
+            for bounds in ((0.0, 6.0), (-1.0, -0.0)):
+                cases[f"depthwise {kernel} {stride} width {width} {bounds}"] = one(
+                    "depthwise_conv2d",
+                    [x],
+                    [(DType.F32, (1, rows, columns, 8))],
+                    (kernel, kernel, stride, stride, half, left, half, right, 1, 1, 1, *bounds),
+                    [weight],
+                )
+    return cases
+
+
 def grouped_cases(random: np.random.Generator) -> "dict[str, Any]":
     """Taps that do not lie side by side, read in place, on lines long enough for it; a long sum over them."""
     cases: dict[str, Any] = {}
@@ -138,7 +162,7 @@ def shared_cases(random: np.random.Generator) -> "dict[str, Any]":
 
 def convolution_cases(random: np.random.Generator) -> "dict[str, Any]":
     """Channels around every vector; borders, strides and dilations; a multiplier; bounds."""
-    cases = depthwise_cases(random) | grouped_cases(random) | shared_cases(random)
+    cases = depthwise_cases(random) | border_cases(random) | grouped_cases(random) | shared_cases(random)
     for channels in CHANNELS:
         for stride, dilation, multiplier, special in ((1, 1, 1, 0.0), (2, 1, 1, 0.02), (1, 2, 1, 0.0), (1, 1, 2, 0.01)):
             rows, columns = out_size(7, 3, stride, 1, dilation), out_size(11, 3, stride, 1, dilation)

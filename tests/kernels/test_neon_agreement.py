@@ -6,6 +6,7 @@ denormals.
 The tests are skipped where the cross compiler or the emulator is missing: `make arm` installs them.
 """
 
+import math
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ pytestmark = [
 ]
 
 TEXTS = ["", "Wo ist der nächste Bahnhof?", "これはペンです。", "a" * 400]
+UNBOUND = (-math.inf, math.inf)
 ARM_ISAS = ["scalar", "neon", "neon_dotprod", "neon_i8mm"]
 Cases = Mapping[str, tuple[bytes, Any]]
 
@@ -150,16 +152,21 @@ def weight_cases() -> Cases:
     random = np.random.default_rng(72)
     results: dict[str, tuple[bytes, Any]] = {}
     for m in (1, 2, 3, 4, 5, 6, 7, 8, 13):
-        for n, k in ((5, 3), (16, 16), (64, 9), (100, 33), (129, 64)):
-            for odd in (0.0, 0.02):
+        for n, k in ((1, 16), (3, 6), (5, 3), (16, 16), (18, 4), (64, 9), (100, 33), (129, 64)):
+            for odd, activation in (
+                (0.0, (1, -1.0, 2.0)),
+                (0.02, (1, -1.0, 2.0)),
+                (0.02, (1, 0.0, -0.0)),
+                (0.02, (2, *UNBOUND)),
+            ):
                 build = Assembly()
                 weight = build.panels(
                     "weight", *(test_isa_agreement.floats(random, *s, special=odd) for s in ((n, k), (n,)))
                 )
                 x = build.input("x", DType.F32, (m, k))
-                attributes = (0, 1, -1.0, 2.0)
+                attributes = (0, *activation)
                 build.output("y", build.op("linear", [x, weight], (DType.F32, (m, n)), attributes=attributes)[0])
-                results[f"linear {m} {n} {k} {odd}"] = (
+                results[f"linear {m} {n} {k} {odd} {activation}"] = (
                     build.program(),
                     [test_isa_agreement.floats(random, m, k, special=odd)],
                 )

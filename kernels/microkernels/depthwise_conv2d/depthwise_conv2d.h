@@ -27,6 +27,6 @@ struct DepthwiseConv2dF32 {
 using DepthwiseConv2dF32Kernel = void(const DepthwiseConv2dF32&) noexcept;
 
 DepthwiseConv2dF32Kernel depthwise_conv2d_f32_scalar, depthwise_conv2d_f32_avx2, depthwise_conv2d_f32_avx512,
-    depthwise_conv2d_f32_neon;
+    depthwise_conv2d_f32_neon, depthwise_conv2d_f32_neon_4x4;
 
 }  // namespace alcove::kernels

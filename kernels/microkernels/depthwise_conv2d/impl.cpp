@@ -52,15 +52,6 @@ template <class V>
 template <class V, int kRows, int kPixels, int kKernel, int kStride>
 [[gnu::noinline]] void tile(const DepthwiseConv2dF32& a, const Window& at) noexcept {
   constexpr int kColumns = (kPixels - 1) * kStride + kKernel;
-#if defined(ALCOVE_ISA_neon)
-  if constexpr (V::kHasParts) {
-    if (at.lanes == V::kWidth) {
-      const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
-      return (is_inside ? tile<NeonInside, kRows, kPixels, kKernel, kStride>
-                        : tile<NeonWhole, kRows, kPixels, kKernel, kStride>)(a, at);
-    }
-  }
-#endif
   const size_t channels = a.channels;
   const typename V::Mask used = V::mask(at.lanes);
   typename V::Register y[kRows][kPixels];
@@ -82,12 +73,7 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
   // Of the first tap; of one outside the input it is never used.
   const auto first_line = static_cast<int64_t>(at.batch * a.in_h) + at.top;
   int64_t offset = first_line * line_floats + at.left * step + static_cast<int64_t>(at.o);
-  // Where there are registers for it, all lines are unrolled: which weights a line takes part with is known then.
-#if defined(ALCOVE_ISA_neon)
-#pragma GCC unroll 16
-#else
 #pragma GCC unroll 1
-#endif
   for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i, offset += line_floats) {
     typename V::Register x[kColumns];
     if (static_cast<uint64_t>(at.top + i) < a.in_h) {
@@ -114,20 +100,6 @@ template <class V, int kRows, int kPixels, int kKernel, int kStride>
   }
   const size_t row_floats = a.out_w * channels;
   float* const output = at.output + at.o;
-#if defined(ALCOVE_ISA_neon)
-  if constexpr (!V::kHasParts) {
-    activate_all<V>(a.activation, y);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int p = 0; p < kPixels; ++p) {
-        V::store_result(output + static_cast<size_t>(r) * row_floats + static_cast<size_t>(p) * channels, V::kWidth,
-                        y[r][p]);
-      }
-    }
-    return;
-  }
-#endif
   if (a.activation.function <= Activation::clamp && at.lanes == V::kWidth) {
     if (a.activation.function == Activation::clamp) {
       const typename V::Register low = V::fill(a.activation.low), high = V::fill(a.activation.high);

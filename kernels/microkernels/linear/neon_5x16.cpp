@@ -16,8 +16,9 @@ constexpr size_t kFewestRows = 4;
 }  // namespace
 
 void linear_f32_neon_5x16(const LinearF32& a) noexcept {
-  const bool has_half = ends_with_half(a, kFewestRows);
-  const size_t panels = (a.n + 15) / 16 - (has_half ? 1 : 0);
+  const bool has_quarter = a.m >= kFewestRows && (a.n - 1) % 16 < Neon::kWidth && a.k <= kLongestChain;
+  const bool has_half = !has_quarter && ends_with_half(a, kFewestRows);
+  const size_t panels = (a.n + 15) / 16 - (has_half || has_quarter ? 1 : 0);
   size_t panel = 0;
   if (a.m == 1) {
     for (; panel + 4 <= panels; panel += 4) Four::run(a, panel);
@@ -27,6 +28,7 @@ void linear_f32_neon_5x16(const LinearF32& a) noexcept {
   }
   for (; panel < panels; ++panel) One::run(a, panel);
   if (has_half) Half::run(a, panel);
+  if (has_quarter) run_whole<Neon, 1, 1, 2, 3, 4, 5, 6, 7, 8>(a, panel);  // a vector, whole or not
 }
 
 }  // namespace alcove::kernels

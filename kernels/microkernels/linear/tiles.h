@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/microkernels/linear/linear.h"
+#include "kernels/microkernels/linear/whole_tiles.h"
 #include "kernels/long_sum.h"
 
 namespace alcove::kernels {
@@ -59,120 +60,9 @@ ALCOVE_ONE_COPY const float* end_block(float* levels, size_t* counts, const floa
   return left == 0 ? add_levels(levels, counts, width) : nullptr;
 }
 
-// Adds the products of one k to the sums: the weights of each panel's line, by lane kLane of each row's factors.
-template <class V, int kLane, int kRows, int kVectors, int kPanels>
-[[gnu::always_inline]] inline void add_products(const float* (&lines)[kPanels],
-                                                const typename V::Register (&factors)[kRows],
-                                                typename V::Register (&acc)[kRows][kVectors]) noexcept {
-  // Panel by panel: their weights lie side by side.
-#pragma GCC unroll 4
-  for (int p = 0; p < kPanels; ++p) {
-    constexpr int kHere = kVectors < kParts<V> ? kVectors : kParts<V>;
-    typename V::Register w[kHere];
-    // Of one row nearly every second instruction is a load.
-    if constexpr (kRows == 1 && kHere == 4) {
-      lines[p] = V::load_four(lines[p], w);
-    } else {
-#pragma GCC unroll 16
-      for (int v = 0; v < kHere; ++v) w[v] = V::load(lines[p] + static_cast<size_t>(v) * V::kWidth, V::kWidth);
-      lines[p] += 16;
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kHere; ++v) {
-        typename V::Register& sum = acc[r][p * kParts<V> + v];
-        sum = V::template fma_lane<kLane>(factors[r], w[v], sum);
-      }
-    }
-  }
-}
-
-// Adds the products of `count` inputs, of which each row has four in a register at a time; returns the weights behind.
-template <class V, int kRows, int kVectors>
-[[gnu::always_inline]] inline const float* add_run(const float* from, size_t input_stride, size_t count,
-                                                   const float* line, size_t stride,
-                                                   typename V::Register (&acc)[kRows][kVectors]) noexcept {
-  static_assert(V::kFactors == 4);
-  constexpr int kPanels = (kVectors + kParts<V> - 1) / kParts<V>;
-  const float* lines[kPanels];
-#pragma GCC unroll 4
-  for (int p = 0; p < kPanels; ++p) lines[p] = line + static_cast<size_t>(p) * stride;
-  size_t k = 0;
-  for (; k + 4 <= count; k += 4) {
-    typename V::Register factors[kRows];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      factors[r] = V::load(from + static_cast<size_t>(r) * input_stride + k, V::kWidth);
-    }
-    add_products<V, 0>(lines, factors, acc);
-    add_products<V, 1>(lines, factors, acc);
-    add_products<V, 2>(lines, factors, acc);
-    add_products<V, 3>(lines, factors, acc);
-  }
-  for (; k < count; ++k) {
-    typename V::Register factors[kRows];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) factors[r] = V::fill(from[static_cast<size_t>(r) * input_stride + k]);
-    add_products<V, 0>(lines, factors, acc);
-  }
-  return lines[0];
-}
-
-// Ends a tile whose outputs are all there, in registers: for vectors without masks.  `start` is where the first output lies.
-template <class V, size_t kRows, size_t kVectors>
-[[gnu::always_inline]] inline void store_whole(const LinearF32& a, size_t start, size_t output_stride,
-                                               typename V::Register (&sums)[kRows][kVectors]) noexcept {
-  if (a.residual != nullptr) {
-#pragma GCC unroll 16
-    for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (size_t v = 0; v < kVectors; ++v) {
-        const float* residual = a.residual + start + r * output_stride + v * V::kWidth;
-        sums[r][v] = V::add(sums[r][v], V::load(residual, V::kWidth));
-      }
-    }
-  }
-  activate_all<V>(a.activation, sums);
-#pragma GCC unroll 16
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (size_t v = 0; v < kVectors; ++v) {
-      V::store_result(a.output + start + r * output_stride + v * V::kWidth, V::kWidth, sums[r][v]);
-    }
-  }
-}
-
-// A tile whose outputs are all there and whose sums are not long.
-template <class V, int kRows, int kVectors>
-[[gnu::noinline]] void whole_tile(const LinearF32& a, size_t row, size_t panel) noexcept {
-  const size_t stride = (a.k + 1) * 16;
-  const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
-  const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
-  const float* line = a.panels + panel * stride;
-  typename V::Register acc[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int v = 0; v < kVectors; ++v) {
-    const typename V::Register bias = V::load(line + v / kParts<V> * stride + v % kParts<V> * V::kWidth, V::kWidth);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) acc[r][v] = bias;
-  }
-  line += 16;
-  const size_t run = a.runs == 1 ? a.k : a.k / a.runs;
-  const float* x = a.input + row * input_stride;
-  for (size_t left = a.runs; left > 0; left -= a.row_runs, x += a.row_stride) {
-    for (size_t at = 0; at < a.row_runs; ++at)
-      line = add_run<V>(x + at * a.run_stride, input_stride, run, line, stride, acc);
-  }
-  store_whole<V>(a, row * output_stride + panel * 16, output_stride, acc);
-}
-
 template <class V, int kRows, int kVectors>
 [[gnu::noinline]] void tile(const LinearF32& a, size_t row, size_t panel) noexcept {
   constexpr size_t kColumns = kVectors * V::kWidth;
-  if constexpr (requires { V::kFactors; }) {
-    if (a.k <= kLongestChain && panel * 16 + kColumns <= a.n) return whole_tile<V, kRows, kVectors>(a, row, panel);
-  }
   const size_t stride = (a.k + 1) * 16;
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
@@ -268,6 +158,11 @@ struct Vectors {
 
   // All rows, in tiles as even as can be.
   static void run(const LinearF32& a, size_t panel) noexcept {
+    if constexpr (requires { V::kFactors; }) {
+      if (a.k <= kLongestChain && panel * 16 + kVectors * V::kWidth <= a.n) {
+        return run_whole<V, kVectors, kRows...>(a, panel);
+      }
+    }
     const size_t count = (a.m + kMostRows - 1) / kMostRows;
     const size_t rows = a.m / count;
     const size_t longer = a.m % count;

@@ -6,6 +6,7 @@
 #include "kernels/cubic.h"
 #include "kernels/microkernels/resize2d/resize2d.h"
 #include "kernels/simd/per_isa.h"
+#include "kernels/simd/vector.h"
 
 namespace alcove::kernels {
 
@@ -63,6 +64,40 @@ void resize_nearest(const Resize2dF32& a) noexcept {
   }
 }
 
+#if defined(ALCOVE_ISA_neon)
+// The blend of as many floats as so many vectors have, over and over; returns how many are left, with the pointers behind.
+template <size_t kVectors>
+size_t blend_vectors(const float*& p, float p_weight, const float*& q, float q_weight, float*& y,
+                     size_t count) noexcept {
+  constexpr size_t kFloats = kVectors * Neon::kWidth;
+  const Neon::Register a = Neon::fill(p_weight), b = Neon::fill(q_weight);
+  for (; count >= kFloats; count -= kFloats, p += kFloats, q += kFloats, y += kFloats) {
+    Neon::Register sums[kVectors];
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectors; ++v) sums[v] = Neon::multiply(vld1q_f32(p + v * Neon::kWidth), a);
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectors; ++v) sums[v] = Neon::fma(vld1q_f32(q + v * Neon::kWidth), b, sums[v]);
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectors; ++v) vst1q_f32(y + v * Neon::kWidth, sums[v]);
+  }
+  return count;
+}
+#endif
+
+// fma(q, q_weight, p * p_weight), canonical if they are outputs.
+template <bool kIsOutput>
+void blend(const float* p, float p_weight, const float* q, float q_weight, float* y, size_t count) noexcept {
+#if defined(ALCOVE_ISA_neon)
+  // By fours: of single vectors counting takes as long as computing.
+  count = blend_vectors<4>(p, p_weight, q, q_weight, y, count);
+  count = blend_vectors<1>(p, p_weight, q, q_weight, y, count);
+#endif
+  for (size_t i = 0; i < count; ++i) {
+    const float result = __builtin_fmaf(q[i], q_weight, p[i] * p_weight);
+    y[i] = kIsOutput ? canonical_result(result) : result;
+  }
+}
+
 // One line of the input at the columns of a strip, in [column][channel].
 void bilinear_across(const Resize2dF32& a, const float* line, const Taps* columns, size_t count,
                      float* across) noexcept {
@@ -75,8 +110,7 @@ void bilinear_across(const Resize2dF32& a, const float* line, const Taps* column
   }
   for (size_t i = 0; i < count; ++i, across += a.channels) {
     const float *left = line + columns[i].at[0] * a.channels, *right = line + columns[i].at[1] * a.channels;
-    const float x0 = columns[i].weight[0], x1 = columns[i].weight[1];
-    for (size_t c = 0; c < a.channels; ++c) across[c] = __builtin_fmaf(right[c], x1, left[c] * x0);
+    blend<false>(left, columns[i].weight[0], right, columns[i].weight[1], across, a.channels);
   }
 }
 
@@ -113,8 +147,7 @@ void bilinear_strip(const Resize2dF32& a, const float* image, const Taps* column
     if (a.in_h == 1 && a.out_h == 1) {
       for (size_t i = 0; i < floats; ++i) output[i] = canonical(upper[i]);
     } else {
-      const float y0 = y.weight[0], y1 = y.weight[1];
-      for (size_t i = 0; i < floats; ++i) output[i] = canonical(__builtin_fmaf(lower[i], y1, upper[i] * y0));
+      blend<true>(upper, y.weight[0], lower, y.weight[1], output, floats);
     }
   }
 }
