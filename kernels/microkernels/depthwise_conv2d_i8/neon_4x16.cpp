@@ -47,49 +47,78 @@ template <int kPixels, int kKernelW, int kStride, typename Column>
   }
 }
 
+// Whether the middle columns of a tile are inside the input, and loads of 16 bytes from any of its pixels too.
+template <int kColumns, int kSide>
+inline bool is_read_in_place(const DepthwiseConv2dI8& a, const Window& at, size_t last_line) noexcept {
+  const auto width = static_cast<int64_t>(a.in_w);
+  if (at.left + kSide < 0 || at.left + kColumns - kSide > width) return false;
+  const int64_t last = at.left + kColumns < width ? at.left + kColumns - 1 : width - 1;
+  const int8_t* const end = a.input + a.batch * a.in_h * a.in_w * a.channels;
+  return end - line_at(a, at, last_line) >= last * static_cast<int64_t>(a.channels) + 16;
+}
+
 template <int kPixels, int kKernelW, int kStride>
 void neon_tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
-  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW;
+  constexpr int kColumns = (kPixels - 1) * kStride + kKernelW, kSide = kKernelW / 2;
   const int8_t* head = a.panels + at.panel * depthwise_panel_bytes_i8(a.kernel_h * a.kernel_w);
   const int8_t* weights = head + 128;
   const size_t channels = a.channels, lanes = channels - at.panel * 16;
-  const bool is_inside = at.left >= 0 && at.left + kColumns <= static_cast<int64_t>(a.in_w);
-  const int8_t* const end = a.input + a.batch * a.in_h * a.in_w * channels;
-  const Halves zero = widen_bytes(vdupq_n_s8(static_cast<int8_t>(a.input_zero_point)));
+  const int8x16_t zero = vdupq_n_s8(static_cast<int8_t>(a.input_zero_point));
   Lanes16::Words acc[kPixels];
   const Lanes16::Words bias = Lanes16::load_words(head);
 #pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) acc[p] = bias;
-  size_t i = 0;
-  for (; i < a.kernel_h && line_at(a, at, i) == nullptr; ++i, weights += kKernelW * 16) {
-    add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return zero; }, acc);
-  }
-  if (is_inside && i < a.kernel_h) {
-    const int8_t* first = line_at(a, at, i) + static_cast<size_t>(at.left) * channels;
-    const auto row = static_cast<int64_t>(a.in_h) - at.top - static_cast<int64_t>(i * a.dilation_h);
-    const size_t rows = (static_cast<size_t>(row) + a.dilation_h - 1) / a.dilation_h;
-    const size_t last = rows < a.kernel_h - i ? i + rows : a.kernel_h;
+  // Lines [first, last) of the kernel are inside the input.
+  size_t first = 0, last = a.kernel_h;
+  while (first < last && line_at(a, at, first) == nullptr) ++first;
+  while (first < last && line_at(a, at, last - 1) == nullptr) --last;
+  const auto add_outside = [&](size_t rows) {
+    for (; rows > 0; --rows, weights += kKernelW * 16) {
+      add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return widen_bytes(zero); }, acc);
+    }
+  };
+  add_outside(first);
+  if (first < last && is_read_in_place<kColumns, kSide>(a, at, last - 1)) {
+    // What a load takes beyond the last channel goes into sums that are not stored.  In place of a column beside the input the
+    // nearest one is loaded, and not used.
+    const int8_t* line = line_at(a, at, first) + (at.left + kSide) * static_cast<int64_t>(channels);  // of column kSide
     const size_t line_bytes = a.dilation_h * a.in_w * channels;
-    // What a load takes beyond the last channel goes into sums that are not stored.
-    const auto reach = static_cast<ptrdiff_t>((kColumns - 1) * channels + 16);
-    for (; i < last && end - first >= reach; ++i, first += line_bytes, weights += kKernelW * 16) {
+    ptrdiff_t steps[2 * kSide];
+    uint8x16_t masks[2 * kSide];
+#pragma GCC unroll 8
+    for (int s = 0; s < 2 * kSide; ++s) {
+      const int c = s < kSide ? s : kColumns - 2 * kSide + s, near = s < kSide ? kSide : kColumns - 1 - kSide;
+      const bool is_inside = static_cast<uint64_t>(at.left + c) < a.in_w;
+      steps[s] = ((is_inside ? c : near) - kSide) * static_cast<ptrdiff_t>(channels);
+      masks[s] = vdupq_n_u8(is_inside ? 255 : 0);
+    }
+    for (size_t i = first; i < last; ++i, line += line_bytes, weights += kKernelW * 16) {
       add_row<kPixels, kKernelW, kStride>(
-          weights, [=](int c) noexcept { return widen_bytes(vld1q_s8(first + static_cast<size_t>(c) * channels)); },
+          weights,
+          [&](int c) noexcept {
+            if (c >= kSide && c < kColumns - kSide)
+              return widen_bytes(vld1q_s8(line + static_cast<size_t>(c - kSide) * channels));
+            const int s = c < kSide ? c : c - kColumns + 2 * kSide;
+            return widen_bytes(vbslq_s8(masks[s], vld1q_s8(line + steps[s]), zero));
+          },
+          acc);
+    }
+  } else {
+    const int8_t* const end = a.input + a.batch * a.in_h * a.in_w * channels;
+    for (size_t i = first; i < last; ++i, weights += kKernelW * 16) {
+      const int8_t* line = line_at(a, at, i);
+      add_row<kPixels, kKernelW, kStride>(
+          weights,
+          [&](int c) noexcept {
+            const int64_t column = at.left + c;
+            if (column < 0 || column >= static_cast<int64_t>(a.in_w)) return widen_bytes(zero);
+            const int8_t* p = line + static_cast<size_t>(column) * channels;
+            return end - p >= 16 ? widen_bytes(vld1q_s8(p)) : column_at(p, lanes);
+          },
           acc);
     }
   }
-  for (; i < a.kernel_h; ++i, weights += kKernelW * 16) {
-    const int8_t* line = line_at(a, at, i);
-    add_row<kPixels, kKernelW, kStride>(
-        weights,
-        [&](int c) noexcept {
-          const int64_t column = at.left + c;
-          if (line == nullptr || column < 0 || column >= static_cast<int64_t>(a.in_w)) return zero;
-          const int8_t* p = line + static_cast<size_t>(column) * channels;
-          return end - p >= 16 ? widen_bytes(vld1q_s8(p)) : column_at(p, lanes);
-        },
-        acc);
-  }
+  add_outside(a.kernel_h - last);
   const Lanes16::Floats scales = Lanes16::load(head + 64);
   const Int8Range range = at.range;
   int8_t* output = at.output + at.panel * 16;
