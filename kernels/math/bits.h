@@ -24,11 +24,23 @@ ALCOVE_INLINE double double_of(uint64_t x) noexcept { return __builtin_bit_cast(
 // One rounding.  Scalar kernels call the C library's exact fma where the instruction set has none.
 ALCOVE_INLINE float fma(float a, float b, float c) noexcept { return __builtin_fmaf(a, b, c); }
 
+// `chosen` where the condition holds, else `x`, and no branch: GCC would join two that follow each other, and know what the first
+// leaves out to the second by comparisons that NEON does not have.
+ALCOVE_INLINE float choose(bool condition, float chosen, float x) noexcept {
+#if defined(__aarch64__)
+  const uint32_t mask = -static_cast<uint32_t>(condition);
+  return float_of(bits_of(x) ^ ((bits_of(x) ^ bits_of(chosen)) & mask));
+#else
+  return condition ? chosen : x;
+#endif
+}
+ALCOVE_INLINE double choose(bool condition, double chosen, double x) noexcept { return condition ? chosen : x; }
+
 // `x` within [low, high]; a NaN stays one.
 template <typename T>
 ALCOVE_INLINE T within(T x, T low, T high) noexcept {
-  x = x > high ? high : x;
-  return x < low ? low : x;
+  x = choose(x > high, high, x);
+  return choose(x < low, low, x);
 }
 
 }  // namespace

@@ -173,7 +173,9 @@ struct Lanes16 {
  private:
   // The first `count` bytes, by eights, fours, twos and ones.
   static void store_bytes(int8_t* p, size_t count, int8x16_t bytes) noexcept {
-    if (count >= 16) return vst1q_s8(p, bytes);
+    if (count >= 16) [[likely]] {
+      return vst1q_s8(p, bytes);
+    }
     if ((count & 8) != 0) {
       vst1_s8(p, vget_low_s8(bytes));
       p += 8;

@@ -47,14 +47,30 @@ template <int kPixels, int kKernelW, int kStride, typename Column>
   }
 }
 
+// Lines [first, last) of the kernel are inside the input, the first of them at `line`.
+struct Lines {
+  size_t first, last;
+  const int8_t* line;  // column 0
+
+  Lines(const DepthwiseConv2dI8& a, const Window& at) noexcept {
+    const auto step = static_cast<int64_t>(a.dilation_h), kernel = static_cast<int64_t>(a.kernel_h);
+    const int64_t begin = at.top < 0 ? (step - 1 - at.top) / step : 0;
+    const int64_t end = (static_cast<int64_t>(a.in_h) - at.top + step - 1) / step;
+    first = static_cast<size_t>(begin < kernel ? begin : kernel);
+    last = end > begin ? static_cast<size_t>(end < kernel ? end : kernel) : first;
+    const auto row = static_cast<size_t>(at.top + static_cast<int64_t>(first) * step);
+    line = first < last ? a.input + (at.batch * a.in_h + row) * a.in_w * a.channels + at.panel * 16 : nullptr;
+  }
+};
+
 // Whether the middle columns of a tile are inside the input, and loads of 16 bytes from any of its pixels too.
 template <int kColumns, int kSide>
-inline bool is_read_in_place(const DepthwiseConv2dI8& a, const Window& at, size_t last_line) noexcept {
+inline bool is_read_in_place(const DepthwiseConv2dI8& a, const Window& at, const Lines& lines) noexcept {
   const auto width = static_cast<int64_t>(a.in_w);
   if (at.left + kSide < 0 || at.left + kColumns - kSide > width) return false;
-  const int64_t last = at.left + kColumns < width ? at.left + kColumns - 1 : width - 1;
+  const size_t pixels = (lines.last - lines.first - 1) * a.dilation_h * a.in_w + a.in_w;  // to the end of the last line
   const int8_t* const end = a.input + a.batch * a.in_h * a.in_w * a.channels;
-  return end - line_at(a, at, last_line) >= last * static_cast<int64_t>(a.channels) + 16;
+  return end - lines.line >= static_cast<ptrdiff_t>((pixels - 1) * a.channels + 16);
 }
 
 template <int kPixels, int kKernelW, int kStride>
@@ -68,20 +84,18 @@ void neon_tile(const DepthwiseConv2dI8& a, const Window& at) noexcept {
   const Lanes16::Words bias = Lanes16::load_words(head);
 #pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) acc[p] = bias;
-  // Lines [first, last) of the kernel are inside the input.
-  size_t first = 0, last = a.kernel_h;
-  while (first < last && line_at(a, at, first) == nullptr) ++first;
-  while (first < last && line_at(a, at, last - 1) == nullptr) --last;
+  const Lines lines(a, at);
+  const size_t first = lines.first, last = lines.last;
   const auto add_outside = [&](size_t rows) {
     for (; rows > 0; --rows, weights += kKernelW * 16) {
       add_row<kPixels, kKernelW, kStride>(weights, [&](int) noexcept { return widen_bytes(zero); }, acc);
     }
   };
   add_outside(first);
-  if (first < last && is_read_in_place<kColumns, kSide>(a, at, last - 1)) {
+  if (first < last && is_read_in_place<kColumns, kSide>(a, at, lines)) {
     // What a load takes beyond the last channel goes into sums that are not stored.  In place of a column beside the input the
     // nearest one is loaded, and not used.
-    const int8_t* line = line_at(a, at, first) + (at.left + kSide) * static_cast<int64_t>(channels);  // of column kSide
+    const int8_t* line = lines.line + (at.left + kSide) * static_cast<int64_t>(channels);  // of column kSide
     const size_t line_bytes = a.dilation_h * a.in_w * channels;
     ptrdiff_t steps[2 * kSide];
     uint8x16_t masks[2 * kSide];

@@ -11,6 +11,7 @@ struct Pairs {
   struct Sum {
     int32x4_t low, high;
   };
+  static constexpr bool kIsPlain = false;
   static Sum zero() noexcept { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
   static Sum add(const Sum& sum, int8x16_t w, int8x16_t x) noexcept {
     return {vpadalq_s16(sum.low, vmull_s8(vget_low_s8(w), vget_low_s8(x))), vpadalq_s16(sum.high, vmull_high_s8(w, x))};

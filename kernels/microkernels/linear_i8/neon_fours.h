@@ -9,6 +9,7 @@ namespace {
 
 struct Fours {
   using Sum = int32x4_t;
+  static constexpr bool kIsPlain = true;  // a sum is four of 32 bits
   static Sum zero() noexcept { return vdupq_n_s32(0); }
   static Sum add(Sum sum, int8x16_t w, int8x16_t x) noexcept { return vdotq_s32(sum, w, x); }
   // One load has so many groups of four, each of which multiplies whole registers.
