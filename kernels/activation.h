@@ -39,7 +39,6 @@ struct HardGate {
     }
   }
   Register hardswish(Register y) const noexcept { return V::multiply(V::multiply(y, open(y)), sixth); }
-  Register hardsigmoid(Register y) const noexcept { return V::multiply(open(y), sixth); }
 };
 
 // The formulas of kernels/microkernels/unary, for a vector type V of kernels/simd.
@@ -48,7 +47,8 @@ typename V::Register activate(const Activated& a, typename V::Register y) noexce
   if (a.function == Activation::none) return y;
   if (a.function == Activation::clamp) return V::clamp(y, V::fill(a.low), V::fill(a.high));
   const HardGate<V> gate;
-  return a.function == Activation::hardswish ? gate.hardswish(y) : gate.hardsigmoid(y);
+  const typename V::Register open = gate.open(y);
+  return V::multiply(a.function == Activation::hardswish ? V::multiply(y, open) : open, gate.sixth);
 }
 
 // The same of many sums that stay in registers: calls store(f), which is to store f(sum) of each.  The common functions have

@@ -1,6 +1,6 @@
-// Tiles of linear whose outputs are all there, but of the last vector, and whose sums are not long, for vectors V without masks that multiply by one lane
-// of a register (V::kFactors).  One call makes all tiles of so many rows below each other, because what is the same for each of
-// them is then made once: with few inputs that takes as long as the products.
+// Tiles of linear whose outputs are all there, but of the last vector, and whose sums are not long, for vectors V without masks
+// that multiply by one lane of a register (V::kFactors).  One call makes all tiles of so many rows below each other, because what
+// is the same for each of them is then made once: with few inputs that takes nearly as long as the products.
 #pragma once
 
 #include "kernels/microkernels/linear/linear.h"

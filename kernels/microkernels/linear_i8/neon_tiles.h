@@ -43,13 +43,23 @@ inline void store_sums(const LinearI8& a, size_t row, size_t panel, const Lanes1
   vst1q_s32(sums + 12, acc.d);
 }
 
-// Adds the products of one group: the weights of it, by that lane of each row's inputs.
+// Adds the products of one group, by that lane of each row's inputs; the weights step on.
 template <class Way, int kGroup, int kRows, int kVectors>
-[[gnu::always_inline]] inline void add_products(const int8_t* weights, size_t stride, const int8x16_t (&x)[kRows],
+[[gnu::always_inline]] inline void add_products(const int8_t*& weights, [[maybe_unused]] size_t stride,
+                                                const int8x16_t (&x)[kRows],
                                                 typename Way::Sum (&acc)[kRows][kVectors]) noexcept {
   int8x16_t w[kVectors];
+  if constexpr (kVectors == 4) {
+    const int8x16x4_t four = vld1q_s8_x4(weights);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) w[v] = four.val[v];
+    weights += 64;
+    asm("" : "+r"(weights));  // a step of each load, and no sum of several
+  } else {
 #pragma GCC unroll 16
-  for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + kGroup * 64 + v / 4 * stride + v % 4 * 16);
+    for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + v / 4 * stride + v % 4 * 16);
+    weights += 64;
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
@@ -73,7 +83,6 @@ template <class Way, int kRows, int kVectors>
       add_products<Way, 1>(weights, stride, x, acc);
       add_products<Way, 2>(weights, stride, x, acc);
       add_products<Way, 3>(weights, stride, x, acc);
-      weights += 4 * 64;
     }
     if (group + 2 <= inputs.groups) {
       int8x16_t x[kRows];
@@ -81,7 +90,6 @@ template <class Way, int kRows, int kVectors>
       for (int r = 0; r < kRows; ++r) x[r] = vcombine_s8(vld1_s8(inputs.rows[r] + group * 4), vdup_n_s8(0));
       add_products<Way, 0>(weights, stride, x, acc);
       add_products<Way, 1>(weights, stride, x, acc);
-      weights += 2 * 64;
       group += 2;
     }
   }
