@@ -129,8 +129,9 @@ def import_command(
     architecture: Annotated[
         str,
         typer.Option(
-            metavar="MODULE:CLASS|CONFIG",
-            help="A module or a .py file and a torch class in it, or a transformers config.json (or its folder).",
+            metavar="MODULE:CLASS|timm:NAME|torchvision:NAME|CONFIG",
+            help="A module or a .py file and a torch class in it, an architecture of timm or torchvision, or a "
+            "transformers config.json (or its folder).",
         ),
     ],
     weights: Annotated[
@@ -192,11 +193,14 @@ def import_command(
         "calibrated_on": imported.calibrated_on,
         "compared_on": imported.compared_on,
         "same_best": round(imported.same_best, 4),
+        "weights": list(imported.notes),
     }
     if as_json:
         print_json(facts)
         return
     say(f"{out}: {facts['size_bytes']:,} bytes, sha256 {imported.program.digest}")
+    for note in imported.notes:
+        say(f"weights: {note}")
     if imported.calibrated_on:
         say(f"int8, calibrated on {imported.calibrated_on} pictures")
     say(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")

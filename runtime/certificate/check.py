@@ -286,7 +286,7 @@ def embed_certificate(program: bytes, certificate: bytes) -> bytes:
 
 
 def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any], tolerance: str) -> float:
-    """Return the largest |native - expected| / max(1, |expected|) of one output; 0 for labels and indices.
+    """Return the largest difference of one output, as the class of tolerance counts it; 0 for labels and indices.
 
     Raises:
         CertificateError: another shape or type, a label or index that differs, or a number beyond the tolerance (NaN
@@ -312,7 +312,7 @@ def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any],
                 value=str(native.tolist()),
             )
         return 0.0
-    largest, worst = relative_difference(expected, native)
+    largest, worst = relative_difference(expected, native, of_range=tolerance == "quantised_range")
     bound = TOLERANCES[tolerance]
     if largest > bound:
         position = np.unravel_index(worst, expected.shape)
@@ -328,8 +328,12 @@ def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any],
     return largest
 
 
-def relative_difference(expected: NDArray[Any], native: NDArray[Any]) -> tuple[float, int]:
+def relative_difference(
+    expected: NDArray[Any], native: NDArray[Any], *, of_range: bool = False
+) -> tuple[float, int]:
     """Return the largest |native - expected| / max(1, |expected|) of two arrays of one shape, and its flat position.
+
+    With `of_range` it is divided by the greatest finite number of `expected` less the least, or 1 where they are equal.
 
     NaN and infinities must be the same; where they are not, the difference is infinite.
     """
@@ -337,9 +341,14 @@ def relative_difference(expected: NDArray[Any], native: NDArray[Any]) -> tuple[f
     is_special = ~np.isfinite(wide) | ~np.isfinite(seen)
     is_same = (wide == seen) | (np.isnan(wide) & np.isnan(seen))
     with np.errstate(invalid="ignore"):
-        ratio = np.abs(seen - wide) / np.maximum(1.0, np.abs(wide))
+        ratio = np.abs(seen - wide) / (_range_of(wide) if of_range else np.maximum(1.0, np.abs(wide)))
     ratio = np.where(is_special, np.where(is_same, 0.0, math.inf), ratio)
     return float(ratio.max(initial=0.0)), int(ratio.argmax()) if ratio.size else 0
+
+
+def _range_of(numbers: NDArray[np.float64]) -> float:
+    finite = numbers[np.isfinite(numbers)]
+    return float(np.ptp(finite)) or 1.0 if finite.size else 1.0
 
 
 def output_digest(output: NDArray[Any]) -> str:

@@ -25,10 +25,12 @@ from alcove.runtime.errors import CertificateError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-TOLERANCES: Final = {"exact": 0.0, "tight": 1e-5, "standard": 1e-4, "quantised": 0.1}
+TOLERANCES: Final = {"exact": 0.0, "tight": 1e-5, "standard": 1e-4, "quantised": 0.1, "quantised_range": 0.25}
 """Classes of |native - torch| / max(1, |torch|); integers, booleans and labels are always equal.
 
-tight: a few products; standard: deep float networks; quantized: int8 against the float module.
+tight: a few products; standard: deep float networks; quantised: int8 against the float module.  quantised_range is of
+|native - torch| / (the output's greatest number less its least): int8 of trained classifiers, whose logits go to 20 and
+more, where it is the order that counts.
 """
 
 _Dtype = Literal["f32", "i8", "i32", "i64", "u8", "bool"]
@@ -107,7 +109,7 @@ class Document(_Strict):
     format: Literal[2]
     licence: Literal["CC0-1.0", "own text", "procedural", "public domain"]
     samples: Annotated[list[SampleRecord], Field(min_length=1, max_length=MAX_SAMPLES)]
-    tolerance: Literal["exact", "tight", "standard", "quantised"]
+    tolerance: Literal["exact", "tight", "standard", "quantised", "quantised_range"]
 
 
 def encode_input(value: Source) -> dict[str, object]:

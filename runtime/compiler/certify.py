@@ -30,8 +30,8 @@ def certify(
         module: in eval mode, as it was exported; or its methods.  What it keeps from call to call is put back.
         samples: 1 to 16, of each method at least one; none is anyone's data.
         licence: one of `alcove.runtime.certificate.LICENCES`.
-        tolerance: a key of `TOLERANCES`, the bound of |native - torch| / max(1, |torch|); labels, integers and
-            booleans must be equal.
+        tolerance: a key of `TOLERANCES`, the bound of |native - torch| / max(1, |torch|), or of the output's range;
+            labels, integers and booleans must be equal.
 
     Raises:
         CertificateError: a sample is refused or an output differs; names sample, output, bound and value.

@@ -1,0 +1,116 @@
+"""Makes the torch module of an architecture: a team's own class, a public one by its name, a transformers config."""
+
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from alcove.platform.cli.exporting import call_function
+from torch import nn
+
+SHOWN: Final = 5
+
+
+def options_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments in NAME=VALUE pairs; a value that is JSON is taken as that, any other as text.
+
+    Raises:
+        typer.BadParameter: one is no such pair, or a name is given twice.
+    """
+    options: dict[str, Any] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier() or name in options:
+            raise typer.BadParameter(f"--option is NAME=VALUE, each name once; got {pair!r}")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def make_architecture(name: str, options: Mapping[str, Any]) -> nn.Module:
+    """Return the module of an architecture, in float32.
+
+    Args:
+        name: MODULE:CLASS, a module or a .py file and a class or function in it; `timm:NAME` or `torchvision:NAME`; a
+            transformers `config.json` or its folder.
+        options: keyword arguments of the class or of the public architecture.
+
+    Raises:
+        typer.BadParameter: there is no such architecture, it raises, or makes no torch module; the package that has it
+            is not installed.
+    """
+    path = Path(name)
+    if path.suffix == ".json" or path.is_dir():
+        if options:
+            raise typer.BadParameter("--option goes with MODULE:CLASS; a transformers config holds its own")
+        return _of_config(path)
+    package, colon, model = name.partition(":")
+    made = _PUBLIC[package](model, options) if colon and package in _PUBLIC else call_function(name, **options)
+    if not isinstance(made, nn.Module):
+        raise typer.BadParameter(f"{name} must make a torch module, not {type(made).__name__}")
+    return made.float()
+
+
+def _of_timm(model: str, options: Mapping[str, Any]) -> Any:
+    timm = _package("timm", f"timm:{model}")
+    if not timm.is_model(model):
+        raise typer.BadParameter(f"timm:{model}: {_no_such(model, timm.list_models())}")
+    return _make(f"timm:{model}", lambda: timm.create_model(model, pretrained=False, **options))
+
+
+def _of_torchvision(model: str, options: Mapping[str, Any]) -> Any:
+    models = _package("torchvision.models", f"torchvision:{model}")
+    if model not in models.list_models():
+        raise typer.BadParameter(f"torchvision:{model}: {_no_such(model, models.list_models())}")
+    return _make(f"torchvision:{model}", lambda: models.get_model(model, weights=None, **options))
+
+
+_PUBLIC: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Any]]] = {
+    "timm": _of_timm,
+    "torchvision": _of_torchvision,
+}
+"""Packages whose architectures have names."""
+
+
+def _package(name: str, given: str) -> Any:
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError) as error:  # torchvision raises the second beside another torch
+        words = str(error).strip().partition("\n")[0]
+        installed = name.partition(".")[0]
+        raise typer.BadParameter(f"--architecture {given}: pip install {installed} ({words})") from None
+
+
+def _no_such(model: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(model, names, SHOWN)
+    return f"no such architecture{'; near it: ' + ', '.join(near) if near else f' among {len(names)}'}"
+
+
+def _make(name: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as error:
+        words = str(error).strip().partition("\n")[0]
+        raise typer.BadParameter(f"{name} raises {type(error).__name__}: {words}") from error
+
+
+def _of_config(path: Path) -> nn.Module:
+    try:
+        import transformers  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise typer.BadParameter(f"--architecture {path}: pip install transformers ({error})") from None
+    try:
+        config = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
+        named = (getattr(transformers, name, None) for name in config.architectures or ())
+        maker = next(filter(None, named), transformers.AutoModelForImageClassification.from_config)
+        made = maker(config)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        words = str(error).strip().partition("\n")[0]
+        raise typer.BadParameter(f"--architecture {path}: no transformers config ({words})") from None
+    module: nn.Module = made.float()
+    return module
