@@ -26,6 +26,8 @@ _OWN: Final = ("_parameters", "_buffers", "_modules", "_flat_weights", "_flat_we
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS: Final = {list, dict, set, deque, OrderedDict, defaultdict, Counter}
 _RANDOM: Final = (random.Random, np.random.RandomState, np.random.Generator)
+_KEEPING: Final = (torch.distributions.Distribution, torch.distributions.Transform)
+"""Objects of torch's own that keep results as attributes."""
 _WATCHED: Final = (*_PLAIN, list, dict, set, deque, *_RANDOM, itertools.count, itertools.cycle)
 """What is looked at under a global name: all else is code, or belongs to a library."""
 
@@ -123,7 +125,7 @@ class _Walk:
             fingerprint, parts = type(value), self._callable(place, value)
         else:
             fingerprint = type(value) if self._by_value else id(value)
-            if depth < _DEPTH and is_users_class(type(value)) and not isinstance(value, nn.Module | type):
+            if depth < _DEPTH and _has_own_attributes(value):
                 parts = self._attributes(value)
             elif not isinstance(value, nn.Module | type | ModuleType):
                 fingerprint, parts = (fingerprint, _position(value)), _locals(value)
@@ -287,6 +289,12 @@ _LIBRARIES: Final = {"torch", "builtins", "alcove", "numpy"} | sys.stdlib_module
 def is_users_class(kind: type) -> bool:
     """Return whether a class is none of torch's, numpy's, Python's own or this package's."""
     return kind.__module__.partition(".")[0] not in _LIBRARIES
+
+
+def _has_own_attributes(value: object) -> bool:
+    """Return whether the attributes of an object are looked at: of a user's, or of a distribution, which keeps answers."""
+    is_other = isinstance(value, nn.Module | type)
+    return not is_other and (is_users_class(type(value)) or isinstance(value, _KEEPING))
 
 
 def _elements(tensor: Tensor) -> object:

@@ -16,7 +16,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -91,7 +91,7 @@ def _forgets(module: nn.Module, examples: Sequence[object], before: PythonSnapsh
     """Return whether a call leaves the same and answers the same, alone and after another one; tried on copies."""
     others = pytree.tree_map(_other, tuple(examples))
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), _copy_histories():
             alone = copy.deepcopy(module)
             answers = _answers(alone, others)
             left = take_snapshot(alone, by_value=True), take_snapshot(module, by_value=True)
@@ -108,6 +108,18 @@ def _forgets(module: nn.Module, examples: Sequence[object], before: PythonSnapsh
     finally:
         before.restore()
     return same and not differing.intersection(changed)
+
+
+@contextlib.contextmanager
+def _copy_histories() -> Iterator[None]:
+    """Let tensors that were computed of parameters be copied, without that history; torch refuses them."""
+    kind: Any = Tensor
+    plain = kind.__deepcopy__
+    kind.__deepcopy__ = lambda self, memo: plain(self if self.is_leaf else self.detach(), memo)
+    try:
+        yield
+    finally:
+        kind.__deepcopy__ = plain
 
 
 def _answers(module: nn.Module, args: tuple[object, ...]) -> list[object]:

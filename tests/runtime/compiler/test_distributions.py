@@ -116,6 +116,43 @@ def test_a_held_distribution_is_traced_and_checks_again_afterwards() -> None:
         D.Normal(0.0, -1.0)
 
 
+class Held(nn.Module):
+    """Distributions that the module holds, which compute what they are asked when they are first asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.randn(3))
+        self.categories = D.Categorical(probs=torch.tensor([0.2, 0.3, 0.5]))
+        self.of_parameter = D.Categorical(logits=self.scores)
+        self.coins = [D.Bernoulli(torch.tensor([0.2, 0.7, 0.4]))]
+        self.normal = D.MultivariateNormal(torch.zeros(3), covariance_matrix=2 * torch.eye(3) + 1)
+        self.angles = D.VonMises(torch.zeros(3), torch.ones(3))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Run."""
+        place = x.argmax(-1)
+        return (
+            self.categories.log_prob(place),
+            self.categories.entropy(),
+            self.of_parameter.log_prob(place) + self.of_parameter.entropy(),
+            self.of_parameter.probs,
+            self.coins[0].log_prob((x > 0).float()),
+            self.normal.log_prob(x),
+            self.angles.log_prob(x) + self.angles.variance,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's tracer looks at it
+def test_a_held_distribution_that_keeps_what_it_is_asked_is_no_state() -> None:
+    """And keeps nothing of the export."""
+    module, x = Held().eval(), torch.randn(5, 3)
+    model = load(bytes(export(module, (x,))))
+    held = [*vars(module.categories).values(), *vars(module.angles).values()]
+    assert all(type(tensor) is Tensor for tensor in held if isinstance(tensor, Tensor))
+    for found, wanted in zip(model(x.numpy()), module(x), strict=True):
+        np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
