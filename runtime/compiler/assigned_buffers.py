@@ -40,8 +40,13 @@ def write_assigned_buffers(root: nn.Module) -> Iterator[None]:
         before = owner._buffers.get(name)  # noqa: SLF001 - the attribute may have another value in between
         if owner in paths and isinstance(before, Tensor):
             originals.setdefault((owner, name), before)
-            if isinstance(value, Tensor) and any(value is given for given in inputs):
-                return value.clone()  # torch cannot tell where in the module an input itself was assigned
+            if isinstance(value, Tensor) and value is not before:
+                # The bytes of a buffer are written in the end, and another one's are written before perhaps.  Of an
+                # input or a buffer itself torch cannot tell either where in the module it was assigned.
+                others = [*originals.values(), *(buffer for part in paths for buffer in part.buffers(recurse=False))]
+                is_written = _storage(value) in {_storage(other) for other in others}
+                if is_written or any(value is given for given in inputs):
+                    return value.clone()
         return None
 
     def finish(called: nn.Module, _args: object, result: object) -> object:

@@ -58,6 +58,42 @@ class Last(nn.Module):
         return old
 
 
+class Passed(nn.Module):
+    """Passes what it kept from buffer to buffer, before and after the first gets something new."""
+
+    first: Tensor
+    second: Tensor
+    third: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for place, name in enumerate(("first", "second", "third")):
+            self.register_buffer(name, torch.full((1, 2, 5), float(place)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        self.third = self.second
+        old = self.first.view(1, 2, 5)
+        self.first = self.first * 0.5 + x
+        self.second = old
+        return self.first + 2 * self.second + 4 * self.third
+
+
+class Swapped(Passed):
+    """Two buffers change places in every call, and one is assigned what another module holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Last()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        self.first, self.second = self.second, self.first + x
+        old: Tensor = self.inner(x)
+        self.third = self.inner.kept
+        return self.first - self.second + old * self.third
+
+
 class Narrow(Last):
     """Keeps fewer columns than its buffer has."""
 
@@ -83,8 +119,12 @@ class Outer(nn.Module):
     "module",
     [
         Stream(), nn.Sequential(Stream(), nn.Sequential(Stream())), Before(), Outer(Before()), Last(), Outer(Last()),
+        Passed(), Outer(Passed()), Swapped(), Outer(Swapped()),
     ],
-    ids=["outermost", "nested twice", "old returned", "nested, old returned", "an input", "nested, an input"],
+    ids=[
+        "outermost", "nested twice", "old returned", "nested, old returned", "an input", "nested, an input",
+        "another buffer", "nested, another buffer", "swapped", "nested, swapped",
+    ],
 )  # fmt: skip
 def test_assigned_buffer_is_kept_from_call_to_call(module: nn.Module) -> None:
     """Three calls in a row answer as eager mode does, and the export leaves the module as it was."""
