@@ -6,6 +6,7 @@ the run.
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple, cast
@@ -93,6 +94,13 @@ def count_intervals(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) 
     low, high = torch.where(is_one, low - 1, low), torch.where(is_one, high + 1, high)
     place = ((x.reshape(-1) - low) * bins / (high - low)).floor().clamp(max=bins - 1)
     return (place == torch.arange(bins, dtype=x.dtype)[:, None]).sum(1).to(x.dtype)
+
+
+def combine(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Stand for `torch.combinations`: the places follow from the size, which is fixed."""
+    make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(make(range(int(x.shape[0])), r))
+    return x[torch.tensor(places, dtype=torch.int64).reshape(len(places), r)]
 
 
 class Histogram(NamedTuple):
@@ -196,6 +204,7 @@ _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
     torch.bincount: count_whole,
     Tensor.bincount: count_whole,
     nn.functional.one_hot: classes,
+    torch.combinations: combine,
     torch.histc: count_intervals,
     Tensor.histc: count_intervals,
     torch.histogram: histogram,

@@ -12,6 +12,7 @@ import numpy as np
 from alcove.runtime.compiler.builder import Builder
 from alcove.runtime.compiler.graph import Value
 from alcove.runtime.compiler.rules.elementwise import operand
+from alcove.runtime.compiler.rules.movement import fill_tensor
 from alcove.runtime.compiler.rules.registry import RULES, Call, Refused
 from alcove.runtime.format.spec import DType
 
@@ -107,6 +108,29 @@ def both_parts(call: Call, b: Builder) -> Any:
     if isinstance(re, tuple) or isinstance(im, tuple):
         raise TypeError(f"{call.target} gives one tensor for one part and several for the other")
     return Pair(re, im)
+
+
+_FILLED: Final = (
+    *("full.default", "full_like.default", "new_full.default", "ones.default", "ones_like.default", "new_ones.default"),
+    *("zeros.default", "zeros_like.default", "new_zeros.default", "empty_like.default", "new_empty.default"),
+)
+
+
+@complex_rule(*_FILLED)
+def filled(call: Call, b: Builder) -> Pair:
+    """One number everywhere; only where a size varies, else it is a constant."""
+    name = call.target.split(".")[1]
+    ones = 1 if "ones" in name else 0
+    number = complex(call["fill_value"] if "full" in name else ones)
+    return Pair(*(fill_tensor(b, call.shape, part, DType.F32) for part in (number.real, number.imag)))
+
+
+@complex_rule("where.self", "where.Scalar", "where.ScalarSelf", "where.ScalarOther")
+def where(call: Call, b: Builder) -> Pair:
+    """Each part by the same condition; one side may be real."""
+    condition = call.tensor("condition")
+    x, y = (as_pair(b, call[name]) for name in ("self", "other"))
+    return Pair(*(b.expand(b.where(condition, *parts), call.shape) for parts in ((x.re, y.re), (x.im, y.im))))
 
 
 # -- between real and complex -----------------------------------------------------------------------------------------
@@ -309,6 +333,20 @@ def power(call: Call, b: Builder) -> Pair:
     if call["exponent"] != 2:
         raise Refused("a complex number to the power of 2; write others as products")
     return product(b, call["self"], call["self"])
+
+
+@complex_rule("linear.default")
+def linear(call: Call, b: Builder) -> Pair:
+    """A product with the transposed weight, and a bias."""
+    weight = as_pair(b, call["weight"])
+    rank = len(weight.shape)
+    turned = Pair(*(b.permute(part, tuple(range(rank))[::-1]) for part in (weight.re, weight.im)))
+    arguments = {"self": call["input"], "other": turned}
+    made: Pair = matrix_product(replace(call, target="aten.matmul.default", arguments=arguments), b)
+    if call["bias"] is None:
+        return made
+    bias = as_pair(b, call["bias"])
+    return Pair(b.binary("add", made.re, bias.re), b.binary("add", made.im, bias.im))
 
 
 @complex_rule("mm.default", "bmm.default", "matmul.default")

@@ -98,11 +98,11 @@ def round_decimals(call: Call, b: Builder) -> Value:
     return b.binary(down, b.unary("round", b.binary(up, x, scale)), scale)
 
 
-@rule(*_aten_names("abs", "neg", "sign"))
+@rule(*_aten_names("abs", "neg", "sign"), "aten._neg_view.default")
 @rule("aten.square.default", "aten.sgn.default", keep=True)
 def signed_function(call: Call, b: Builder) -> Value:
     """A function of any number; bools stay what they are."""
-    name = {"sgn": "sign"}.get(_function(call), _function(call))
+    name = {"sgn": "sign", "_neg_view": "neg"}.get(_function(call), _function(call))
     x = b.cast(call.tensor("self"), call.dtype)
     return x if x.dtype is DType.BOOL else b.unary(name, x)
 

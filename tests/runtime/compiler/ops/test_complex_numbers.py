@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from alcove.runtime import ExportError, export
+from alcove.runtime import ExportError, export, load
 from torch import Tensor, nn
+from torch.export import Dim
 
 Agrees = Callable[..., None]
 WINDOW = torch.hann_window(16)
@@ -121,6 +123,42 @@ def test_complex_weights_are_constants(agrees: Agrees) -> None:
             return torch.fft.irfft2(frequencies, s=(8, 8), norm="ortho")
 
     agrees(Filter(), torch.randn(2, 8, 8))
+
+
+def test_conditions_layers_and_new_tensors(agrees: Agrees) -> None:
+    """One side of a condition may be real; the imaginary part of a conjugate is a view with the other sign."""
+    torch.manual_seed(0)
+    layer = nn.Linear(3, 2, dtype=torch.cfloat)
+    agrees(
+        {
+            "where": lambda x: torch.where(x > 0, torch.complex(x, -x), torch.complex(x, x)).abs(),
+            "number": lambda x: torch.view_as_real(torch.where(x > 0, torch.complex(x, x), 0.0)),
+            "linear": lambda x: torch.view_as_real(layer(torch.complex(x, 2 * x))),
+            "weight": lambda x: torch.nn.functional.linear(torch.complex(x, x), torch.complex(x, x + 1)).abs(),
+            "conjugate": lambda x: torch.complex(x, x).conj().imag * 1,
+        },
+        torch.randn(4, 3),
+    )
+
+
+class Spectral(nn.Module):
+    """The lowest frequencies, written into zeros of as many rows as come."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run."""
+        known = torch.fft.rfft(x)
+        kept = torch.zeros(x.shape[0], known.shape[1], dtype=torch.cfloat)
+        kept[:, :3] = known[:, :3] * torch.ones_like(known[:, :3])
+        return torch.fft.irfft(kept, n=x.shape[1])
+
+
+def test_complex_zeros_of_a_size_that_varies() -> None:
+    """At every size."""
+    module = Spectral().eval()
+    model = load(bytes(export(module, (torch.randn(2, 12),), dynamic_shapes=({0: Dim("rows", min=1, max=5)},))))
+    for rows in range(1, 6):
+        x = torch.randn(rows, 12)
+        np.testing.assert_allclose(model(x.numpy())[0], module(x).numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,17 @@ def test_counts_of_whole_numbers(agrees: Agrees) -> None:
     )
 
 
+def test_combinations_of_elements(agrees: Agrees) -> None:
+    """Pairs, triples, with repetition; of fewer elements than are asked for there are none."""
+    agrees(
+        {
+            "all": lambda x: (torch.combinations(x), torch.combinations(x, 3), torch.combinations(x, 2, True)),
+            "one": lambda x: torch.combinations(x[:1], with_replacement=True),
+        },
+        torch.randn(4),
+    )
+
+
 class Count(nn.Module):
     """Counts, of a number that is said or not."""
 
