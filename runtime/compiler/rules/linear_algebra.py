@@ -20,8 +20,8 @@ from alcove.runtime.compiler.sizes import Size, broadcast_shapes
 from alcove.runtime.format.attributes import GatherAttributes, IndexSelectAttributes
 from alcove.runtime.format.spec import DType
 
-MAX_ROWS: Final = 16
-"""Of a matrix; each row is about twenty steps of a program."""
+MAX_ROWS: Final = 64
+"""Of a matrix; each row is about twenty steps, and ten kilobytes, of a program."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def _eliminate(b: Builder, x: Value, count: int) -> _Eliminated:
         is_row = b.binary("eq", b.constant(np.arange(height).reshape(1, height, 1)), place, DType.BOOL)
         others = b.slice(b.where(is_row, b.slice(x, 1, 0, 1), x), 1, 1, height)
         pivot = b.slice(row, 2, 0, 1)
-        is_zero = b.binary("eq", pivot, b.scalar(0.0, DType.F32), DType.BOOL)
         # All below a pivot of 0 is 0: torch leaves the rows as they are.
-        factors = b.binary("div", b.slice(others, 2, 0, 1), b.where(is_zero, b.scalar(1.0, DType.F32), pivot))
+        divisor = b.where(is_zero(b, pivot), b.scalar(1.0, DType.F32), pivot)
+        factors = b.binary("div", b.slice(others, 2, 0, 1), divisor)
         swaps.append(b.binary("ne", place, b.scalar(0, DType.I64), DType.BOOL))
         rows.append(row)
         rest = b.binary("mul", factors, b.slice(row, 2, 1, width))
@@ -80,28 +80,37 @@ def _substitute(b: Builder, eliminated: _Eliminated, count: int) -> Value:
     return solved
 
 
-def _first_zero(b: Builder, eliminated: _Eliminated, count: int) -> Value:
-    """Return what LAPACK says of a batch, int32 [batch]: the number of the first pivot that is 0, from 1, or 0."""
-    pivots = eliminated.pivots(b)
-    is_zero = b.binary("eq", pivots, b.scalar(0.0, DType.F32), DType.BOOL)
+def is_zero(b: Builder, x: Value) -> Value:
+    """Return where `x` is 0."""
+    return b.binary("eq", x, b.scalar(0.0, DType.F32), DType.BOOL)
+
+
+def first_place(b: Builder, is_wrong: Value) -> Value:
+    """Return what LAPACK says of a batch, int32 [batch]: the first place where [batch, n, 1] holds, from 1, or 0."""
+    batch, count, _ = is_wrong.shape
     marks = b.constant(np.arange(count, 0, -1).reshape(1, count, 1))
-    last = fold(b, b.where(is_zero, marks, b.scalar(0, DType.I64)), "max", [1])
+    last = fold(b, b.where(is_wrong, marks, b.scalar(0, DType.I64)), "max", [1])
     is_none = b.binary("eq", last, b.scalar(0, DType.I64), DType.BOOL)
     first = b.binary("sub", b.scalar(count + 1, DType.I64), last)
-    return b.cast(b.reshape(b.where(is_none, b.scalar(0, DType.I64), first), (pivots.shape[0],)), DType.I32)
+    return b.cast(b.reshape(b.where(is_none, b.scalar(0, DType.I64), first), (batch,)), DType.I32)
 
 
-def _matrices(b: Builder, x: Value) -> tuple[Value, int]:
-    """Return the matrices as [batch, n, n], and n."""
-    count = x.shape[-1]
+def matrices_of(b: Builder, x: Value) -> tuple[Value, int]:
+    """Return the matrices as [batch, rows, columns], and the lesser of both numbers.
+
+    Raises:
+        Refused: they vary, or there are too many steps.
+    """
+    rows, columns = x.shape[-2:]
+    count = min(rows, columns)
     if x.dtype is not DType.F32:
         raise Refused("matrices in float32; convert them first")
-    if isinstance(count, Size) or count > MAX_ROWS:
+    if isinstance(rows, Size) or isinstance(columns, Size) or count > MAX_ROWS:
         raise Refused(
             f"of an input, matrices of a size that is fixed and at most {MAX_ROWS}; of a parameter or buffer, any: "
             "programs hold what follows from those alone"
         )
-    return b.reshape(x, (math.prod(x.shape[:-2]), count, count)), count
+    return b.reshape(x, (math.prod(x.shape[:-2]), rows, columns)), count
 
 
 def _solve(b: Builder, left: Value, right: Value) -> tuple[Value, _Eliminated]:
@@ -111,11 +120,10 @@ def _solve(b: Builder, left: Value, right: Value) -> tuple[Value, _Eliminated]:
     return _substitute(b, eliminated, count), eliminated
 
 
-def _refuse_singular(b: Builder, x: Value, eliminated: _Eliminated) -> Value:
-    """Return `x`, by an index that ends the run where a pivot is 0."""
-    is_zero = b.binary("eq", eliminated.pivots(b), b.scalar(0.0, DType.F32), DType.BOOL)
-    count, pivots = math.prod(x.shape), math.prod(is_zero.shape)
-    place = b.cast(fold(b, b.reshape(is_zero, (pivots,)), "max", [0], keeps=True), DType.I64)
+def refuse_where(b: Builder, x: Value, is_wrong: Value) -> Value:
+    """Return `x`, by an index that ends the run where something holds."""
+    count, places = math.prod(x.shape), math.prod(is_wrong.shape)
+    place = b.cast(fold(b, b.reshape(is_wrong, (places,)), "max", [0], keeps=True), DType.I64)
     attributes = IndexSelectAttributes(axis=0, wraps=0)
     return b.reshape(b.op("index_select", [b.reshape(x, (1, count)), place], x.dtype, (1, count), attributes), x.shape)
 
@@ -125,15 +133,15 @@ def _refuse_singular(b: Builder, x: Value, eliminated: _Eliminated) -> Value:
 def inverse(call: Call, b: Builder) -> Value | tuple[Value, ...]:
     """The solution for the columns of the identity; a singular matrix ends the run, or is said to be one."""
     x = call.tensor("self" if call.target.startswith("aten.inverse") else "A")
-    matrices, count = _matrices(b, x)
-    identity = _spread(b, b.constant(np.eye(count, dtype="<f4").reshape(1, count, count)), matrices.shape)
+    matrices, count = matrices_of(b, x)
+    identity = spread(b, b.constant(np.eye(count, dtype="<f4").reshape(1, count, count)), matrices.shape)
     solved, eliminated = _solve(b, matrices, identity)
     if call.target != "aten.linalg_inv_ex.default" or call["check_errors"]:
-        solved = _refuse_singular(b, solved, eliminated)
+        solved = refuse_where(b, solved, is_zero(b, eliminated.pivots(b)))
     result = b.reshape(solved, x.shape)
     if len(call.results) == 1:
         return result
-    return result, b.reshape(_first_zero(b, eliminated, count), x.shape[:-2])
+    return result, b.reshape(first_place(b, is_zero(b, eliminated.pivots(b))), x.shape[:-2])
 
 
 @rule("aten._linalg_solve_ex.default")
@@ -142,31 +150,31 @@ def solve(call: Call, b: Builder) -> Value | tuple[Value, ...]:
     """Of equations from the left or from the right; a singular matrix ends the run, or is said to be one."""
     a, right = call.tensor("A"), call.tensor("B")
     is_vector = len(right.shape) == 1 or (len(right.shape) + 1 == len(a.shape) and right.shape == a.shape[:-1])
-    _, count = _matrices(b, a)
+    _, count = matrices_of(b, a)
     right = b.reshape(right, (*right.shape, 1)) if is_vector else right
     is_turned = not call["left"] and not is_vector
     if is_turned:  # X A = B is A' X' = B'
-        a, right = _turn(b, a), _turn(b, right)
+        a, right = transpose(b, a), transpose(b, right)
     batch = broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    left = _spread(b, a, (*batch, count, count))
-    right = _spread(b, right, (*batch, *right.shape[-2:]))
+    left = spread(b, a, (*batch, count, count))
+    right = spread(b, right, (*batch, *right.shape[-2:]))
     many = math.prod(batch)
     solved, eliminated = _solve(b, b.reshape(left, (many, count, count)), b.reshape(right, (many, *right.shape[-2:])))
     if call.target == "aten.linalg_solve.default" or call["check_errors"]:
-        solved = _refuse_singular(b, solved, eliminated)
+        solved = refuse_where(b, solved, is_zero(b, eliminated.pivots(b)))
     solved = b.reshape(solved, right.shape)
-    result = b.reshape(_turn(b, solved) if is_turned else solved, call.shape)
+    result = b.reshape(transpose(b, solved) if is_turned else solved, call.shape)
     if len(call.results) == 1:
         return result
     unknown = [(DType.F32, left.shape), (DType.I32, left.shape[:-1])]
     unused = b.add_refused(call.target, [a], unknown, (), "the solution alone is in a program, without LU and pivots")
-    return result, *unused, b.reshape(_first_zero(b, eliminated, count), batch)
+    return result, *unused, b.reshape(first_place(b, is_zero(b, eliminated.pivots(b))), batch)
 
 
 @rule("aten._linalg_det.default")
 def determinant(call: Call, b: Builder) -> tuple[Value, ...]:
     """The product of the pivots, with the sign of their order."""
-    matrices, count = _matrices(b, call.tensor("A"))
+    matrices, count = matrices_of(b, call.tensor("A"))
     eliminated = _eliminate(b, matrices, count)
     result = fold(b, eliminated.pivots(b), "prod", [1], keeps=True)
     return (b.reshape(_with_sign(b, result, eliminated), call.shape),)
@@ -175,7 +183,7 @@ def determinant(call: Call, b: Builder) -> tuple[Value, ...]:
 @rule("aten._linalg_slogdet.default")
 def logarithm_of_determinant(call: Call, b: Builder) -> tuple[Value, ...]:
     """The sign, and the sum of the logarithms."""
-    matrices, count = _matrices(b, call.tensor("A"))
+    matrices, count = matrices_of(b, call.tensor("A"))
     eliminated = _eliminate(b, matrices, count)
     pivots = eliminated.pivots(b)
     sign = fold(b, b.unary("sign", pivots), "prod", [1], keeps=True)
@@ -190,13 +198,14 @@ def _with_sign(b: Builder, x: Value, eliminated: _Eliminated) -> Value:
     return x
 
 
-def _spread(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+def spread(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """Return `x` broadcast to `shape`, in the run: a constant stays as small as it is."""
     if x.constant is None or x.shape == tuple(shape):
         return b.expand(x, shape)
     return b.expand(b.op("reshape", [x], x.dtype, x.shape), shape)
 
 
-def _turn(b: Builder, x: Value) -> Value:
+def transpose(b: Builder, x: Value) -> Value:
+    """Return the transpose of each matrix."""
     rank = len(x.shape)
     return b.permute(x, (*range(rank - 2), rank - 1, rank - 2))
