@@ -312,15 +312,3 @@ def refuse_none(b: Builder, x: Value, picked: Pick) -> Value:
 def count_picked(b: Builder, picked: Pick) -> Value:
     """Return how many elements a mask picks, as an I64 scalar."""
     return fold(b, b.cast(picked.mask, DType.I64), "sum", [0])
-
-
-def pick_rows(b: Builder, call: Call, picked: Pick) -> Call:
-    """Return a call of rows by picked numbers, `table[i[mask]]`, with numbers that are in the table everywhere.
-
-    Raises:
-        Refused: it takes what a mask picks for something else.
-    """
-    indices = call["indices"]
-    if len(indices) != 1 or picked.axis != len(indices[0].shape) - 1 or indices[0].dtype is DType.BOOL:
-        raise Refused(ADVICE)
-    return replace(call, arguments=dict(call.arguments) | {"indices": [fill(b, indices[0], picked, 0)]})

@@ -8,6 +8,7 @@ import sympy
 import torch
 from alcove.runtime.compiler.lowering.nodes import symbols_of
 from alcove.runtime.compiler.lowering.state import LoweringState
+from alcove.runtime.compiler.nonzero import add_rows, number_places, take_rows, write_rows
 from alcove.runtime.compiler.picks import (
     ADVICE,
     ELEMENTWISE,
@@ -18,7 +19,6 @@ from alcove.runtime.compiler.picks import (
     keeps_places,
     over_places,
     pick,
-    pick_rows,
     safe_arguments,
     write_back,
 )
@@ -29,10 +29,18 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from alcove.runtime.compiler.graph import Value
 
 _SELECT: Final = "aten.masked_select.default"
+_NONZERO: Final = "aten.nonzero.default"
 _PICKING: Final = ("aten.index.Tensor", _SELECT)
+_PUT: Final = ("aten.index_put.default", "aten._unsafe_index_put.default")
+_VIEWS: Final = tuple(
+    f"aten.{name}"
+    for name in ("view.default", "reshape.default", "_unsafe_view.default", "squeeze.dim", "squeeze.dims")
+)
 
 
 class MaskLowering(LoweringState):
@@ -43,23 +51,23 @@ class MaskLowering(LoweringState):
         target = str(node.target)
         sources = {argument: self.picks[argument] for argument in node.all_input_nodes if argument in self.picks}
         if not sources:
-            return target in _PICKING and self._begin_pick(node, fakes)
+            is_begun = target in _PICKING and self._begin_pick(node, fakes)
+            return is_begun or (target == _NONZERO and self._begin_places(node, fakes))
         picked = next(iter(sources.values()))
         if any(not is_same(self.builder, other.mask, picked.mask) for other in sources.values()):
             raise Refused(f"it takes what different masks pick; {ADVICE}")
+        if target in _VIEWS and len(node.all_input_nodes) == 1:
+            self._view_picked(node, fakes[0], picked)
+            return True
         call = self._bind_picked(node, fakes, picked)
         named = {name: sources[value] for name, value in self._argument_nodes(node).items() if value in sources}
-        if len(named) < len(sources) and (target != "aten.index.Tensor" or named):
-            raise Refused(ADVICE)
-        if target in {"aten.index_put.default", "aten._unsafe_index_put.default"} and set(named) == {"values"}:
-            self.results[node] = (write_back(self.builder, call, call.tensor("values"), picked),)
+        if self._at_places(node, fakes, call, named, sources):
             return True
+        if len(named) < len(sources):
+            raise Refused(ADVICE)
         rule = RULES.get(target)
         if rule is None:
             self._opaque(node, "")
-            return True
-        if target == "aten.index.Tensor":
-            self._keep_picked(node, fakes, picked, rule(pick_rows(self.builder, call, picked), self.builder))
             return True
         is_elementwise = target in ELEMENTWISE or torch.Tag.pointwise in getattr(node.target, "tags", ())
         ragged = [fake for fake in fakes if self._is_ragged(fake)]
@@ -74,6 +82,65 @@ class MaskLowering(LoweringState):
         call = replace(call, arguments=safe_arguments(self.builder, call, named))
         self._keep_picked(node, fakes, picked, rule(call, self.builder))
         return True
+
+    def _at_places(
+        self,
+        node: fx.Node,
+        fakes: list[Tensor],
+        call: Call,
+        named: "Mapping[str, Pick]",
+        sources: "Mapping[fx.Node, Pick]",
+    ) -> bool:
+        """Lower a call that reads or writes by picked numbers, or under a mask; return whether it is one."""
+        is_indexed = call.target == "aten.index.Tensor" or call.target in _PUT
+        indices = cast("Sequence[fx.Node | None]", node.args[1]) if is_indexed else ()
+        picks = {place: sources[one] for place, one in enumerate(indices) if one is not None and one in sources}
+        if picks and "self" not in named:
+            if call.target in _PUT:
+                self.results[node] = (write_rows(self.builder, call, picks),)
+            else:
+                taken = RULES[call.target](take_rows(self.builder, call, picks), self.builder)
+                self._keep_picked(node, fakes, next(iter(picks.values())), taken)
+            return True
+        if call.target == "aten.index_add.default" and "index" in named and "self" not in named:
+            self.results[node] = (add_rows(self.builder, call, named["index"], named.get("source")),)
+            return True
+        if call.target in _PUT and set(named) == {"values"} and not picks:
+            self.results[node] = (write_back(self.builder, call, call.tensor("values"), named["values"]),)
+            return True
+        return False
+
+    def _view_picked(self, node: fx.Node, fake: Tensor, picked: Pick) -> None:
+        """Lower a view that leaves the places a dimension of their own."""
+        (x,) = self.results[node.all_input_nodes[0]]
+        moved = self._moved_pick(picked, fake)
+        shape = [
+            x.shape[picked.axis] if axis == moved.axis else self._number(size, is_shape=True)
+            for axis, size in enumerate(fake.shape)
+        ]
+        if math.prod(shape[: moved.axis]) != math.prod(x.shape[: picked.axis]):
+            raise Refused(ADVICE)
+        self.results[node] = (self.builder.reshape(x, shape),)
+        self.picks[node] = moved
+
+    def _begin_places(self, node: fx.Node, fakes: list[Tensor]) -> bool:
+        argument = cast("fx.Node", node.args[0])
+        if argument not in self.results or not self._is_ragged(fakes[0]):
+            return False
+        (x,) = self.results[argument]
+        if x.is_ragged or x.dtype is DType.TEXT:
+            return False
+        numbers, picked = number_places(self.builder, x)
+        self._begin(node, fakes[0], numbers, picked)
+        return True
+
+    def _begin(self, node: fx.Node, fake: Tensor, whole: "Value", picked: Pick) -> None:
+        """Let a node be what a mask picks of a whole tensor."""
+        if self._least_picked(fake, picked.mask.shape[0]):
+            self.nonempty.append(picked)
+        self.counts |= dict.fromkeys(symbols_of(fake) - self.numbers.keys(), picked)
+        self.results[node] = (whole,)
+        self.picks[node] = self._moved_pick(picked, fake)
 
     def _keep_picked(self, node: fx.Node, fakes: list[Tensor], picked: Pick, results: Any) -> None:
         self.results[node] = results if isinstance(results, tuple) else (results,)
@@ -100,12 +167,7 @@ class MaskLowering(LoweringState):
         begun = pick(self.builder, x, indices)
         if begun is None:
             return False
-        whole, picked = begun
-        if self._least_picked(fakes[0], math.prod(mask.shape)):
-            self.nonempty.append(picked)
-        self.counts |= dict.fromkeys(symbols_of(fakes[0]) - self.numbers.keys(), picked)
-        self.results[node] = (whole,)
-        self.picks[node] = self._moved_pick(picked, fakes[0])
+        self._begin(node, fakes[0], *begun)
         return True
 
     def _shape_of(self, argument: Any) -> Any:
