@@ -41,6 +41,7 @@ from alcove.runtime.compiler.python_state import refuse_python_state
 from alcove.runtime.compiler.questions import Questions, answer_questions
 from alcove.runtime.compiler.rules import TEXT_ONLY
 from alcove.runtime.compiler.scripts import ScriptedModule
+from alcove.runtime.compiler.size_functions import trace_functions_of_sizes
 from alcove.runtime.compiler.source import path_of_traceback, source_of_stack, source_of_traceback
 from alcove.runtime.compiler.strides import examples_of
 from alcove.runtime.compiler.tensor_places import trace_writes_at_tensors
@@ -63,6 +64,12 @@ _UNEQUAL: Final = re.compile(r"\] != \d+\.?$")
 """What torch asks for where a tensor is sliced in two dimensions to a size that may be all of it."""
 _CONSTRAINTS: Final = ("Constraints violated", "Cannot create Dim")
 """How torch begins to say that a size is not free; the second where it fails to say more."""
+_FIXED: Final = "pecializ"
+"""What torch says of a size that became a number."""
+_FREE: Final = (
+    " len(x), int(n), float(n), range(n) and numpy's functions make a number of a size: take x.shape[0], n // 2, "
+    "math.sqrt(n), and tensors in place of loops."
+)
 _NAMED: Final = re.compile(r"(\w+) = (L\[[^ ]+\]\.size\(\)\[\d+\])")
 """Where torch says which Dim stands for what."""
 _USER_CODE: Final = re.compile(r"# File: (?P<source>[^\n]+?:\d+) in ")
@@ -190,6 +197,7 @@ def capture(
             trace_writes_at_tensors(),
             trace_functions_that_look(),
             trace_distributions(),
+            trace_functions_of_sizes(module),
             contextlib.nullcontext() if isinstance(module, ScriptedModule) else refuse_python_state(module, examples),
             write_assigned_buffers(module),
         ):
@@ -436,6 +444,8 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
         op = "dynamic_shapes"
         reasons = _reasons(error)
         suggestion = f"the module fixes or bounds a size that should vary: {' '.join(reasons) or first_line}"
+        if _FIXED in str(error):
+            suggestion += _FREE
         if reasons and all(_UNEQUAL.search(reason) for reason in reasons):
             suggestion += " Keep the Dim below that number, or make the tensor that is sliced to the size one longer."
         if f"{TEXT_DIM}_" in first_line:

@@ -364,6 +364,7 @@ REFUSED: dict[str, tuple[Callable[..., object], Tensor, dict[int, Any], str]] = 
         {2: LENGTH},
         "the steps change with the sizes",
     ),
+    "a length": (lambda _, x: x * len(x.T), torch.zeros(1, 6), {1: LENGTH}, "take x.shape"),
     "a loop": (lambda _, x: sum(x.unbind(1)), torch.zeros(1, 6), {1: LENGTH}, "specialized it to be a constant (6)"),
     "a branch": (
         lambda _, x: x.relu() if x.shape[1] > 8 else x.tanh(),

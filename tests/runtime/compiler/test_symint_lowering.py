@@ -1,6 +1,8 @@
 """Programs compute with dynamic sizes as torch does; an assumption that fails at some size is refused."""
 
+import math
 from collections.abc import Callable, Sequence
+from math import sqrt
 
 import pytest
 import torch
@@ -30,6 +32,13 @@ class Of(nn.Module):
 def mean_by_size(_table: Tensor, x: Tensor) -> Tensor:
     """Return sums over a size, by that size and by a real number of it."""
     return x.sum(1) / x.size(1) + x.sum(1) * (0.5 / x.size(1)) ** 2
+
+
+def functions_of_size(_table: Tensor, x: Tensor) -> Tensor:
+    """Return x scaled by functions of Python's math of sizes, under both of their names."""
+    length = x.size(1)
+    scaled = x * math.sqrt(length) + sqrt(length) - math.log(length, 3) + math.exp(-length / 8) + math.log(8.0)
+    return scaled / math.log2(length + 1) + math.sin(length) * math.pow(length, 0.3)
 
 
 def relative_places(_table: Tensor, x: Tensor) -> Tensor:
@@ -112,7 +121,9 @@ def check(program: Program, module: nn.Module, shapes: Sequence[Shape]) -> None:
         assert (torch.from_numpy(native) - eager).abs().max() <= TOLERANCE * eager.abs().max(), shape
 
 
-@pytest.mark.parametrize("function", [mean_by_size, relative_places, middle_of_table, relative_shift])
+@pytest.mark.parametrize(
+    "function", [mean_by_size, functions_of_size, relative_places, middle_of_table, relative_shift]
+)
 def test_sizes_of_sequences_among_the_elements_are_those_of_the_call(
     function: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
