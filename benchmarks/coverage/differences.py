@@ -8,14 +8,26 @@ from typing import Final
 
 DIFFERENCES: Final[dict[str, str]] = {
     "order of equals": (
-        "`topk`, and `sort` and `argsort` without `stable=True`: torch promises no order of equal values, and eager's "
-        "depends on the length and on the processor. A program takes the one with the lower index first, always: what "
+        "`topk`, `kthvalue`, and `sort` and `argsort` without `stable=True`: torch promises no order of equals, and "
+        "eager's depends on the length and on the processor. A program takes the one with the lower index first, always: what "
         "`sort(stable=True)` gives. It matters where the indices of equal values are used, such as the padding of a "
         "detector's kept boxes"
     ),
     "phase of nothing": (
         "`angle` of a complex number that is 0 but for rounding: any phase, in eager as in a program. What is 0 by "
         "symmetry (the imaginary parts of the first and the middle frequency of a real signal) is exactly 0 in both"
+    ),
+    "factors of matrices": (
+        "`qr` of a matrix without full rank: the columns of Q beyond its rank, which follow from rounding in eager as "
+        "well. `cholesky_ex` where `info` is above 0: L means nothing"
+    ),
+    "exponentials of matrices": (
+        "`matrix_exp` beyond float32: an infinity or NaN, not always the same one; of a matrix whose norm is above "
+        "2^23, where float32 leaves no digit: NaN"
+    ),
+    "eigenvalues": (
+        "`eigvalsh` of a matrix with NaN or an infinity ends the run; eager raises an error for most, and gives NaN "
+        "for some"
     ),
     "gelu": (
         "of +∞ is +∞, as the formula and eager's own kernel have it; eager gives NaN for 8 elements and more where "

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, Final
@@ -24,6 +25,9 @@ _NESTED: Final = (
     "tensors of rows of different lengths have sizes that depend on data: give the padded tensor and a mask of what "
     "is used (torch.arange(steps) < lengths.unsqueeze(-1)); attention takes it, means are (x * mask).sum(1) / lengths"
 )
+_DERIVATIVE: Final = (
+    "gradients are for training; write the derivative as a formula, or take it in one direction (torch.func.jvp)"
+)
 _HELPERS: Final = {
     "nested_tensor": _NESTED,
     "nested_tensor_from_jagged": _NESTED,
@@ -33,7 +37,8 @@ _HELPERS: Final = {
     "pack_sequence": PACKED,
     "unpack_sequence": PACKED,
     "unpad_sequence": PACKED,
-    "grad": "gradients are for training; write the derivative as a formula",
+    "grad": _DERIVATIVE,
+    "ctc_loss": "a loss is for training: export the module that gives the scores",
 }
 """Torch's functions that no trace goes through, by name."""
 
@@ -76,6 +81,8 @@ def unknown_argument(index: int, argument: object, leaf: object) -> str:
     if isinstance(leaf, str):
         return f"{where} is a {type(argument).__name__} that holds a str; a text must be an argument by itself"
     advice = "; pass torch.from_numpy of it" if kind == "ndarray" else ""
+    if is_dataclass(leaf):
+        advice = "; register the class before (torch.export.register_dataclass), or pass a NamedTuple"
     return f"{where} must be a tensor, a number, None or a str (or hold such tensors), not {kind}{advice}"
 
 
@@ -151,14 +158,25 @@ def unwritable(error: Exception) -> str | None:
     if any(_has_packed_input(frame) for frame, _ in walk_tb(error.__traceback__)):
         return PACKED
     advice = next((_HELPERS[name] for name in names if name in _HELPERS), None)
+    if advice is None and any("_functorch" in name and "eager_transforms" in name for name in _files(error)):
+        advice = _DERIVATIVE
     if advice is None and "__torch__.torch.classes.quantized" in str(error):
         advice = (
             "layers of torch.ao.quantization hold packed weights, not tensors: export the float module with "
             'quantize="int8" and calibration samples, or "int8_dynamic"'
         )
-    if advice is None and ".numpy() is not supported" in str(error):
-        advice = "numpy inside forward cannot be traced: use torch's functions"
+    if advice is None and any(words in str(error) for words in (".numpy() is not supported", "loop of ufunc")):
+        advice = "numpy inside forward cannot be traced: use torch's functions, and math's of sizes"
+    if advice is None and "register a pytree" in str(error):
+        advice = (
+            "forward takes or gives an object of a class of its own: use a tuple, a dictionary or a NamedTuple, or "
+            "register a dataclass before (torch.export.register_dataclass)"
+        )
     return advice
+
+
+def _files(error: Exception) -> list[str]:
+    return [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
 
 
 def _has_packed_input(frame: FrameType) -> bool:

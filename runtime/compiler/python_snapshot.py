@@ -292,7 +292,7 @@ def is_users_class(kind: type) -> bool:
 
 
 def _has_own_attributes(value: object) -> bool:
-    """Return whether the attributes of an object are looked at: of a user's, or of a distribution, which keeps answers."""
+    """Return whether what an object holds is looked at: a user's, or a distribution, which keeps its answers."""
     is_other = isinstance(value, nn.Module | type)
     return not is_other and (is_users_class(type(value)) or isinstance(value, _KEEPING))
 

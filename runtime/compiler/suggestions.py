@@ -40,6 +40,7 @@ NEAREST: Final[Mapping[str, str]] = {
     ),
     "igamma": _INCOMPLETE,
     "igammac": _INCOMPLETE,
+    "linalg_eig": "eigenvalues of symmetric matrices alone (torch.linalg.eigvalsh), or of constants",
     "masked_select": "the size of the result depends on data: keep the whole tensor and weight it by the mask",
     "multinomial": _RANDOM,
     "nonzero": "the size of the result depends on data: keep the mask, or take topk of it",
@@ -66,8 +67,9 @@ def suggest_form(target: str) -> str:
     name = _plain(target)
     if name.startswith("linalg"):
         return (
-            "of its inputs a program has inv, solve, det and slogdet of small matrices; other solvers and "
-            "factorisations are computed at export, of constants: compute with those, or outside the program"
+            "of its inputs a program has inv, solve, det, slogdet, cholesky, solve_triangular, lu, qr, pinv, lstsq, "
+            "svdvals, eigvalsh and matrix_exp of small matrices; other solvers and factorizations are computed at "
+            "export, of constants: compute with those, or outside the program"
         )
     known = sorted({_plain(other) for other in RULES})
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.7)

@@ -103,6 +103,26 @@ def combine(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     return x[torch.tensor(places, dtype=torch.int64).reshape(len(places), r)]
 
 
+class LeastSquares(NamedTuple):
+    """Solution and rank, under torch's names; the others have sizes that depend on data."""
+
+    solution: Tensor
+    residuals: Tensor | None
+    rank: Tensor
+    singular_values: Tensor | None
+
+
+def least_squares(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+    """Stand for `torch.linalg.lstsq`: the solution of the least norm, as the CPU's own driver gives it."""
+    del driver  # all have one solution where the rank is full
+    functions: Any = torch.linalg
+    is_vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
+    right = b.unsqueeze(-1) if is_vector else b
+    solution = functions.pinv(a, rtol=rcond) @ right
+    rank = functions.matrix_rank(a, rtol=rcond)
+    return LeastSquares(solution.squeeze(-1) if is_vector else solution, None, rank, None)
+
+
 class Histogram(NamedTuple):
     """Counts and edges, under torch's names."""
 
@@ -205,6 +225,7 @@ _STAND_INS: Final[Mapping[Any, Callable[..., Any]]] = {
     Tensor.bincount: count_whole,
     nn.functional.one_hot: classes,
     torch.combinations: combine,
+    torch.linalg.lstsq: least_squares,
     torch.histc: count_intervals,
     Tensor.histc: count_intervals,
     torch.histogram: histogram,

@@ -12,10 +12,10 @@ from alcove.runtime.compiler.rules.registry import Call, Refused, rule
 from alcove.runtime.compiler.sizes import Size
 from alcove.runtime.format.spec import DType
 
-_DEGREE: Final = 8
-_NORM: Final = 0.5
-"""Up to this norm the polynomial of that degree is exact in float32: the rest is below 0.5**9 / 9! = 5e-9."""
-_SQUARINGS: Final = 24
+_DEGREE: Final = 15
+_NORM: Final = 2.0
+"""Up to this norm the polynomial of that degree is exact in float32: the rest is below 2**16 / 16! = 3e-9."""
+_SQUARINGS: Final = 22
 """Of a matrix whose norm is 2**23 the exponential has no digit in float32: rounding its elements changes it as much."""
 
 

@@ -97,7 +97,7 @@ def test_solutions_by_lu(agrees: Agrees) -> None:
     agrees({"solve": lambda a, b: linalg.lu_solve(*linalg.lu_factor(a), b)}, torch.randn(3, 4, 4), torch.randn(4, 2))
     for function in (
         lambda a: linalg.lu_solve(*linalg.lu_factor(a), a, adjoint=True),
-        lambda a: torch.lu_unpack(*linalg.lu_factor(a), unpack_pivots=False)[1],
+        lambda a: functions.lu_unpack(*linalg.lu_factor(a), unpack_pivots=False)[1],
     ):
         with pytest.raises(ExportError, match=r"linalg.solve takes all forms|of both"):
             export(Of(function).eval(), (torch.eye(2),))
