@@ -9,9 +9,9 @@ from typing import Final
 DIFFERENCES: Final[dict[str, str]] = {
     "order of equals": (
         "`topk`, `kthvalue`, and `sort` and `argsort` without `stable=True`: torch promises no order of equals, and "
-        "eager's depends on the length and on the processor. A program takes the one with the lower index first, always: what "
-        "`sort(stable=True)` gives. It matters where the indices of equal values are used, such as the padding of a "
-        "detector's kept boxes"
+        "eager's depends on the length and on the processor. A program takes the one with the lower index first, "
+        "always: what `sort(stable=True)` gives. It matters where the indices of equal values are used, such as the "
+        "padding of a detector's kept boxes"
     ),
     "phase of nothing": (
         "`angle` of a complex number that is 0 but for rounding: any phase, in eager as in a program. What is 0 by "

@@ -30,7 +30,11 @@ _CONFIG: Final[Any] = import_module("torch.fx.experimental._config")  # it has n
 _INPUTS: Final[Any] = import_module("torch._export.non_strict_utils")
 _TORCH: Final = str(Path(torch.__file__).parent)
 _BOOKKEEPING: Final = tuple(
-    f"{_TORCH}/{part}" for part in ("_subclasses", "_decomp", "_refs", "_prims", "_meta_registrations.py", "_ops.py")
+    f"{_TORCH}/{part}"
+    for part in (
+        *("_subclasses", "_decomp", "_refs", "_prims", "_meta_registrations.py", "_ops.py"),
+        "distributions/mixture_same_family.py",  # whether batches fit: those of one do where all others do
+    )
 )
 _CACHE: Final = f"{_TORCH}/_subclasses/fake_tensor.py"
 """Where torch compares strides, to know a result again."""

@@ -82,7 +82,13 @@ def others(x: Tensor) -> tuple[Tensor, ...]:
     )
 
 
-@pytest.mark.parametrize("function", [normal, categorical, others])
+def mixture(x: Tensor) -> tuple[Tensor, ...]:
+    """Return what a mixture of normal distributions tells, one for each row: the head of a mixture density network."""
+    made = D.MixtureSameFamily(D.Categorical(logits=x), D.Normal(x, x.exp()))
+    return made.log_prob(x[:, 0]), made.mean, made.variance
+
+
+@pytest.mark.parametrize("function", [normal, categorical, others, mixture])
 def test_numbers_are_those_of_eager_at_every_size(function: Function) -> None:
     """Of batches that vary."""
     module = Of(function).eval()
