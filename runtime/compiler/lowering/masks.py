@@ -99,8 +99,8 @@ class MaskLowering(LoweringState):
             if call.target in _PUT:
                 self.results[node] = (write_rows(self.builder, call, picks),)
             else:
-                taken = RULES[call.target](take_rows(self.builder, call, picks), self.builder)
-                self._keep_picked(node, fakes, next(iter(picks.values())), taken)
+                rows = RULES[call.target](take_rows(self.builder, call, picks), self.builder)
+                self._keep_picked(node, fakes, next(iter(picks.values())), rows)
             return True
         if call.target == "aten.index_add.default" and "index" in named and "self" not in named:
             self.results[node] = (add_rows(self.builder, call, named["index"], named.get("source")),)

@@ -117,7 +117,7 @@ _FILLED: Final = (
 
 
 @complex_rule(*_FILLED)
-def filled(call: Call, b: Builder) -> Pair:
+def fill(call: Call, b: Builder) -> Pair:
     """One number everywhere; only where a size varies, else it is a constant."""
     name = call.target.split(".")[1]
     ones = 1 if "ones" in name else 0

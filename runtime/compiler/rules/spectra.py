@@ -87,7 +87,7 @@ def _decompose(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     return left, b.slice(both, 1, rows, rows + count), b.unary("sqrt", _sum_rows(b, left, left))
 
 
-def _scaled(b: Builder, x: Value) -> tuple[Value, Value]:
+def _scale(b: Builder, x: Value) -> tuple[Value, Value]:
     """Return tall matrices [batch, rows, columns] by their largest elements, and those [batch, 1, 1]; all are finite.
 
     Squares of numbers far from 1 would leave the range.
@@ -123,7 +123,7 @@ def _descending(b: Builder, lengths: Value, count: int) -> Value:
 def singular_values(call: Call, b: Builder) -> tuple[Value, ...]:
     """The greatest first; vectors are refused where they are used."""
     x = call.tensor("A")
-    scaled, scale = _scaled(b, x)
+    scaled, scale = _scale(b, x)
     _, _, lengths = _decompose(b, scaled)
     count = min(x.shape[-2:])
     values = _descending(b, b.binary("mul", lengths, scale), count)
@@ -137,7 +137,7 @@ def eigenvalues(call: Call, b: Builder) -> tuple[Value, ...]:
     """The least first: singular values of what is made positive by a multiple of the identity, less it."""
     x = call.tensor("A")
     symmetric = _symmetric(b, x, upper=str(call["UPLO"]).upper() == "U")
-    scaled, scale = _scaled(b, symmetric)
+    scaled, scale = _scale(b, symmetric)
     count = x.shape[-1]
     shift = fold(b, fold(b, b.unary("abs", scaled), "sum", [1], keeps=True), "max", [2], keeps=True)
     identity = b.constant(np.eye(count, dtype="<f4")[None])
@@ -173,7 +173,7 @@ def _tolerance(call: Call, b: Builder, greatest: Value) -> Value:
 def _lengths_that_count(call: Call, b: Builder) -> tuple[Value, Value, Value, Value, Value]:
     """Return the decomposition of the call's matrices, their scale, and which lengths are above the tolerance."""
     x = call.tensor("self" if "self" in call.arguments else "input")
-    scaled, scale = _scaled(b, _symmetric(b, x, upper=False) if call["hermitian"] else x)
+    scaled, scale = _scale(b, _symmetric(b, x, upper=False) if call["hermitian"] else x)
     left, turns, lengths = _decompose(b, scaled)
     real = b.binary("mul", lengths, scale)
     limit = _tolerance(call, b, fold(b, real, "max", [2], keeps=True))
