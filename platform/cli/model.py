@@ -156,17 +156,40 @@ def import_command(
         str, typer.Option(help="Standard deviations of red, green and blue over the training pictures, in [0, 1].")
     ] = "0.229,0.224,0.225",
     samples: Annotated[int, typer.Option(min=1, max=4096, help="Largest number of pictures to calibrate on.")] = 64,
+    max_drop: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="The share of calibration pictures whose best output int8 may change; layers stay float32, the worst "
+            "first, till it changes no more.",
+        ),
+    ] = 0.05,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A file with the name of each output in a line: the pictures' folders are labels by these names. "
+            "Without it they are where there are as many folders as outputs, in order of name.",
+        ),
+    ] = None,
     is_float: Annotated[
         bool, typer.Option("--float32", help="Keep float32 in place of int8: exact, four times the bytes, slower.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out."""
+    """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out.
+
+    The answers are compared with torch's in float32 on your pictures. Those of the certificate, which travels in the
+    program, are made by a rule, as bright and as dark as yours.
+    """
     from alcove.platform.cli.exporting import validate_out_path  # noqa: PLC0415
 
     validate_out_path(out)
     try:
         from alcove.platform.cli.importing import (  # noqa: PLC0415 - loads torch
+            Int8,
             Pictures,
             import_backbone,
             options_of,
@@ -183,27 +206,16 @@ def import_command(
             pictures,
             shape,
             samples=samples,
-            is_quantized=not is_float,
+            int8=None if is_float else Int8(max_drop),
+            classes=classes,
         )
     imported.program.save(out)
-    facts = {
-        "file": str(out),
-        "size_bytes": len(bytes(imported.program)),
-        "digest": imported.program.digest,
-        "calibrated_on": imported.calibrated_on,
-        "compared_on": imported.compared_on,
-        "same_best": round(imported.same_best, 4),
-        "weights": list(imported.notes),
-    }
+    from alcove.platform.cli.importing.show import facts_of, show_import  # noqa: PLC0415
+
     if as_json:
-        print_json(facts)
-        return
-    say(f"{out}: {facts['size_bytes']:,} bytes, sha256 {imported.program.digest}")
-    for note in imported.notes:
-        say(f"weights: {note}")
-    if imported.calibrated_on:
-        say(f"int8, calibrated on {imported.calibrated_on} pictures")
-    say(f"same best output as torch in float32: {imported.same_best:.1%} of {imported.compared_on} pictures")
+        print_json(facts_of(imported, out))
+    else:
+        show_import(imported, out)
 
 
 @app.command("verify")

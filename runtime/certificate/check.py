@@ -328,9 +328,7 @@ def compare(index: int, name: str, expected: NDArray[Any], native: NDArray[Any],
     return largest
 
 
-def relative_difference(
-    expected: NDArray[Any], native: NDArray[Any], *, of_range: bool = False
-) -> tuple[float, int]:
+def relative_difference(expected: NDArray[Any], native: NDArray[Any], *, of_range: bool = False) -> tuple[float, int]:
     """Return the largest |native - expected| / max(1, |expected|) of two arrays of one shape, and its flat position.
 
     With `of_range` it is divided by the greatest finite number of `expected` less the least, or 1 where they are equal.

@@ -4,9 +4,11 @@ import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 import typer
 from alcove.platform.cli.exporting import call_function
 from torch import nn
@@ -78,9 +80,18 @@ _PUBLIC: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Any]]] = {
 
 
 def _package(name: str, given: str) -> Any:
+    """Import a package of architectures.
+
+    Both load torchvision, whose wheel may be of another build than torch; architectures need none of its operators, but
+    that there be any of these names.
+    """
     try:
+        if find_spec("torchvision") is not None and not hasattr(torch.ops.torchvision, "nms"):
+            for operator in ("nms", "qnms"):
+                signature = "(Tensor dets, Tensor scores, float threshold) -> Tensor"
+                torch.library.define(f"torchvision::{operator}", signature)
         return import_module(name)
-    except (ImportError, RuntimeError) as error:  # torchvision raises the second beside another torch
+    except (ImportError, RuntimeError) as error:  # torchvision raises the second where it does not fit torch at all
         words = str(error).strip().partition("\n")[0]
         installed = name.partition(".")[0]
         raise typer.BadParameter(f"--architecture {given}: pip install {installed} ({words})") from None

@@ -1,6 +1,6 @@
 """`alcove model import`: makes a certified program of a team's own architecture and weights."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,17 +9,26 @@ import numpy as np
 import torch
 from alcove.platform.cli.exporting import take_rounded_weights
 from alcove.platform.cli.importing.architectures import make_architecture
+from alcove.platform.cli.importing.comparison import (
+    Comparison,
+    compare_answers,
+    module_answers,
+    program_answers,
+    read_classes,
+)
 from alcove.platform.cli.importing.pictures import Pictures, Pixels, picture_files, read_picture, spread
 from alcove.platform.cli.importing.weights import load_weights, read_weights
-from alcove.runtime import load
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.compiler import export, load_state
 from alcove.runtime.compiler.certify import certify
+from alcove.runtime.compiler.quantize.options import Run
 from alcove.runtime.ops import ImageToTensor
 from alcove.runtime.program import Program
 from torch import Tensor, nn
 
 CERTIFIED: Final = 2
+CONTRAST: Final = (2, 98)
+"""Percentiles of all pixels between which those of a certificate lie."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +38,28 @@ class Imported:
     Attributes:
         program: certified.
         calibrated_on: pictures from which int8 ranges were taken; 0 for float32.
-        compared_on: further pictures whose answers were compared with the module's, or the same ones if there are few.
-        same_best: share of these with the same greatest output.
+        kept_float: layers with weights that stayed float32 in an int8 program, to lose no more than is allowed.
+        comparison: with the module in float32, on further pictures, or the same ones if there are few.
         notes: how the weights were found in their file.
     """
 
     program: Program
     calibrated_on: int
-    compared_on: int
-    same_best: float
+    kept_float: tuple[str, ...]
+    comparison: Comparison
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Int8:
+    """How a program is quantized.
+
+    Attributes:
+        max_drop: the share of calibration pictures whose best output may differ from the module's; layers stay float32,
+            the worst first, till no more do.
+    """
+
+    max_drop: float
 
 
 class PictureModel(nn.Module):
@@ -63,7 +84,8 @@ def import_backbone(
     pictures: Pictures,
     *,
     samples: int,
-    is_quantized: bool,
+    int8: Int8 | None,
+    classes: Path | None = None,
 ) -> Imported:
     """Return the certified program of an architecture with a state dict, calibrated on pictures.
 
@@ -74,7 +96,9 @@ def import_backbone(
         folder: of pictures; those in its folders too, in order of name.
         pictures: how they become inputs.
         samples: at most this number for the calibration, and as many for the comparison.
-        is_quantized: int8; else float32.
+        int8: None for float32.
+        classes: a file with the name of each output in a line; None where folders that are as many as outputs are the
+            classes, or where there are none.
 
     Raises:
         typer.BadParameter: anything of these is not as above; names the file, the keys or the argument.
@@ -85,42 +109,55 @@ def import_backbone(
     backbone = make_architecture(architecture, options)
     notes = load_weights(backbone, read_weights(weights), weights)
     module = PictureModel(backbone.eval(), pictures).eval()
-    chosen = [read_picture(path, pictures.size) for path in spread(found, 2 * samples)]
-    calibration, compared = (chosen[::2], chosen[1::2]) if len(chosen) > samples else (chosen, chosen)
-    example = (torch.from_numpy(chosen[0]),)
-    program = export(
-        module,
-        example,
-        quantize="int8" if is_quantized else None,
-        calibration=[torch.from_numpy(pixels) for pixels in calibration] if is_quantized else None,
-    )
-    same = _same_best(program, module, compared)
-    if is_quantized:
+    paths = spread(found, 2 * samples)
+    chosen = [read_picture(path, pictures.size) for path in paths]
+    is_apart = len(chosen) > samples
+    calibration = chosen[::2] if is_apart else chosen
+    compared, compared_paths = (chosen[1::2], paths[1::2]) if is_apart else (chosen, paths)
+    expected = module_answers(module, compared)
+    names, labels = read_classes(folder, compared_paths, expected.shape[1], classes)
+    program = _export(module, calibration, int8)
+    native = program_answers(bytes(program), compared)
+    kept = program.quantization.kept_float if int8 is not None and program.quantization is not None else ()
+    if int8 is not None:
         take_rounded_weights(module, load_state(program.spec))
-    given = [
-        Sample(inputs=(Procedural("smooth", "u8", chosen[0].shape, seed, 0.0, 255.0),), source="made by a rule")
+    certificate = certify(
+        bytes(program),
+        module,
+        _samples(chosen),
+        licence="procedural",
+        tolerance="standard" if int8 is None else "quantised_range",
+    )
+    return Imported(
+        program.with_bytes(embed_certificate(bytes(program), certificate)),
+        0 if int8 is None else len(calibration),
+        tuple(layer.layer for layer in kept if layer.float_bytes > 0),
+        compare_answers(expected, native, names, labels),
+        notes,
+    )
+
+
+def _export(module: nn.Module, calibration: Sequence[Pixels], int8: Int8 | None) -> Program:
+    example = (torch.from_numpy(calibration[0]),)
+    if int8 is None:
+        return export(module, example)
+    best = module_answers(module, calibration).argmax(axis=1)
+
+    def agreement(run: Run) -> float:
+        answers = [np.argmax(run(pixels)[0]) for pixels in calibration]
+        return float(np.mean(answers == best))
+
+    given = [torch.from_numpy(pixels) for pixels in calibration]
+    return export(module, example, quantize="int8", calibration=given, max_drop=int8.max_drop, metric=agreement)
+
+
+def _samples(pictures: Sequence[Pixels]) -> list[Sample]:
+    """Return a certificate's samples: made by a rule, for no picture of the team's may travel, as bright as these."""
+    low, high = (float(each) for each in np.percentile(np.stack(pictures), CONTRAST))
+    return [
+        Sample(
+            inputs=(Procedural("smooth", "u8", pictures[0].shape, seed, low, max(high, low + 1)),),
+            source="made by a rule",
+        )
         for seed in range(CERTIFIED)
     ]
-    certificate = certify(
-        bytes(program), module, given, licence="procedural", tolerance="quantised" if is_quantized else "standard"
-    )
-    program = program.with_bytes(embed_certificate(bytes(program), certificate))
-    return Imported(program, len(calibration) if is_quantized else 0, len(compared), same, notes)
-
-
-def _same_best(program: Program, module: nn.Module, pictures: Sequence[Pixels]) -> float:
-    session = load(bytes(program)).session()
-    answers = zip(_native_best(session, pictures), _torch_best(module, pictures), strict=True)
-    return float(np.mean([one == other for one, other in answers]))
-
-
-def _native_best(session: Any, pictures: Sequence[Pixels]) -> Iterator[int]:
-    for pixels in pictures:
-        yield int(np.argmax(session(pixels)[0]))
-
-
-def _torch_best(module: nn.Module, pictures: Sequence[Pixels]) -> Iterator[int]:
-    with torch.no_grad():
-        for pixels in pictures:
-            first = module(torch.from_numpy(pixels))
-            yield int((first if isinstance(first, Tensor) else first[0]).argmax())

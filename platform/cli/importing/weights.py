@@ -164,10 +164,10 @@ def _fit_names(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> tuple[
     """Return the state dict with the names that fit the module's best, and what was done to them in words."""
     best, note = dict(state), ""
     fitting = _count_fitting(best, own)
-    for renamed, words in _renamed(state, own):
-        count = _count_fitting(renamed, own)
+    for candidate, words in _rename(state, own):
+        count = _count_fitting(candidate, own)
         if count > fitting:
-            best, note, fitting = renamed, words, count
+            best, note, fitting = candidate, words, count
     return best, note
 
 
@@ -175,7 +175,7 @@ def _count_fitting(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> in
     return sum(name in own and own[name].shape == value.shape for name, value in state.items())
 
 
-def _renamed(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Iterator[tuple[dict[str, Tensor], str]]:
+def _rename(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Iterator[tuple[dict[str, Tensor], str]]:
     """Yield the state dict without the prefixes that most of its names share, one more each time; then with one."""
     prefix = ""
     names = list(state)

@@ -32,18 +32,18 @@ def network() -> Any:
     return made.eval()
 
 
-def trained() -> State:
+def make_state() -> State:
     """Return its state dict after some training: no number is as it was made."""
     state: State = network().state_dict()
     return {name: value + 1 for name, value in state.items()}
 
 
-def without(state: Mapping[str, Any], *endings: str) -> State:
+def leave_out(state: Mapping[str, Any], *endings: str) -> State:
     """Return the state dict without the names that end so."""
     return {name: value for name, value in state.items() if not name.endswith(endings)}
 
 
-def prefixed(state: Mapping[str, Any], prefix: str) -> State:
+def add_prefix(state: Mapping[str, Any], prefix: str) -> State:
     """Return it with a prefix before all names."""
     return {prefix + name: value for name, value in state.items()}
 
@@ -57,7 +57,7 @@ def load(path: Path, saved: Any) -> tuple[Any, tuple[str, ...]]:
 
 WAYS: Mapping[str, tuple[Callable[[State], Any], tuple[str, ...]]] = {
     "as it is": (lambda state: state, ()),
-    "before batch norms counted": (lambda state: without(state, "num_batches_tracked"), ()),
+    "before batch norms counted": (lambda state: leave_out(state, "num_batches_tracked"), ()),
     "state_dict": (lambda state: {"epoch": 3, "state_dict": state}, ("taken from 'state_dict' of the checkpoint",)),
     "model beside an optimizer": (
         lambda state: {"model": state, "optimizer": {"state": {0: {"m": torch.ones(1)}}}, "lr": 0.1},
@@ -69,13 +69,13 @@ WAYS: Mapping[str, tuple[Callable[[State], Any], tuple[str, ...]]] = {
         ("taken from 'model' of the checkpoint",),
     ),
     "an unknown name": (lambda state: {"student": state}, ("taken from 'student' of the checkpoint",)),
-    "DataParallel": (lambda state: prefixed(state, "module."), ("names without the prefix 'module.'",)),
+    "DataParallel": (lambda state: add_prefix(state, "module."), ("names without the prefix 'module.'",)),
     "compiled, in an attribute": (
-        lambda state: {"state_dict": prefixed(state, "_orig_mod.backbone.")},
+        lambda state: {"state_dict": add_prefix(state, "_orig_mod.backbone.")},
         ("taken from 'state_dict' of the checkpoint", "names without the prefix '_orig_mod.backbone.'"),
     ),
-    "one name of a tied weight": (lambda state: without(state, "again.weight"), ()),
-    "the other name": (lambda state: without(state, "head.weight"), ()),
+    "one name of a tied weight": (lambda state: leave_out(state, "again.weight"), ()),
+    "the other name": (lambda state: leave_out(state, "head.weight"), ()),
     "in half precision": (
         lambda state: {name: value.half() if value.is_floating_point() else value for name, value in state.items()},
         (),
@@ -87,31 +87,31 @@ WAYS: Mapping[str, tuple[Callable[[State], Any], tuple[str, ...]]] = {
 def test_what_training_scripts_save_is_loaded(way: str, tmp_path: Path) -> None:
     """Every tensor, and what was taken off is said."""
     wrap, said = WAYS[way]
-    module, notes = load(tmp_path, wrap(trained()))
+    module, notes = load(tmp_path, wrap(make_state()))
     assert notes == said
-    for name, value in trained().items():
+    for name, value in make_state().items():
         if not name.endswith("num_batches_tracked"):
             torch.testing.assert_close(module.state_dict()[name], value, atol=2e-3, rtol=1e-3)
 
 
 def test_names_that_a_wrapper_has_and_the_file_has_not_are_found(tmp_path: Path) -> None:
     """The module is the wrapper, the weights are those of what it holds."""
-    torch.save(trained(), tmp_path / "weights.pt")
+    torch.save(make_state(), tmp_path / "weights.pt")
     wrapper = torch.nn.ModuleDict({"backbone": network()})
     notes = load_weights(wrapper, read_weights(tmp_path / "weights.pt"), tmp_path)
     assert notes == ("names with the prefix 'backbone.'",)
-    torch.testing.assert_close(wrapper["backbone"]["head"].weight, trained()["head.weight"])
+    torch.testing.assert_close(wrapper["backbone"]["head"].weight, make_state()["head.weight"])
 
 
 WRONG: Mapping[str, tuple[Callable[[State], Any], str]] = {
-    "batch norm without a mean": (lambda state: without(state, "running_mean"), "1 missing: stem.1.running_mean"),
+    "batch norm without a mean": (lambda state: leave_out(state, "running_mean"), "1 missing: stem.1.running_mean"),
     "one more": (lambda state: state | {"stem.2.weight": torch.ones(1)}, "1 unexpected: stem.2.weight"),
     "a head of another size": (
-        lambda state: without(state, "again.weight") | {"head.weight": torch.ones(5, 4)},
+        lambda state: leave_out(state, "again.weight") | {"head.weight": torch.ones(5, 4)},
         re.escape("head.weight [5, 4] instead of [4, 4]"),
     ),
     "weights in int8": (
-        lambda state: without(state, "again.weight") | {"head.weight": torch.ones(4, 4, dtype=torch.int8)},
+        lambda state: leave_out(state, "again.weight") | {"head.weight": torch.ones(4, 4, dtype=torch.int8)},
         "1 of whole numbers instead of floating point: head.weight",
     ),
     "two models": (lambda state: {"generator": state, "critic": state}, "several state dicts .critic, generator."),
@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_loaded(way: str, tmp_path: 
     """As torch refuses it, in one sentence with the file's name."""
     wrap, message = WRONG[way]
     with pytest.raises(typer.BadParameter, match=message) as refused:
-        load(tmp_path, wrap(trained()))
+        load(tmp_path, wrap(make_state()))
     assert "weights.pt" in str(refused.value)
 
 

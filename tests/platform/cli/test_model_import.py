@@ -160,6 +160,75 @@ def test_int8_is_calibrated_on_the_first_half_and_compared_on_the_other(
     assert (facts["calibrated_on"], facts["compared_on"]) == (10, 10)
 
 
+def test_the_answers_are_compared_with_torch_and_with_the_folders_names(
+    team: Path, pictures: Path, tmp_path: Path
+) -> None:
+    """Three folders for three outputs are classes, in order of name; a file names them where they are others."""
+    own = ("backbone.py:Backbone", "weights.pt", "--option", "classes=3")
+    facts = import_model(team, pictures, tmp_path / "own.alc", *own)
+    assert facts["mean_error"] <= facts["worst_error"] <= 0.25
+    assert facts["weights"] == ["taken from 'state_dict' of the checkpoint"]
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(CLASSES) + "\n")
+    named = import_model(team, pictures, tmp_path / "named.alc", *own, "--classes", names)
+    # Sorted names are disc, frame, stripes; the module's outputs are disc, stripes, frame.
+    assert named["accuracy"]["torch"] > facts["accuracy"]["torch"] + 0.2
+    assert abs(named["accuracy"]["program"] - named["accuracy"]["torch"]) <= 0.1
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for path in pictures.rglob("*.jpg"):
+        (flat / f"{path.parent.name}{path.name}").write_bytes(path.read_bytes())
+    assert import_model(team, flat, tmp_path / "flat.alc", *own)["accuracy"] is None
+
+
+def test_names_that_do_not_fit_the_outputs_or_the_folders_are_refused(
+    team: Path, pictures: Path, tmp_path: Path
+) -> None:
+    """Too few, and a folder that is none of them."""
+    names = tmp_path / "names.txt"
+    for text, message in (("disc\nframe\n", "2 names, but the model has 3"), ("disc\nframe\nline\n", "'stripes'")):
+        names.write_text(text)
+        said = alcove(
+            *("model", "import", "--architecture", f"{team}/backbone.py:Backbone", "--option", "classes=3"),
+            *("--weights", team / "weights.pt", "--pictures", pictures, "--size", SIZE, "--classes", names),
+            *("--out", tmp_path / "x.alc"),
+        )
+        assert said.code == 2
+        assert message in " ".join(said.err.replace("│", " ").split())
+        assert not (tmp_path / "x.alc").exists()
+
+
+def test_layers_stay_float32_until_no_more_answers_change_than_are_allowed(
+    team: Path, pictures: Path, tmp_path: Path
+) -> None:
+    """A last layer whose weights differ a thousandfold, which int8 rounds away; what was done is said."""
+    state = torch.load(team / "weights.pt", weights_only=True)["state_dict"]
+    narrow = dict(state)
+    narrow["stem.0.weight"] = state["stem.0.weight"] * torch.tensor([1e-3, *[1.0] * 7]).reshape(8, 1, 1, 1)
+    narrow["stem.1.running_var"] = state["stem.1.running_var"] * torch.tensor([1e-6, *[1.0] * 7])
+    torch.save(narrow, tmp_path / "narrow.pt")
+    own = ("backbone.py:Backbone", str(tmp_path / "narrow.pt"), "--option", "classes=3")
+    facts = import_model(team, pictures, tmp_path / "own.alc", *own, "--max-drop", "0")
+    assert facts["same_best"] >= 0.9
+    exact = import_model(team, pictures, tmp_path / "float.alc", *own, "--float32")
+    assert exact["kept_float"] == []
+    assert exact["worst_error"] < 1e-4
+
+
+def test_pictures_of_little_contrast_are_certified_on_such(team: Path, tmp_path: Path) -> None:
+    """Ranges of int8 are those of the pictures: the certificate's own are as dark and as even as they are."""
+    dull = tmp_path / "dull"
+    dull.mkdir()
+    rng = np.random.default_rng(9)
+    for i in range(12):
+        pixels = np.asarray(draw(i % 3, rng, 40)).astype(float)
+        Image.fromarray((100 + pixels / 16).astype(np.uint8)).save(dull / f"{i}.png")
+    own = ("backbone.py:Backbone", "weights.pt", "--option", "classes=3")
+    facts = import_model(team, dull, tmp_path / "own.alc", *own)
+    assert facts["calibrated_on"] == 12
+    assert check_certificate(load(tmp_path / "own.alc")).samples == 2
+
+
 def test_same_weights_and_pictures_give_the_same_bytes(team: Path, pictures: Path, tmp_path: Path) -> None:
     """A program can be made again by anyone who doubts it."""
     for name in ("one.alc", "two.alc"):

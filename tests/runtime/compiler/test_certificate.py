@@ -208,6 +208,18 @@ def test_special_numbers_must_be_the_same() -> None:
             compare(0, "o", expected, wrong, "quantised")
 
 
+def test_a_tolerance_of_the_range_is_of_the_output_that_torch_gives() -> None:
+    """Logits may be wrong by a quarter of what lies between the least and the greatest; equal ones by a quarter."""
+    expected = np.array([-10.0, 4.0, 10.0], dtype=np.float32)
+    assert compare(0, "o", expected, expected + np.float32(4.5), "quantised_range") == pytest.approx(0.225)
+    with pytest.raises(CertificateError, match=r"the tolerance is 0.25 \(quantised_range\)"):
+        compare(0, "o", expected, expected + np.float32(5.5), "quantised_range")
+    even = np.full(3, 7.0, np.float32)
+    assert compare(0, "o", even, even + np.float32(0.2), "quantised_range") == pytest.approx(0.2, rel=1e-5)
+    with pytest.raises(CertificateError):
+        compare(0, "o", even, np.array([7.0, 7.0, np.nan], np.float32), "quantised_range")
+
+
 def test_certificate_of_a_large_tensor_is_small_and_sees_every_element(make_mlp: Callable[..., nn.Module]) -> None:
     """Inputs by a rule, a few elements of torch's output, and the digest of all of the native one."""
     module = make_mlp(64, 32, 256).eval()

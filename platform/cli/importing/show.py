@@ -1,0 +1,65 @@
+"""Says what an import has made, in words or as JSON."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from alcove.platform.cli.importing.backbone import Imported
+from alcove.platform.cli.output import print_table, say
+
+SHOWN: Final = 8
+GOOD: Final = 0.95
+"""A smaller share of equal answers gets a hint what to do."""
+
+
+def facts_of(imported: Imported, out: Path) -> dict[str, Any]:
+    """Return what is known of an import, for `--json`."""
+    compared = imported.comparison
+    return {
+        "file": str(out),
+        "size_bytes": len(bytes(imported.program)),
+        "digest": imported.program.digest,
+        "weights": list(imported.notes),
+        "calibrated_on": imported.calibrated_on,
+        "kept_float": list(imported.kept_float),
+        "compared_on": compared.pictures,
+        "same_best": round(compared.same_best, 4),
+        "mean_error": round(compared.mean_error, 4),
+        "worst_error": round(compared.worst_error, 4),
+        "accuracy": None if compared.accuracy is None else asdict(compared.accuracy),
+    }
+
+
+def show_import(imported: Imported, out: Path) -> None:
+    """Say it: what was made, how its answers compare, and what to do where they differ too much."""
+    compared = imported.comparison
+    say(f"{out}: {len(bytes(imported.program)):,} bytes, sha256 {imported.program.digest}")
+    for note in imported.notes:
+        say(f"weights: {note}")
+    if imported.calibrated_on:
+        say(f"int8, calibrated on {imported.calibrated_on} pictures")
+    if imported.kept_float:
+        more = f" and {len(imported.kept_float) - SHOWN} more" if len(imported.kept_float) > SHOWN else ""
+        say(f"float32 as before, to lose no more: {', '.join(imported.kept_float[:SHOWN])}{more}")
+    say(
+        f"same best output as torch in float32: {compared.same_best:.1%} of {compared.pictures} pictures; outputs "
+        f"differ by {compared.mean_error:.1%} of their range (mean), {compared.worst_error:.1%} at most"
+    )
+    if compared.accuracy is not None:
+        say(
+            f"right, by the names of the folders: {compared.accuracy.program:.1%}; torch in float32 "
+            f"{compared.accuracy.torch:.1%}"
+        )
+        if compared.accuracy.changes:
+            print_table(
+                ("class", "torch_says", "the_program_says", "pictures"),
+                [
+                    (change.folder, change.torch, change.program, str(change.pictures))
+                    for change in compared.accuracy.changes[:SHOWN]
+                ],
+            )
+    if imported.calibrated_on and compared.same_best < GOOD:
+        say(
+            "int8 changes more answers than it should: give more pictures (--samples), or a smaller --max-drop, which "
+            "keeps more layers float32, or --float32"
+        )
