@@ -176,6 +176,19 @@ def _pointwise() -> bytes:
     return case.result("pointwise_conv2d", [x, weight], (F32, (1, 64, 784)), SCRATCH, attributes=PLAIN)
 
 
+def _groups() -> bytes:
+    case = KernelCase()
+    x, weight = case.input("x", F32, (1, 28, 28, 64)), case.floats(4, 37, 16)
+    return case.result("conv2d", [x, weight], (F32, (1, 28, 28, 64)), SCRATCH, attributes=(*WINDOW, 16, 0, *PLAIN))
+
+
+def _transpose() -> bytes:
+    case = KernelCase()
+    x = case.input("x", F32, (1, 64, 784))
+    out = (F32, (1, 784, 64))
+    return case.result("as_strided_copy", [x], out, attributes=(0, 64 * 784, 1, 784, *(0,) * 5))
+
+
 def _depthwise() -> bytes:
     case = KernelCase()
     x, out = case.input("x", F32, (1, 56, 56, 64)), (F32, (1, 56, 56, 64))
@@ -274,6 +287,8 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("lstm", "f32"): partial(_recurrent, "lstm", 4, 0),
     ("conv2d", "f32"): partial(_convolution, 32, 32),
     ("conv2d", "narrow"): partial(_convolution, 32, 3),
+    ("conv2d", "groups"): _groups,
+    ("as_strided_copy", "any"): _transpose,
     ("winograd_conv2d", "f32"): _winograd,
     ("pointwise_conv2d", "f32"): _pointwise,
     ("depthwise_conv2d", "f32"): _depthwise,

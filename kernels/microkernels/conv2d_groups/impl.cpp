@@ -91,10 +91,12 @@ void convolve(const Conv2dGroupsRow& a) noexcept {
   for (size_t block = 0; block < a.channels / kGroupLanes; ++block) {
     size_t column = 0;
     for (; column < first && column < a.out_w; ++column) tile<kWidth, 1, false>(a, block, column);
-    if (column + kPixels <= end) {
-      for (; column + kPixels <= end; column += kPixels) tile<kWidth, kPixels, true>(a, block, column);
-      if (column < end) tile<kWidth, kPixels, true>(a, block, end - kPixels);  // some of them again
-      column = end;
+    if constexpr (kPixels > 1) {
+      if (column + kPixels <= end) {
+        for (; column + kPixels <= end; column += kPixels) tile<kWidth, kPixels, true>(a, block, column);
+        if (column < end) tile<kWidth, kPixels, true>(a, block, end - kPixels);  // some of them again
+        column = end;
+      }
     }
     for (; column < a.out_w; ++column) tile<kWidth, 1, false>(a, block, column);
   }

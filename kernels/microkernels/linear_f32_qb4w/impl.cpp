@@ -28,7 +28,7 @@ struct Part {
 };
 
 template <int kRows, int kPanels, int kNibble>
-[[gnu::always_inline]] inline void step(const float* x, size_t k, Part<kRows, kPanels>& part) noexcept {
+void step(const float* x, size_t k, Part<kRows, kPanels>& part) noexcept {
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) {
     const Lanes16::Floats w = Lanes16::nibble<kNibble>(part.words[p]);
@@ -40,7 +40,7 @@ template <int kRows, int kPanels, int kNibble>
 
 // The first `count` of eight inputs.
 template <int kRows, int kPanels>
-[[gnu::always_inline]] inline void steps(const float* x, size_t k, size_t count, Part<kRows, kPanels>& part) noexcept {
+void steps(const float* x, size_t k, size_t count, Part<kRows, kPanels>& part) noexcept {
   step<kRows, kPanels, 0>(x, k, part);
   if (count > 1) step<kRows, kPanels, 1>(x, k, part);
   if (count > 2) step<kRows, kPanels, 2>(x, k, part);

@@ -23,8 +23,8 @@ constexpr int kStreams = 1;
 #endif
 
 template <int kRows, int kPanels, int kByte>
-[[gnu::always_inline]] inline void step(const float* x, size_t k, const Lanes16::Words (&fours)[kPanels],
-                                        Lanes16::Floats (&acc)[kPanels][kRows]) noexcept {
+void step(const float* x, size_t k, const Lanes16::Words (&fours)[kPanels],
+          Lanes16::Floats (&acc)[kPanels][kRows]) noexcept {
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) {
     const Lanes16::Floats w = Lanes16::byte<kByte>(fours[p]);
