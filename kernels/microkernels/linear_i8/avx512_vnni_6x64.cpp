@@ -63,7 +63,7 @@ void finish(const LinearI8& a, size_t row, const Panels& panels, const Requantiz
   }
 }
 
-template <int kRows, int kPanels>
+template <int kRows, int kPanels, bool kFetches = true>
 void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize64& requantize) {
   const __m512i shift = _mm512_set1_epi8(-128);
   __m512i acc[kRows * kPanels];
@@ -76,7 +76,7 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
   // Weights come from memory, and no stream of a panel is long enough for the processor to see it coming: those of the next panels
   // are fetched meanwhile, by a single row all of them, their heads first, by several tiles of rows one each.
   const char* ahead = reinterpret_cast<const char*>(weights) + kPanels * panels.stride;
-  for (int p = 0; p < kPanels && kRows == 1; ++p)
+  for (int p = 0; p < kPanels && kRows == 1 && kFetches; ++p)
     _mm_prefetch(ahead + p * panels.stride - kPanelHeadBytes, _MM_HINT_T1);
   if (kRows > 1) ahead += row / kRows % kPanels * panels.stride;
   const int8_t* x = a.input + row * a.input_stride;
@@ -90,14 +90,14 @@ void tile(const LinearI8& a, size_t row, const Panels& panels, const Requantize6
       x = rest[0];
       step = 4;
     }
-    if (kRows > 1) _mm_prefetch(ahead + group * 64, _MM_HINT_T1);
+    if (kRows > 1 && kFetches) _mm_prefetch(ahead + group * 64, _MM_HINT_T1);
     __m512i w[kPanels];
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
       w[p] = _mm512_loadu_si512(weights + static_cast<size_t>(p) * panels.stride);
       if (kRows == 1) {
         excess[p] = _mm512_dpbusd_epi32(excess[p], shift, w[p]);
-        _mm_prefetch(ahead + group * 64 + p * panels.stride, _MM_HINT_T1);
+        if (kFetches) _mm_prefetch(ahead + group * 64 + p * panels.stride, _MM_HINT_T1);
       }
     }
 #pragma GCC unroll 8
@@ -131,6 +131,7 @@ __m512i compute_excess(const int8_t* weights, size_t groups) {
 }  // namespace
 
 void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
+  static constexpr Tile kNear[] = {tile<1, 1, false>, tile<1, 2, false>, tile<1, 3, false>, tile<1, 4, false>};
   static constexpr Tile kTiles[][kMostRows] = {
       {tile<1, 1>, tile<2, 1>, tile<3, 1>, tile<4, 1>, tile<5, 1>, tile<6, 1>},
       {tile<1, 2>, tile<2, 2>, tile<3, 2>, tile<4, 2>, tile<5, 2>, tile<6, 2>},
@@ -154,7 +155,7 @@ void linear_i8_avx512_vnni_6x64(const LinearI8& a) noexcept {
     size_t row = 0;
     for (size_t i = 0; i < count; ++i) {
       const size_t here = few + (i < longer ? 1 : 0);
-      tiles[here - 1](a, row, panels, requantize);
+      (here == 1 && !a.is_cold ? kNear[side_by_side - 1] : tiles[here - 1])(a, row, panels, requantize);
       row += here;
     }
     panels.first += side_by_side;

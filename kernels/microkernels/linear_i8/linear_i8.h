@@ -23,6 +23,7 @@ struct LinearI8 {
   int32_t* sums;  // [m][16 * ceil(n/16)], or null
   size_t m, n, k;
   int32_t zero_point, low, high;  // of the output
+  bool is_cold = false;           // weights come from memory: those of a single row are fetched early
 };
 
 using LinearI8Kernel = void(const LinearI8&) noexcept;

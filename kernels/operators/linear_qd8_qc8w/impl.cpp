@@ -84,7 +84,7 @@ void multiply(const LinearQd8Qc8w& a) noexcept {
     for (size_t column = 0; column < a.n; column += outputs) {
       const size_t columns = a.n - column < outputs ? a.n - column : outputs;
       const int8_t* panels = a.panels + column / 16 * panel_bytes_i8(a.k);
-      a.linear({quantized, a.k, panels, nullptr, 0, sums, rows, columns, a.k, 0, 0, 0});
+      a.linear({quantized, a.k, panels, nullptr, 0, sums, rows, columns, a.k, 0, 0, 0, a.is_cold});
       const size_t width = (columns + 15) / 16 * 16;
       for (size_t c = 0; c < columns; c += 16)
         finish(a, row, rows, sums + c, width, column + c, a.output + first * a.n + column + c);

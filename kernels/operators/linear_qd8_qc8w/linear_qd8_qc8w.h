@@ -26,6 +26,7 @@ struct LinearQd8Qc8w {
   size_t scratch_bytes;
   LinearI8Kernel* linear;
   size_t m, n, k;
+  bool is_cold = false;  // as of LinearI8
 };
 
 using LinearQd8Qc8wKernel = void(const LinearQd8Qc8w&) noexcept;

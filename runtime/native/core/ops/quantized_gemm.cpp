@@ -265,14 +265,17 @@ Status check_linear_qd8_qc8w(const Subject& s, Checked& cost) {
   return {};
 }
 
+// Fewer bytes of weights than these may be in a cache where the run before left them; fetching them early would only take time.
+constexpr uint64_t kNearWeights = 96 << 10;
+
 Status run_linear_qd8_qc8w(const Call& c) noexcept {
   const Sizes sizes = read_linear_sizes(c.input(0), c.output(0));
   // Here and below: a single row's weights come from memory, in the time of more products than they are.
   split_gemm(c, sizes, false, sizes.rows == 1 ? 2 : kInt8Gain, [&](const Block& at, size_t part) noexcept {
-    c.kernels.linear_qd8_qc8w_f32({c.in<float>(0) + at.row * sizes.k,
-                                   panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
-                                   c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part),
-                                   c.output(1).element_count(), c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k});
+    c.kernels.linear_qd8_qc8w_f32(
+        {c.in<float>(0) + at.row * sizes.k, panels_at(c, at, kernels::panel_bytes_i8(sizes.k)), bias_at(c, at),
+         c.out<float>(0) + at.row * sizes.n + at.column, c.scratch<uint8_t>(part), c.output(1).element_count(),
+         c.kernels.linear_i8_i8, at.rows, at.columns, sizes.k, uint64_t{sizes.n} * sizes.k > kNearWeights});
   });
   return {};
 }
