@@ -51,6 +51,18 @@ typename V::Register activate(const Activated& a, typename V::Register y) noexce
   return V::multiply(a.function == Activation::hardswish ? V::multiply(y, open) : open, gate.sixth);
 }
 
+// A clamp whose upper bound is not 0, of many sums, in their own registers, so that neighbours are stored in pairs.
+template <class V, size_t kRows, size_t kColumns>
+[[gnu::always_inline]] inline void clamp_all(const Activated& a,
+                                             typename V::Register (&sums)[kRows][kColumns]) noexcept {
+  const typename V::Register low = V::fill(a.low), high = V::fill(a.high);
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (size_t c = 0; c < kColumns; ++c) sums[r][c] = V::clamp_nonzero(sums[r][c], low, high);
+  }
+}
+
 // The same of many sums that stay in registers: calls store(f), which is to store f(sum) of each.  The common functions have
 // stores of their own: where they meet, sums would have to change registers.
 template <class V, size_t kRows, size_t kColumns, class Store>
@@ -58,8 +70,8 @@ template <class V, size_t kRows, size_t kColumns, class Store>
                                                 Store store) noexcept {
   using Register = typename V::Register;
   if (is_nonzero_clamp(a)) {
-    const Register low = V::fill(a.low), high = V::fill(a.high);
-    return store([=](Register y) { return V::clamp_nonzero(y, low, high); });
+    clamp_all<V>(a, sums);
+    return store([](Register y) { return y; });
   }
   if (a.function == Activation::hardswish) {
     const HardGate<V> gate;

@@ -42,10 +42,10 @@ class Kernel:
 
 
 KERNELS: Final = (
-    Kernel("linear, 5 rows x 16 outputs", "linear/neon_5x16", "whole_tiles<Neon, 5, 4>"),
-    Kernel("linear, 10 rows x 8 outputs", "linear/neon_5x16", "whole_tiles<Neon, 10, 2>"),
-    Kernel("linear, 4 rows x 16 outputs", "linear/neon_5x16", "whole_tiles<Neon, 4, 4>"),
-    Kernel("linear, one row x 64 outputs", "linear/neon_5x16", "whole_tiles<Neon, 1, 16>"),
+    Kernel("linear, 5 rows x 16 outputs", "linear/neon_5x16", "whole_tiles<Neon, 5, 4, true>"),
+    Kernel("linear, 10 rows x 8 outputs", "linear/neon_5x16", "whole_tiles<Neon, 10, 2, true>"),
+    Kernel("linear, 4 rows x 16 outputs", "linear/neon_5x16", "whole_tiles<Neon, 4, 4, true>"),
+    Kernel("linear, one row x 64 outputs", "linear/neon_5x16", "whole_tiles<Neon, 1, 16, false>"),
     Kernel("linear_i8, NEON, 2 rows x 16 outputs", "linear_i8/neon_2x16", "make_tiles<Pairs, 2, 1>"),
     Kernel("linear_i8, SDOT, 5 rows x 16 outputs", "linear_i8/neon_dotprod_5x16", "make_tiles<Fours, 5, 1>"),
     Kernel("linear_i8, SDOT, one row x 64 outputs", "linear_i8/neon_dotprod_5x16", "make_tiles<Fours, 1, 4>"),

@@ -10,6 +10,10 @@
 #include "kernels/microkernels/as_strided_copy/as_strided_copy.h"
 #include "kernels/transpose_quad.h"
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 namespace alcove::kernels {
 
 namespace {
@@ -45,6 +49,15 @@ void line(const uint8_t* from, uint8_t* to, const Axis& axis) noexcept {
 // 3 planes of 4-byte elements become triples: `from` has `count` neighbours in each plane, planes `plane` bytes apart.
 inline void interleave_3(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size_t count) noexcept {
   size_t i = 0;
+#if defined(__aarch64__)  // has instructions for triples
+  for (; i + 4 <= count; i += 4, from += 16, to += 48) {
+    uint32x4x3_t planes;
+    planes.val[0] = vreinterpretq_u32_u8(vld1q_u8(from));
+    planes.val[1] = vreinterpretq_u32_u8(vld1q_u8(from + plane));
+    planes.val[2] = vreinterpretq_u32_u8(vld1q_u8(from + 2 * plane));
+    vst3q_u32(reinterpret_cast<uint32_t*>(to), planes);
+  }
+#else
   for (; i + 4 < count; i += 4, from += 16, to += 48) {  // each triple is written as 4, so one must follow
     Quad a, b, c;
     std::memcpy(&a, from, 16);
@@ -55,6 +68,7 @@ inline void interleave_3(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size
                              __builtin_shufflevector(cd, c, 0, 1, 6, 6), __builtin_shufflevector(cd, c, 2, 3, 7, 7)};
     for (int t = 0; t < 4; ++t) std::memcpy(to + 12 * t, &triples[t], 16);
   }
+#endif
   for (; i < count; ++i, from += 4, to += 12) {
     for (int t = 0; t < 3; ++t) std::memcpy(to + 4 * t, from + t * plane, 4);
   }
@@ -63,6 +77,12 @@ inline void interleave_3(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size
 // The way back.
 inline void deinterleave_3(const uint8_t* from, uint8_t* to, ptrdiff_t plane, size_t count) noexcept {
   size_t i = 0;
+#if defined(__aarch64__)
+  for (; i + 4 <= count; i += 4, from += 48, to += 16) {
+    const uint32x4x3_t planes = vld3q_u32(reinterpret_cast<const uint32_t*>(from));
+    for (int t = 0; t < 3; ++t) vst1q_u8(to + t * plane, vreinterpretq_u8_u32(planes.val[t]));
+  }
+#else
   for (; i + 4 <= count; i += 4, from += 48, to += 16) {
     Quad x, y, z;  // a0 b0 c0 a1, b1 c1 a2 b2, c2 a3 b3 c3
     std::memcpy(&x, from, 16);
@@ -75,6 +95,7 @@ inline void deinterleave_3(const uint8_t* from, uint8_t* to, ptrdiff_t plane, si
     std::memcpy(to + plane, &b, 16);
     std::memcpy(to + 2 * plane, &c, 16);
   }
+#endif
   for (; i < count; ++i, from += 12, to += 4) {
     for (int t = 0; t < 3; ++t) std::memcpy(to + t * plane, from + 4 * t, 4);
   }
@@ -86,6 +107,15 @@ typedef uint64_t Words64 __attribute__((vector_size(16)));
 // The same for planes of bytes.
 inline void interleave_3_bytes(const uint8_t* from, ptrdiff_t plane, uint8_t* to, size_t count) noexcept {
   size_t i = 0;
+#if defined(__aarch64__)
+  for (; i + 16 <= count; i += 16, from += 16, to += 48) {
+    uint8x16x3_t planes;
+    planes.val[0] = vld1q_u8(from);
+    planes.val[1] = vld1q_u8(from + plane);
+    planes.val[2] = vld1q_u8(from + 2 * plane);
+    vst3q_u8(to, planes);
+  }
+#else
   if constexpr (std::endian::native == std::endian::little) {
     // Triples with a byte of nothing behind each, then two of them moved together; what is written beyond them, the next
     // triple overwrites.
@@ -116,6 +146,7 @@ inline void interleave_3_bytes(const uint8_t* from, ptrdiff_t plane, uint8_t* to
       }
     }
   }
+#endif
   for (; i < count; ++i, ++from, to += 3) {
     for (int t = 0; t < 3; ++t) to[t] = from[t * plane];
   }

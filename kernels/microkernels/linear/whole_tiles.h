@@ -19,19 +19,33 @@ template <class V, int kLane, int kRows, int kVectors, int kPanels>
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) {
     typename V::Register w[kHere];
-    if constexpr (kHere == 4) {
+    if constexpr (kRows == 1 && kHere == 4) {  // of more rows, pairs come between the products
       lines[p] = V::load_four(lines[p], w);
     } else {
 #pragma GCC unroll 16
       for (int v = 0; v < kHere; ++v) w[v] = V::load(lines[p] + static_cast<size_t>(v) * V::kWidth, V::kWidth);
       lines[p] += 16;
     }
+    // The last rows by halves of the registers: the first are free for the next weights that much earlier, which a core that
+    // executes in order needs.
+    constexpr int kWhole = kRows > 4 ? kRows - 4 : 0;
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kWhole; ++r) {
 #pragma GCC unroll 16
       for (int v = 0; v < kHere; ++v) {
         typename V::Register& sum = acc[r][p * kParts + v];
         sum = V::template fma_lane<kLane>(factors[r], w[v], sum);
+      }
+    }
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 16
+      for (int r = kWhole; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int v = half * kHere / 2; v < (half + 1) * kHere / 2; ++v) {
+          typename V::Register& sum = acc[r][p * kParts + v];
+          sum = V::template fma_lane<kLane>(factors[r], w[v], sum);
+        }
       }
     }
   }
@@ -97,15 +111,53 @@ template <class V, size_t kRows, size_t kVectors>
   });
 }
 
-// `tiles` tiles from `row` on.
+// Adds the products of all runs of a row.
 template <class V, int kRows, int kVectors>
+[[gnu::always_inline]] inline void add_runs(const LinearF32& a, const float* from, size_t input_stride, size_t run,
+                                            const float* line, size_t stride,
+                                            typename V::Register (&acc)[kRows][kVectors]) noexcept {
+  for (size_t runs = a.runs, row_runs = a.row_runs;;) {
+    line = add_run<V>(from, input_stride, run, line, stride, acc);
+    if (--runs == 0) return;
+    from += a.run_stride;
+    if (--row_runs == 0) {
+      row_runs = a.row_runs;
+      from += a.row_stride - row_runs * a.run_stride;
+    }
+  }
+}
+
+// Clamps and stores the outputs of a tile that has no partial vector.
+template <class V, size_t kRows, size_t kVectors>
+[[gnu::always_inline]] inline void store_clamped(const LinearF32& a, size_t start, size_t stride,
+                                                 typename V::Register (&sums)[kRows][kVectors]) noexcept {
+  clamp_all<V>(a.activation, sums);
+  float* output = a.output + start;
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (size_t v = 0; v < kVectors; ++v) V::store_result(output + v * V::kWidth, V::kWidth, sums[r][v]);
+    output = V::step(output, stride);
+  }
+}
+
+// What most tiles of a network are: one run, no residual, a clamp whose upper bound is not 0.  They are asked that once for all.
+template <int kRows, int kVectors>
+inline constexpr bool kHasPlain = kRows >= 4 && kVectors > 1;
+
+inline bool is_plain_clamp(const LinearF32& a) noexcept {
+  return a.runs == 1 && a.residual == nullptr && is_nonzero_clamp(a.activation);
+}
+
+// `tiles` tiles from `row` on.
+template <class V, int kRows, int kVectors, bool kIsPlain>
 [[gnu::noinline]] void whole_tiles(const LinearF32& a, size_t row, size_t tiles, size_t panel) noexcept {
   constexpr int kParts = 16 / static_cast<int>(V::kWidth);
   const size_t stride = (a.k + 1) * 16;
   const size_t input_stride = a.input_stride > 0 ? a.input_stride : a.k;
   const size_t output_stride = a.output_stride > 0 ? a.output_stride : a.n;
   const size_t run = a.runs == 1 ? a.k : a.k / a.runs;
-  const size_t columns = a.n - panel * 16, lanes = columns < V::kWidth ? columns : V::kWidth;
+  [[maybe_unused]] const size_t columns = a.n - panel * 16, lanes = columns < V::kWidth ? columns : V::kWidth;
   const float* const panel_start = a.panels + panel * stride;
   const float* x = a.input + row * input_stride;
   size_t start = row * output_stride + panel * 16;
@@ -119,17 +171,13 @@ template <class V, int kRows, int kVectors>
       for (int r = 0; r < kRows; ++r) acc[r][v] = bias;
     }
     line += 16;
-    const float* from = x;
-    for (size_t runs = a.runs, row_runs = a.row_runs;;) {
-      line = add_run<V>(from, input_stride, run, line, stride, acc);
-      if (--runs == 0) break;
-      from += a.run_stride;
-      if (--row_runs == 0) {
-        row_runs = a.row_runs;
-        from += a.row_stride - row_runs * a.run_stride;
-      }
+    if constexpr (kIsPlain) {
+      add_run<V>(x, input_stride, run, line, stride, acc);
+      store_clamped<V>(a, start, output_stride, acc);
+    } else {
+      add_runs<V>(a, x, input_stride, run, line, stride, acc);
+      store_whole<V>(a, start, output_stride, lanes, acc);
     }
-    store_whole<V>(a, start, output_stride, lanes, acc);
     x += kRows * input_stride;
     start += kRows * output_stride;
   }
@@ -140,11 +188,13 @@ using WholeTiles = void (*)(const LinearF32&, size_t row, size_t tiles, size_t p
 // All rows, in tiles of so many vectors as even as can be; the last of kRows is the most rows of one.
 template <class V, int kVectors, int... kRows>
 void run_whole(const LinearF32& a, size_t panel) noexcept {
-  static constexpr WholeTiles kTiles[] = {whole_tiles<V, kRows, kVectors>...};
+  static constexpr WholeTiles kTiles[] = {whole_tiles<V, kRows, kVectors, false>...};
+  static constexpr WholeTiles kPlain[] = {whole_tiles<V, kRows, kVectors, kHasPlain<kRows, kVectors>>...};
   const size_t count = (a.m + sizeof...(kRows) - 1) / sizeof...(kRows);
   const size_t rows = a.m / count, longer = a.m % count;
-  if (longer > 0) kTiles[rows](a, 0, longer, panel);
-  kTiles[rows - 1](a, longer * (rows + 1), count - longer, panel);
+  const WholeTiles* const tiles = is_plain_clamp(a) ? kPlain : kTiles;
+  if (longer > 0) tiles[rows](a, 0, longer, panel);
+  tiles[rows - 1](a, longer * (rows + 1), count - longer, panel);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ template <class Way, int kGroup, int kRows, int kVectors>
                                                 const int8x16_t (&x)[kRows],
                                                 typename Way::Sum (&acc)[kRows][kVectors]) noexcept {
   int8x16_t w[kVectors];
-  if constexpr (kVectors == 4) {
+  if constexpr (kRows == 1 && kVectors == 4) {
     const int8x16x4_t four = vld1q_s8_x4(weights);
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) w[v] = four.val[v];
@@ -60,10 +60,22 @@ template <class Way, int kGroup, int kRows, int kVectors>
     for (int v = 0; v < kVectors; ++v) w[v] = vld1q_s8(weights + v / 4 * stride + v % 4 * 16);
     weights += 64;
   }
+  // The last rows by halves of the registers: the first are free for the next group that much earlier.
+  constexpr int kWhole = kRows > 2 ? kRows - 2 : 0;
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kWhole; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) acc[r][v] = Way::template add_lane<kGroup>(acc[r][v], w[v], x[r]);
+  }
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 2
+    for (int r = kWhole; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = half * kVectors / 2; v < (half + 1) * kVectors / 2; ++v) {
+        acc[r][v] = Way::template add_lane<kGroup>(acc[r][v], w[v], x[r]);
+      }
+    }
   }
 }
 

@@ -71,16 +71,20 @@ size_t blend_vectors(const float*& p, float p_weight, const float*& q, float q_w
                      size_t count) noexcept {
   constexpr size_t kFloats = kVectors * Neon::kWidth;
   const Neon::Register a = Neon::fill(p_weight), b = Neon::fill(q_weight);
-  for (; count >= kFloats; count -= kFloats, p += kFloats, q += kFloats, y += kFloats) {
+#pragma GCC unroll 1
+  for (size_t times = count / kFloats; times > 0; --times) {
     Neon::Register sums[kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) sums[v] = Neon::multiply(vld1q_f32(p + v * Neon::kWidth), a);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) sums[v] = Neon::fma(vld1q_f32(q + v * Neon::kWidth), b, sums[v]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) vst1q_f32(y + v * Neon::kWidth, sums[v]);
+    p = Neon::step(p, kFloats);  // or the compiler finds anew where they are behind the loop
+    q = Neon::step(q, kFloats);
+    y = Neon::step(y, kFloats);
   }
-  return count;
+  return count % kFloats;
 }
 #endif
 
@@ -88,7 +92,8 @@ size_t blend_vectors(const float*& p, float p_weight, const float*& q, float q_w
 template <bool kIsOutput>
 void blend(const float* p, float p_weight, const float* q, float q_weight, float* y, size_t count) noexcept {
 #if defined(ALCOVE_ISA_neon)
-  // By fours: of single vectors counting takes as long as computing.
+  // By eights and fours: of single vectors counting takes as long as computing.
+  count = blend_vectors<8>(p, p_weight, q, q_weight, y, count);
   count = blend_vectors<4>(p, p_weight, q, q_weight, y, count);
   count = blend_vectors<1>(p, p_weight, q, q_weight, y, count);
 #endif
