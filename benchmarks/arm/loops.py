@@ -50,8 +50,8 @@ KERNELS: Final = (
     Kernel("linear_i8, SDOT, 5 rows x 16 outputs", "linear_i8/neon_dotprod_5x16", "make_tiles<Fours, 5, 1>"),
     Kernel("linear_i8, SDOT, one row x 64 outputs", "linear_i8/neon_dotprod_5x16", "make_tiles<Fours, 1, 4>"),
     Kernel("linear_i8, SMMLA, 6 rows x 16 outputs", "linear_i8/neon_i8mm_6x16", "tiles_of_pairs<3>"),
-    Kernel("linear_f32_qc8w, 4 rows x 16 outputs", "linear_f32_qc8w/impl", "tile<4>"),
-    Kernel("linear_f32_qb4w, 4 rows x 16 outputs", "linear_f32_qb4w/impl", "tile<4>"),
+    Kernel("linear_f32_qc8w, 4 rows x 16 outputs", "linear_f32_qc8w/impl", "tile<4, 1>"),
+    Kernel("linear_f32_qb4w, 4 rows x 16 outputs", "linear_f32_qb4w/impl", "tile<4, 1>"),
     Kernel("depthwise_conv2d_i8 3x3, 4 pixels x 16 channels", "depthwise_conv2d_i8/neon_4x16", "neon_tile<4, 3, 1>"),
 )
 
