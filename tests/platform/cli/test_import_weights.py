@@ -152,7 +152,7 @@ def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_public_architectures_are_made_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without weights of theirs, with the options; a wrong name gets those near it, a wrong option its reason."""
     fake_timm(monkeypatch)
-    made = make_architecture("timm:mobilenetv3_small_100", {"num_classes": 3})
+    made: Any = make_architecture("timm:mobilenetv3_small_100", {"num_classes": 3})
     assert made.out_features == 3
     assert made.bias is None
     with pytest.raises(typer.BadParameter, match="no such architecture; near it: mobilenetv3_small_100"):
