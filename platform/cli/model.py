@@ -126,29 +126,59 @@ def export(
 @app.command("import")
 def import_command(
     *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
     architecture: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="MODULE:CLASS|timm:NAME|torchvision:NAME|CONFIG",
             help="A module or a .py file and a torch class in it, an architecture of timm or torchvision, or a "
             "transformers config.json (or its folder).",
         ),
-    ],
+    ] = None,
     weights: Annotated[
-        Path, typer.Option(exists=True, dir_okay=False, help="Its state dict: .pt or .safetensors; no code in it runs.")
-    ],
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Its state dict: .pt or .safetensors; no code in it runs."),
+    ] = None,
     pictures: Annotated[
-        Path,
+        Path | None,
         typer.Option(exists=True, file_okay=False, help="A folder of pictures like those that the app will give."),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
+    ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="An ONNX file in place of --architecture and --weights; without --pictures its program is float32 and "
+            "takes what the file takes.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=1x3x224x224",
+            help="Shape of an input of the ONNX file whose sizes vary (a batch that varies is 1); repeatable.",
+        ),
+    ] = None,
+    outputs: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Tensors of the ONNX file to give in place of its outputs: cuts off what follows them.",
+        ),
+    ] = "",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Argument of the class, whose value is JSON or text; repeatable."),
     ] = None,
     size: Annotated[
-        int, typer.Option(min=8, max=2048, help="Side of the square that the model takes, in pixels.")
-    ] = 224,
+        int | None,
+        typer.Option(
+            min=8,
+            max=2048,
+            help="Side of the square that the model takes, in pixels; 224 if it is not given, or the ONNX file's own.",
+        ),
+    ] = None,
     mean: Annotated[
         str, typer.Option(help="Means of red, green and blue over the training pictures, in [0, 1].")
     ] = "0.485,0.456,0.406",
@@ -179,43 +209,38 @@ def import_command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile a trained backbone of yours: architecture, state dict, pictures in; a certified int8 program out.
+    """Compile a trained model of yours: architecture and state dict, or an ONNX file; a certified program out.
 
-    The answers are compared with torch's in float32 on your pictures. Those of the certificate, which travels in the
-    program, are made by a rule, as bright and as dark as yours.
+    With pictures it takes pixels and is int8. The answers are compared with torch's in float32 on your pictures, those
+    of an ONNX file with ONNX Runtime's too, if it is installed. Inputs of the certificate, which travels in the
+    program, are made by a rule, as bright and as dark as your pictures.
     """
     from alcove.platform.cli.exporting import validate_out_path  # noqa: PLC0415
 
     validate_out_path(out)
     try:
-        from alcove.platform.cli.importing import (  # noqa: PLC0415 - loads torch
-            Int8,
-            Pictures,
-            import_backbone,
-            options_of,
-            three_numbers,
-        )
+        from alcove.platform.cli.importing import commands  # noqa: PLC0415 - loads torch
     except ImportError as error:
         raise typer.BadParameter(f"needs alcove[export]: pip install 'alcove[export]' ({error})") from None
-    shape = Pictures(size, three_numbers("--mean", mean), three_numbers("--std", std))
-    with make_console(err=True).status("reading, exporting, calibrating, certifying"):
-        imported = import_backbone(
-            architecture,
-            options_of(option or []),
-            weights,
-            pictures,
-            shape,
-            samples=samples,
-            int8=None if is_float else Int8(max_drop),
-            classes=classes,
-        )
-    imported.program.save(out)
-    from alcove.platform.cli.importing.show import facts_of, show_import  # noqa: PLC0415
-
-    if as_json:
-        print_json(facts_of(imported, out))
-    else:
-        show_import(imported, out)
+    given = commands.Given(
+        out,
+        pictures,
+        size,
+        commands.three_numbers("--mean", mean),
+        commands.three_numbers("--std", std),
+        samples,
+        None if is_float else commands.Int8(max_drop),
+        classes,
+    )
+    with make_console(err=True).status("reading, exporting, calibrating, certifying") as status:
+        if onnx is not None:
+            commands.validate_alone({"--architecture": architecture, "--weights": weights, "--option": option})
+            show = commands.import_onnx(given, onnx, inputs or [], outputs)
+        else:
+            commands.validate_alone({"--input": inputs, "--outputs": outputs})
+            show = commands.import_architecture(given, architecture, weights, option or [])
+        status.stop()
+        show(as_json)
 
 
 @app.command("verify")

@@ -67,11 +67,11 @@ class PictureModel(nn.Module):
 
     def __init__(self, backbone: nn.Module, pictures: Pictures) -> None:
         super().__init__()
-        self.to_tensor = ImageToTensor((pictures.size, pictures.size), mean=pictures.mean, std=pictures.std)
+        self.to_tensor = ImageToTensor(pictures.size, mean=pictures.mean, std=pictures.std)
         self.backbone = backbone
 
     def forward(self, pixels: Tensor) -> Any:
-        """Return the backbone's outputs for RGB pixels uint8 [size, size, 3]; of a transformers model its tensors."""
+        """Return the outputs for RGB pixels uint8 [height, width, 3]; of a transformers model its tensors."""
         found = self.backbone(self.to_tensor(pixels))
         return found.to_tuple() if hasattr(found, "to_tuple") else found
 
@@ -105,9 +105,39 @@ def import_backbone(
         ExportError: the module holds what no program can.
         CertificateError: native and torch differ.
     """
-    found = picture_files(folder)
+    picture_files(folder)  # what is wrong with them comes first
     backbone = make_architecture(architecture, options)
     notes = load_weights(backbone, read_weights(weights), weights)
+    return import_module(backbone, notes, folder, pictures, samples=samples, int8=int8, classes=classes)
+
+
+def import_module(
+    backbone: nn.Module,
+    notes: tuple[str, ...],
+    folder: Path,
+    pictures: Pictures,
+    *,
+    samples: int,
+    int8: Int8 | None,
+    classes: Path | None = None,
+) -> Imported:
+    """Return the certified program of a module with its weights, calibrated on pictures, as `import_backbone` does.
+
+    Args:
+        backbone: takes f32 [1, 3, height, width].
+        notes: how its weights were found.
+        folder: of pictures; those in its folders too, in order of name.
+        pictures: how they become inputs.
+        samples: at most this number for the calibration, and as many for the comparison.
+        int8: None for float32.
+        classes: as `import_backbone` takes it.
+
+    Raises:
+        typer.BadParameter: there are no pictures, or classes are not as above.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ.
+    """
+    found = picture_files(folder)
     module = PictureModel(backbone.eval(), pictures).eval()
     paths = spread(found, 2 * samples)
     chosen = [read_picture(path, pictures.size) for path in paths]

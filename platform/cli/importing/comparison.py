@@ -1,7 +1,7 @@
 """Compares an imported program's answers with its module's, on the team's pictures."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -114,6 +114,8 @@ def program_answers(program: bytes, pictures: Sequence[Pixels]) -> Numbers:
 
 
 def _first(found: Any) -> Numbers:
+    if isinstance(found, Mapping):
+        found = next(iter(found.values()))
     first = found if isinstance(found, Tensor) else found[0]
     return first.numpy().astype(np.float64).reshape(-1)
 

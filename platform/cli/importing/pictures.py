@@ -1,4 +1,4 @@
-"""Reads pictures as image models are evaluated: the middle of each, in a square."""
+"""Reads pictures as image models are evaluated: the middle of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Pictures:
     """Size and normalization of a model's pictures.
 
     Attributes:
-        size: side of the square that the program takes, in pixels.
+        size: height and width of what the program takes, in pixels.
         mean: of each channel, in [0, 1].
         std: of each channel.
     """
 
-    size: int
+    size: tuple[int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
@@ -67,8 +67,8 @@ def spread(paths: Sequence[Path], most: int) -> list[Path]:
     return [paths[i * len(paths) // count] for i in range(count)]
 
 
-def read_picture(path: Path, size: int) -> Pixels:
-    """Return a picture as RGB uint8 [size, size, 3]: its middle, as image models are evaluated.
+def read_picture(path: Path, size: tuple[int, int]) -> Pixels:
+    """Return a picture as RGB uint8 [height, width, 3]: its middle, as image models are evaluated.
 
     Raises:
         typer.BadParameter: the file is no picture, or too large; names it.
@@ -84,7 +84,8 @@ def read_picture(path: Path, size: int) -> Pixels:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise typer.BadParameter(f"{path}: not a picture that can be read ({error})") from None
-    side = round(size / CROP)
-    fitted = ImageOps.fit(upright, (side, side), Image.Resampling.BILINEAR)
-    border = (side - size) // 2
-    return np.asarray(fitted.crop((border, border, border + size, border + size)), np.uint8).copy()
+    height, width = size
+    full = round(width / CROP), round(height / CROP)
+    fitted = ImageOps.fit(upright, full, Image.Resampling.BILINEAR)
+    left, top = (full[0] - width) // 2, (full[1] - height) // 2
+    return np.asarray(fitted.crop((left, top, left + width, top + height)), np.uint8).copy()

@@ -2,14 +2,48 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alcove.platform.cli.importing.backbone import Imported
 from alcove.platform.cli.output import print_table, say
 
+if TYPE_CHECKING:
+    from alcove.platform.cli.importing.onnx_program import ImportedOnnx
+
 SHOWN: Final = 8
+FAR: Final = 0.01
+"""A larger difference from ONNX Runtime, as a share of an output's range, gets a warning."""
 GOOD: Final = 0.95
 """A smaller share of equal answers gets a hint what to do."""
+
+
+def onnx_facts_of(result: "ImportedOnnx", out: Path) -> dict[str, Any]:
+    """Return what is known of the import of an ONNX file, for `--json`."""
+    found = {"file": str(out), "size_bytes": len(bytes(result.program)), "digest": result.program.digest}
+    facts = found if result.imported is None else facts_of(result.imported, out)
+    inputs = [{"name": name, "shape": list(shape), "type": kind} for name, shape, kind in result.inputs]
+    return {**facts, "inputs": inputs, "onnxruntime": asdict(result.parity)}
+
+
+def show_onnx(result: "ImportedOnnx", out: Path) -> None:
+    """Say it: what was made, and how far it is from ONNX Runtime."""
+    if result.imported is None:
+        say(f"{out}: {len(bytes(result.program)):,} bytes, sha256 {result.program.digest}")
+        taken = ", ".join(f"{name} {'x'.join(map(str, shape))} {kind}" for name, shape, kind in result.inputs)
+        say(f"float32; takes {taken}")
+    else:
+        show_import(result.imported, out)
+    parity = result.parity
+    if parity.largest is None or parity.share is None:
+        say(f"not compared with ONNX Runtime: {parity.why}")
+        return
+    what = "the program" if result.imported is None else "the file as it was read, in float32,"
+    say(
+        f"{what} differs from ONNX Runtime by {parity.largest:.2g} at most, {parity.share:.1e} of the outputs' range, "
+        f"on {parity.samples} {'random inputs' if result.imported is None else 'pictures'}"
+    )
+    if parity.share > FAR:
+        say("that is more than rounding: tell us of this file, and do not use the program unless you know why")
 
 
 def facts_of(imported: Imported, out: Path) -> dict[str, Any]:

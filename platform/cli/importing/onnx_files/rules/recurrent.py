@@ -1,0 +1,263 @@
+"""Rules of recurrent layers: torch's own where they compute the same, else step by step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name that torch uses
+from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
+from alcove.platform.cli.importing.onnx_files.limits import MAX_STEPS
+from alcove.platform.cli.importing.onnx_files.node import Call, Node, rule
+from torch import Tensor
+
+GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
+ORDER: Final = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
+"""Of torch's gates, among those of ONNX: GRU reset, update, new; LSTM input, forget, cell, output."""
+DEFAULTS: Final = {"RNN": ["tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["sigmoid", "tanh", "tanh"]}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A recurrent layer of the file.
+
+    Attributes:
+        kind: RNN, GRU or LSTM.
+        hidden: size of its state.
+        directions: 1 or 2.
+        is_backward: of a layer with one direction.
+        batch_first: whether the batch comes before the time.
+        activations: of one direction after the other, by small names.
+        slopes: alpha and beta of each activation.
+        clip: bound of what activations take, or None.
+        resets_after: of a GRU, whether the reset gate works on the product with the state.
+        couples: of an LSTM, whether the forget gate is what the input gate leaves.
+    """
+
+    kind: str
+    hidden: int
+    directions: int
+    is_backward: bool
+    batch_first: bool
+    activations: tuple[str, ...]
+    slopes: tuple[tuple[float | None, float | None], ...]
+    clip: float | None
+    resets_after: bool
+    couples: bool
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether torch has a layer that computes the same, without peepholes."""
+        names = DEFAULTS[self.kind] * self.directions
+        is_plain = list(self.activations) == names or (
+            self.kind == "RNN" and list(self.activations) == ["relu"] * self.directions
+        )
+        return is_plain and self.clip is None and not self.couples and (self.kind != "GRU" or self.resets_after)
+
+
+def _layer(node: Node) -> Layer:
+    direction = node.text_of("direction", "forward")
+    directions = 2 if direction == "bidirectional" else 1
+    default = DEFAULTS[node.kind] * directions
+    names = [str(each).lower() for each in node.attributes.get("activations", [])] or default
+    alphas, betas = node.attributes.get("activation_alpha", []), node.attributes.get("activation_beta", [])
+    slopes = [(_at(alphas, index), _at(betas, index)) for index in range(len(names))]
+    if len(names) != len(default) or any(name not in ACTIVATIONS for name in names):
+        raise UnsupportedError(f"activations {names}")
+    return Layer(
+        node.kind,
+        node.shape(2)[2],
+        directions,
+        direction == "reverse",
+        bool(node.int_of("layout")),
+        tuple(names),
+        tuple(slopes),
+        node.float_of("clip") if "clip" in node.attributes else None,
+        bool(node.int_of("linear_before_reset")),
+        bool(node.int_of("input_forget")),
+    )
+
+
+def _at(numbers: Sequence[float], index: int) -> float | None:
+    return float(numbers[index]) if index < len(numbers) else None
+
+
+def _scaled(default: float, function: Callable[[Tensor, float, float], Tensor], other: float = 0.0) -> Any:
+    return lambda x, alpha, beta: function(x, default if alpha is None else alpha, other if beta is None else beta)
+
+
+ACTIVATIONS: Final[dict[str, Callable[[Tensor, float | None, float | None], Tensor]]] = {
+    "sigmoid": lambda x, _alpha, _beta: torch.sigmoid(x),
+    "tanh": lambda x, _alpha, _beta: torch.tanh(x),
+    "relu": lambda x, _alpha, _beta: torch.relu(x),
+    "softsign": lambda x, _alpha, _beta: F.softsign(x),
+    "softplus": lambda x, _alpha, _beta: F.softplus(x),
+    "affine": _scaled(1.0, lambda x, a, b: x * a + b),
+    "leakyrelu": _scaled(0.01, lambda x, a, _b: F.leaky_relu(x, a)),
+    "thresholdedrelu": _scaled(1.0, lambda x, a, _b: F.threshold(x, a, 0.0)),
+    "elu": _scaled(1.0, lambda x, a, _b: F.elu(x, a)),
+    "hardsigmoid": _scaled(0.2, lambda x, a, b: torch.clamp(x * a + b, 0.0, 1.0), 0.5),
+    "scaledtanh": _scaled(1.0, lambda x, a, b: a * torch.tanh(b * x), 1.0),
+}
+
+
+@rule("LSTM", "GRU", "RNN")
+def recurrent(node: Node) -> Call:
+    """A layer with one or two directions, over all steps."""
+    layer = _layer(node)
+    _check_lengths(node, layer)
+    weights = [node.constant(index, "weights").float() for index in (1, 2)]
+    gates = GATES[node.kind]
+    bias = node.constant(3, "bias").float() if node.has(3) else torch.zeros(layer.directions, 2 * gates * layer.hidden)
+    peepholes = node.constant(7, "peepholes").float() if node.kind == "LSTM" and node.has(7) else None
+    if peepholes is not None and not bool(peepholes.any()):
+        peepholes = None
+    steps = node.shape()[1 if layer.batch_first else 0]
+    batch = node.shape()[0 if layer.batch_first else 1]
+    if layer.is_torch and peepholes is None:
+        extras = _torch_weights(layer, *weights, bias)
+        run = _run_torch(layer, len(extras))
+    else:
+        if steps > MAX_STEPS:
+            raise UnsupportedError(f"{steps} steps of a layer that torch has not; at most {MAX_STEPS} are unrolled")
+        extras = (weights[0], weights[1], bias, *(() if peepholes is None else (peepholes,)))
+        run = _run_steps(layer, len(extras), has_peepholes=peepholes is not None)
+    count = len(node.inputs)
+    has_states = node.has(5), node.kind == "LSTM" and node.has(6)
+
+    def function(*given: Tensor | None) -> tuple[Tensor, ...]:
+        x = given[0]
+        assert x is not None  # noqa: S101 - the schema has it
+        states = []
+        for index, is_there in zip((5, 6), has_states, strict=True):
+            state = given[index] if is_there and index < count else None
+            if state is None:
+                state = x.new_zeros((layer.directions, batch, layer.hidden))
+            elif layer.batch_first:
+                state = state.transpose(0, 1)
+            states.append(state)
+        y, hidden, cell = run(x.transpose(0, 1) if layer.batch_first else x, states, given[count:])
+        # [steps, batch, directions * hidden] to [steps, directions, batch, hidden]
+        y = y.reshape(steps, batch, layer.directions, layer.hidden)
+        if layer.batch_first:
+            found = [y.permute(1, 0, 2, 3), hidden.transpose(0, 1), cell.transpose(0, 1)]
+        else:
+            found = [y.permute(0, 2, 1, 3), hidden, cell]
+        return tuple(found if node.kind == "LSTM" else found[:2])
+
+    return Call(function, extras, frozenset({1, 2, 3, 4, 7}))
+
+
+def _check_lengths(node: Node, layer: Layer) -> None:
+    """Find out that all sequences are as long as the tensor."""
+    if not node.has(4):
+        return
+    steps = node.shape()[1 if layer.batch_first else 0]
+    value = node.value(4)
+    if value is None or not value.is_constant or any(length != steps for length in node.integers(4, "lengths")):
+        raise UnsupportedError(f"sequences of other lengths than {steps}, the steps of its input")
+
+
+def _torch_weights(layer: Layer, inner: Tensor, outer: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    """Return the weights in torch's order, four tensors a direction."""
+    order = ORDER[layer.kind]
+    found: list[Tensor] = []
+    for direction in range(layer.directions):
+        halves = bias[direction].chunk(2)
+        for matrix in (inner[direction], outer[direction], *halves):
+            parts = matrix.chunk(len(order))
+            found.append(torch.cat([parts[index] for index in order]).contiguous())
+    return tuple(found)
+
+
+Run = Callable[[Tensor, Sequence[Tensor], Sequence[Any]], tuple[Tensor, Tensor, Tensor]]
+
+
+def _run_torch(layer: Layer, count: int) -> Run:
+    is_both = layer.directions == 2
+
+    def run(x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        flat = list(weights[len(weights) - count :])
+        x = x.flip(0) if layer.is_backward else x
+        if layer.kind == "LSTM":
+            y, hidden, cell = torch.lstm(x, list(states), flat, True, 1, 0.0, False, is_both, False)
+        else:
+            relu = layer.kind == "RNN" and layer.activations[0] == "relu"
+            function: Any = torch.gru if layer.kind == "GRU" else torch.rnn_relu if relu else torch.rnn_tanh
+            y, hidden = function(x, states[0], flat, True, 1, 0.0, False, is_both, False)
+            cell = hidden
+        return y.flip(0) if layer.is_backward else y, hidden, cell
+
+    return run
+
+
+def _run_steps(layer: Layer, count: int, *, has_peepholes: bool) -> Run:
+    def run(x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        own = weights[len(weights) - count :]
+        found: list[Tensor] = []
+        ends: list[tuple[Tensor, Tensor]] = []
+        for direction in range(layer.directions):
+            back = layer.is_backward or direction == 1
+            cell = _Cell(layer, direction, own[:3], own[3] if has_peepholes else None)
+            hidden, memory = states[0][direction], states[1][direction]
+            rows: list[Tensor] = []
+            for step in reversed(range(x.shape[0])) if back else range(x.shape[0]):
+                hidden, memory = cell.step(x[step], hidden, memory)
+                rows.append(hidden)
+            found.append(torch.stack(rows[::-1] if back else rows))
+            ends.append((hidden, memory))
+        return torch.cat(found, -1), torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends])
+
+    return run
+
+
+class _Cell:
+    """One direction of a layer, computed as ONNX defines it."""
+
+    def __init__(self, layer: Layer, direction: int, weights: Sequence[Tensor], peepholes: Tensor | None) -> None:
+        self.layer = layer
+        inner, outer, bias = weights
+        self.inner, self.outer = inner[direction], outer[direction]
+        self.bias, self.recurrent_bias = bias[direction].chunk(2)
+        self.peepholes = None if peepholes is None else peepholes[direction].chunk(3)
+        self.first = direction * len(DEFAULTS[layer.kind])
+
+    def activate(self, index: int, x: Tensor) -> Tensor:
+        """Return an activation of what is clipped before."""
+        layer = self.layer
+        x = x if layer.clip is None else torch.clamp(x, -layer.clip, layer.clip)
+        place = self.first + index
+        return ACTIVATIONS[layer.activations[place]](x, *layer.slopes[place])
+
+    def step(self, x: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the next state."""
+        gates = F.linear(x, self.inner, self.bias)
+        if self.layer.kind == "GRU":
+            return self._gru(gates, hidden), memory
+        gates = gates + F.linear(hidden, self.outer, self.recurrent_bias)
+        if self.layer.kind == "RNN":
+            return self.activate(0, gates), memory
+        return self._lstm(gates, memory)
+
+    def _gru(self, gates: Tensor, hidden: Tensor) -> Tensor:
+        size = self.layer.hidden
+        two = gates[:, : 2 * size] + F.linear(hidden, self.outer[: 2 * size], self.recurrent_bias[: 2 * size])
+        update, reset = self.activate(0, two).chunk(2, -1)
+        last, shift = self.outer[2 * size :], self.recurrent_bias[2 * size :]
+        if self.layer.resets_after:
+            more = reset * F.linear(hidden, last, shift)
+        else:
+            more = F.linear(reset * hidden, last, shift)
+        new = self.activate(1, gates[:, 2 * size :] + more)
+        return (1 - update) * new + update * hidden
+
+    def _lstm(self, gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        enter, leave, forget, cell = gates.chunk(4, -1)
+        if self.peepholes is not None:
+            enter, forget = enter + self.peepholes[0] * memory, forget + self.peepholes[2] * memory
+        opened = self.activate(0, enter)
+        kept = 1 - opened if self.layer.couples else self.activate(0, forget)
+        memory = kept * memory + opened * self.activate(1, cell)
+        if self.peepholes is not None:
+            leave = leave + self.peepholes[1] * memory
+        return self.activate(0, leave) * self.activate(2, memory), memory

@@ -1,0 +1,180 @@
+"""`alcove model import --onnx`: makes a certified program of a file in the ONNX format."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+import typer
+from alcove.platform.cli.importing.backbone import Imported, Int8, PictureModel, import_module
+from alcove.platform.cli.importing.onnx_files import OnnxError, OnnxModule, parse_shapes, read_onnx
+from alcove.platform.cli.importing.onnx_parity import Arrays, Parity, compare_with_runtime, procedural_inputs
+from alcove.platform.cli.importing.pictures import Pictures, picture_files, read_picture, spread
+from alcove.runtime import load
+from alcove.runtime.certificate import SAMPLE_DTYPES, Sample, embed_certificate
+from alcove.runtime.compiler import export
+from alcove.runtime.compiler.certify import certify
+from alcove.runtime.program import Program
+from torch import Tensor, nn
+
+CERTIFIED: Final = 2
+COMPARED: Final = 3
+"""Samples for ONNX Runtime: each is a run of the float32 model."""
+
+
+@dataclass(frozen=True)
+class ImportedOnnx:
+    """The result of an import.
+
+    Attributes:
+        program: certified.
+        imported: what was found on the pictures; None without them.
+        parity: with ONNX Runtime: of the program, or of the module in float32 where there are pictures.
+        inputs: name, shape and element type of each, as they were fixed.
+    """
+
+    program: Program
+    imported: Imported | None
+    parity: Parity
+    inputs: tuple[tuple[str, tuple[int, ...], str], ...]
+
+
+class PlainPicture(nn.Module):
+    """A module that takes pictures as the file has them, behind one place for f32 [1, 3, height, width]."""
+
+    def __init__(self, module: OnnxModule, *, channels_last: bool) -> None:
+        super().__init__()
+        self.module = module
+        self.channels_last = channels_last
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the outputs by name."""
+        found: dict[str, Tensor] = self.module(x.permute(0, 2, 3, 1) if self.channels_last else x)
+        return found
+
+
+def read_file(path: Path, inputs: Sequence[str], outputs: str, size: int | None) -> OnnxModule:
+    """Return the module of a file.
+
+    Args:
+        path: of the file.
+        inputs: NAME=1x3x224x224 for those whose sizes vary.
+        outputs: names, with commas between them; empty for the file's own.
+        size: height and width of pictures whose sizes vary.
+
+    Raises:
+        typer.BadParameter: the file is damaged, holds what is not supported, or inputs and outputs do not fit it.
+    """
+    names = [name for name in outputs.split(",") if name]
+    try:
+        return read_onnx(path, parse_shapes(inputs), names, size)
+    except OnnxError as error:
+        raise typer.BadParameter(f"--onnx {path}: {error}") from error
+
+
+def import_plain(path: Path, module: OnnxModule) -> ImportedOnnx:
+    """Return the certified float32 program of a file, whose inputs are those of the file.
+
+    Raises:
+        typer.BadParameter: an input has a type that programs do not take.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ.
+    """
+    ports = _ports(module)
+    program = export(module, module.examples)
+    shapes = [(shape, kind) for _, shape, kind in ports]
+    session = load(bytes(program)).session()
+
+    def run(sample: Arrays) -> Arrays:
+        return session(*sample)
+
+    samples = [[each.elements() for each in procedural_inputs(shapes, CERTIFIED + seed)] for seed in range(COMPARED)]
+    parity = compare_with_runtime(path, module.input_names, module.order, samples, run)
+    made = [Sample(inputs=procedural_inputs(shapes, seed), source="made by a rule") for seed in range(CERTIFIED)]
+    tolerance = "quantised_range" if module.is_quantized else "standard"
+    certificate = certify(bytes(program), module, made, licence="procedural", tolerance=tolerance)
+    return ImportedOnnx(program.with_bytes(embed_certificate(bytes(program), certificate)), None, parity, tuple(ports))
+
+
+def import_with_pictures(
+    path: Path,
+    module: OnnxModule,
+    folder: Path,
+    normalization: Mapping[str, tuple[float, ...]],
+    *,
+    samples: int,
+    int8: Int8 | None,
+    classes: Path | None,
+) -> ImportedOnnx:
+    """Return the certified program of a file, behind the normalization of pictures.
+
+    Args:
+        path: of the file.
+        module: of it.
+        folder: of pictures.
+        normalization: `mean` and `std` of the channels.
+        samples: as `import_module` takes it.
+        int8: None for float32.
+        classes: as `import_module` takes it.
+
+    Raises:
+        typer.BadParameter: the file takes no pictures, or as `import_module`.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ.
+    """
+    ports = _ports(module)
+    size, channels_last = _picture_size(path, module)
+    pictures = Pictures(size, normalization["mean"], normalization["std"])
+    backbone = PlainPicture(module, channels_last=channels_last).eval()
+    chosen = [read_picture(each, size) for each in spread(picture_files(folder), COMPARED)]
+    to_tensor = PictureModel(backbone, pictures).to_tensor
+    tensors = [to_tensor(torch.from_numpy(pixels)) for pixels in chosen]
+    given = [[(x.permute(0, 2, 3, 1) if channels_last else x).contiguous().numpy()] for x in tensors]
+
+    def run(sample: Arrays) -> Arrays:
+        with torch.no_grad():
+            return [found.numpy() for found in module(*map(torch.from_numpy, sample)).values()]
+
+    parity = compare_with_runtime(path, module.input_names, module.order, given, run)
+    imported = import_module(backbone, (), folder, pictures, samples=samples, int8=int8, classes=classes)
+    return ImportedOnnx(imported.program, imported, parity, tuple(ports))
+
+
+def _ports(module: OnnxModule) -> list[tuple[str, tuple[int, ...], str]]:
+    """Return name, shape and element type of each input.
+
+    Raises:
+        typer.BadParameter: a type is none of a program's.
+    """
+    names = {dtype: name for name, dtype in SAMPLE_DTYPES.items()}
+    found = []
+    for name, (shape, dtype) in zip(module.input_names, module.shapes, strict=True):
+        kind: Any = np.dtype(str(dtype).removeprefix("torch."))
+        if kind not in names:
+            raise typer.BadParameter(f"input {name!r} is {kind}; a program takes {', '.join(SAMPLE_DTYPES)}")
+        found.append((name, shape, names[kind]))
+    return found
+
+
+def _picture_size(path: Path, module: OnnxModule) -> tuple[tuple[int, int], bool]:
+    """Return height and width of the pictures that a module takes, and whether channels come last.
+
+    Raises:
+        typer.BadParameter: it takes something else.
+    """
+    shape, dtype = module.shapes[0] if module.shapes else ((), torch.float32)
+    if len(module.shapes) == 1 and dtype is torch.float32 and len(shape) == 4 and shape[0] == 1:
+        if shape[1] == 3:
+            return (shape[2], shape[3]), False
+        if shape[3] == 3:
+            return (shape[1], shape[2]), True
+    have = ", ".join(
+        f"{name} {'x'.join(map(str, shape))} {str(dtype).removeprefix('torch.')}"
+        for name, (shape, dtype) in zip(module.input_names, module.shapes, strict=True)
+    )
+    raise typer.BadParameter(
+        f"--pictures go with one float32 input 1x3xHxW or 1xHxWx3; {path} takes {have}: leave --pictures away for a "
+        "float32 program that takes these"
+    )
