@@ -87,7 +87,9 @@ def compare_with_runtime(
         largest = share = 0.0
         for sample in samples:
             given = dict(zip(names, sample, strict=True))
-            feeds = {name: given[name].astype(kind) for name, kind in types.items() if name in given}
+            feeds: dict[str, NDArray[Any]] = {
+                name: given[name].astype(kind) for name, kind in types.items() if name in given
+            }
             for own, other in zip(run(sample), session.run(list(outputs), feeds), strict=True):
                 left, right = np.asarray(own, np.float64), np.asarray(other, np.float64)
                 if left.shape != right.shape:

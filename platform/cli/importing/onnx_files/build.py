@@ -4,7 +4,7 @@ Every node runs once while the graph is read: on torch's device `meta` where it 
 and types, else on its elements.  So sizes, axes and indices are Python's integers when a rule makes its function.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from alcove.platform.cli.importing.onnx_files.tensors import check_shape, read_t
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, defs
 from torch import Tensor, nn
 
-assert rules  # noqa: S101 - importing it registers the rules
+_ = rules.__all__  # importing it registers the rules
 RESERVED: Final = frozenset(dir(nn.ModuleDict)) | frozenset(dir(Step))
 """Names that a step or a tensor in it must not have."""
 ADVICE: Final = {
@@ -76,6 +76,8 @@ class Builder:
 
     Attributes:
         folder: of the file.
+        control: readers of operators with graphs or sequences, by operator.
+        functions: the file's own, by domain and name.
         steps: by name, in order.
         problems: names of nodes by operator, its version, and why it is not supported.
         count: nodes that were read.
@@ -83,6 +85,8 @@ class Builder:
     """
 
     folder: Path
+    control: "Mapping[str, Callable[[Builder, NodeProto, Place], None]]"
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     problems: dict[tuple[str, int, str], list[str]] = field(default_factory=dict)
     count: int = 0
@@ -125,8 +129,6 @@ class Builder:
         Raises:
             OnnxError: there are too many, or one is damaged.
         """
-        from alcove.platform.cli.importing.onnx_files.control_flow import CONTROL  # noqa: PLC0415 - it builds too
-
         if place.depth > MAX_DEPTH:
             raise OnnxError(f"graphs in graphs, {place.depth} deep; at most {MAX_DEPTH} are read")
         for proto in nodes:
@@ -135,8 +137,8 @@ class Builder:
                 raise OnnxError(f"more than {MAX_NODES:,} nodes, loops unrolled")
             kind = kind_of(proto)
             try:
-                if kind in CONTROL:
-                    CONTROL[kind](self, proto, place)
+                if kind in self.control:
+                    self.control[kind](self, proto, place)
                 elif kind in RULES:
                     self._add(proto, kind, place)
                 else:
@@ -206,7 +208,7 @@ class Builder:
         self.is_quantized |= "Quantize" in node.kind or "QLinear" in node.kind
         sources: list[int | str | None] = []
         held: dict[str, Tensor] = {}
-        taken = set(RESERVED)
+        used = set(RESERVED)
         words = _input_words(node)
         for index, tensor in enumerate([*tensors, *call.extras]):
             value = node.inputs[index] if index < len(tensors) else None
@@ -215,7 +217,7 @@ class Builder:
             elif value is not None and value.slot is not None:
                 sources.append(value.slot)
             else:
-                word = unique(words[index] if index < len(tensors) else f"weight_{index - len(tensors)}", taken)
+                word = unique(words[index] if index < len(tensors) else f"weight_{index - len(tensors)}", used)
                 sources.append(word)
                 held[word] = self._hold(tensor)
         made: list[Value | None] = []
@@ -244,7 +246,8 @@ class Builder:
         """
         values = self.inputs_of(proto, place.scope)
         proto = _with_attributes(proto, place.given)
-        body = _body_of(proto, place.opsets, values)
+        own = self.functions.get((proto.domain, proto.op_type))
+        body = _body_of(proto, place.opsets, values) if own is None else own
         if body is None:
             why = ADVICE.get(kind, "")
             raise UnsupportedError(f"{why}; {CUT}" if why else "not supported")
@@ -256,13 +259,14 @@ class Builder:
             value = values[index] if index < len(values) else None
             if value is not None:
                 inner[name] = value
-        attributes = {each.name: each for each in body.attribute_proto}
+        attributes = _defaults_of(proto, place.opsets) if own is None else {}
+        attributes |= {each.name: each for each in body.attribute_proto}
         attributes |= {each.name: each for each in proto.attribute}
         versions = {**place.opsets, **{each.domain: int(each.version) for each in body.opset_import}}
         self.read_nodes(_with_optional(body, inner), Place(inner, versions, attributes, place.depth + 1))
-        for name, own in zip(body.output, proto.output, strict=False):
-            if own:
-                place.scope[own] = inner.get(name)
+        for name, outer in zip(body.output, proto.output, strict=False):
+            if outer:
+                place.scope[outer] = inner.get(name)
 
 
 def _with_attributes(proto: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
@@ -295,13 +299,20 @@ def _with_optional(body: FunctionProto, inner: Scope) -> list[NodeProto]:
     return nodes
 
 
+def _defaults_of(proto: NodeProto, opsets: Mapping[str, int]) -> dict[str, AttributeProto]:
+    """Return what attributes of an operator are where they are not given."""
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    schema: Any = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
+    return {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
+
+
 def _body_of(
     proto: NodeProto, opsets: Mapping[str, int], values: Sequence[Value | None] | None
 ) -> FunctionProto | None:
     """Return the function by which ONNX defines an operator, or None."""
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     try:
-        schema = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
+        schema: Any = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
     except defs.SchemaError:
         return None
     if schema.has_function:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from alcove.platform.cli.importing.onnx_files.build import Builder, Scope
+from alcove.platform.cli.importing.onnx_files.control_flow import CONTROL
 from alcove.platform.cli.importing.onnx_files.errors import OnnxError
 from alcove.platform.cli.importing.onnx_files.inputs import fix_inputs
 from alcove.platform.cli.importing.onnx_files.module import OnnxModule, make_module
@@ -58,7 +59,7 @@ def module_of(
     known = {*held, *(each.name for each in ports)}
     needed = _names_needed(graph, known, wanted)
     examples = fix_inputs([each for each in ports if each.name in needed or each.name in shapes], shapes, size)
-    builder = Builder(folder)
+    builder = Builder(folder, CONTROL, {(each.domain, each.name): each for each in model.functions})
     scope: Scope = {name: builder.add_input(example) for name, example in examples.items()}
     builder.read_graph(graph, scope, opsets_of(model), wanted)
     if builder.problems:

@@ -86,8 +86,8 @@ class OnnxModule(nn.Module):
         self.results = tuple((name, slot) for name, slot in outputs.items() if isinstance(slot, int))
         self.constants = tuple(name for name, slot in outputs.items() if not isinstance(slot, int))
         self.order = tuple(outputs)
-        for index, name in enumerate(self.constants):
-            self.register_buffer(f"constant_{index}", outputs[name])
+        for index, constant in enumerate(slot for slot in outputs.values() if not isinstance(slot, int)):
+            self.register_buffer(f"constant_{index}", constant)
         _mark_drops(list(steps.values()), {slot for _, slot in self.results})
 
     @property
@@ -99,6 +99,7 @@ class OnnxModule(nn.Module):
         """Return the outputs by name."""
         slots: dict[int, Tensor] = dict(enumerate(inputs))
         for step in self.steps.values():
+            assert isinstance(step, Step)  # noqa: S101 - torch's container says that it holds any module
             read = [slots[source] for source in step.sources if isinstance(source, int)]
             made = zip(step.results, step(*read), strict=False)
             slots |= {slot: output for slot, output in made if slot is not None}
@@ -127,9 +128,9 @@ def make_module(
 ) -> OnnxModule:
     """Return the module, whose `forward` has the names of the inputs: a program's inputs are called so."""
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    taken = {"self"}
+    used = {"self"}
     for name in inputs:
-        word = unique(identifier(name), taken)
+        word = unique(identifier(name), used)
         parameters.append(inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Tensor))
 
     def forward(self: OnnxModule, *given: Tensor) -> dict[str, Tensor]:
@@ -150,11 +151,11 @@ def identifier(name: str) -> str:
     return f"{word}_" if keyword.iskeyword(word) else word
 
 
-def unique(word: str, taken: set[str]) -> str:
+def unique(word: str, used: set[str]) -> str:
     """Return a word that is not taken yet, and take it."""
     found, count = word, 1
-    while found in taken:
+    while found in used:
         count += 1
         found = f"{word}_{count}"
-    taken.add(found)
+    used.add(found)
     return found

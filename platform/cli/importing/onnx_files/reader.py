@@ -9,7 +9,7 @@ from alcove.platform.cli.importing.onnx_files.errors import OnnxError
 from alcove.platform.cli.importing.onnx_files.limits import MAX_FILE_BYTES, MAX_NODES
 from alcove.platform.cli.importing.onnx_files.tensors import read_tensor
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper, inliner
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
 DOMAINS: Final = {"ai.onnx": ""}
 """Other names of domains."""
@@ -17,7 +17,7 @@ SHOWN: Final = 4
 
 
 def read_model(path: Path) -> ModelProto:
-    """Return what is in a file, functions of its own put in their places; tensors beside it are not read yet.
+    """Return what is in a file; tensors beside it are not read yet.
 
     Raises:
         OnnxError: it is too large, or holds something else.
@@ -34,13 +34,48 @@ def read_model(path: Path) -> ModelProto:
         raise OnnxError(f"{path}: no ONNX file, or a part of one ({str(error).strip()})") from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise OnnxError(f"{path}: no ONNX file: it holds no graph")
-    if model.functions:
-        try:
-            model = inliner.inline_local_functions(model)
-        except Exception as error:
-            words = str(error).strip().partition("\n")[0]
-            raise OnnxError(f"{path}: its functions cannot be put in their places ({words})") from error
+    check_names(model.graph)
+    for function in model.functions:
+        check_nodes(function.node)
     return model
+
+
+def check_names(graph: GraphProto) -> None:
+    """Find out that the names in a graph are texts; protocol buffers give bytes for what is no UTF-8.
+
+    Raises:
+        OnnxError: one is none.
+    """
+    for name in [each.name for each in graph.initializer]:
+        _check_text(name)
+    for each in (*graph.input, *graph.output):
+        _check_text(each.name)
+    for port in graph.input:
+        for dim in port.type.tensor_type.shape.dim:
+            _check_text(dim.dim_param)
+    check_nodes(graph.node)
+
+
+def check_nodes(nodes: Iterable[NodeProto]) -> None:
+    """Find out that the names in nodes and in their graphs are texts.
+
+    Raises:
+        OnnxError: one is none.
+    """
+    for node in nodes:
+        for text in (node.name, node.op_type, node.domain, *node.input, *node.output):
+            _check_text(text)
+        for attribute in node.attribute:
+            _check_text(attribute.name)
+            _check_text(attribute.ref_attr_name)
+            if attribute.type in _GRAPHS:
+                for graph in (attribute.g, *attribute.graphs):
+                    check_names(graph)
+
+
+def _check_text(text: str | bytes) -> None:
+    if isinstance(text, bytes):
+        raise OnnxError(f"a name is no UTF-8: {text!r:.60}")
 
 
 def opsets_of(model: ModelProto) -> dict[str, int]:
@@ -96,8 +131,9 @@ def read_names(node: NodeProto) -> set[str]:
     """Return the names that a node reads, those in its graphs included."""
     found = {name for name in node.input if name}
     for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs) if attribute.type in _GRAPHS else ():
-            found |= outer_names(graph)
+        if attribute.type in _GRAPHS:
+            for graph in (attribute.g, *attribute.graphs):
+                found |= outer_names(graph)
     return found
 
 
@@ -106,7 +142,7 @@ _GRAPHS: Final = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 def outer_names(graph: GraphProto) -> set[str]:
     """Return the names that a graph reads of those around it."""
-    own = {each.name for each in (*graph.input, *graph.initializer)}
+    own = {each.name for each in graph.input} | {each.name for each in graph.initializer}
     own.update(name for node in graph.node for name in node.output)
     read = {name for node in graph.node for name in read_names(node)} | {each.name for each in graph.output}
     return read - own

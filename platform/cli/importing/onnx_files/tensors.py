@@ -11,7 +11,7 @@ from alcove.platform.cli.importing.onnx_files.limits import MAX_ELEMENTS, MAX_EX
 from onnx import TensorProto, TypeProto, helper, numpy_helper
 from torch import Tensor
 
-DTYPES: Final = {
+DTYPES: Final[dict[int, torch.dtype]] = {
     TensorProto.FLOAT: torch.float32,
     TensorProto.DOUBLE: torch.float64,
     TensorProto.FLOAT16: torch.float16,
@@ -41,7 +41,7 @@ def dtype_of(number: int) -> torch.dtype:
     """
     if number not in DTYPES:
         known = TensorProto.DataType.values()
-        name = TensorProto.DataType.Name(number) if number in known else str(number)  # type: ignore[arg-type]
+        name = TensorProto.DataType.Name(number) if number in known else str(number)
         raise OnnxError(f"element type {name} is not supported")
     return DTYPES[number]
 

@@ -63,7 +63,8 @@ def conv(node: Node) -> Function:
 
     def function(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         x = pad_axes(x, outside)
-        return activate(convolve(x, weight, bias, strides, padding, dilations, groups))
+        found: Tensor = activate(convolve(x, weight, bias, strides, padding, dilations, groups))
+        return found
 
     return function
 

@@ -124,7 +124,7 @@ def _variadic(function: Function) -> Callable[[Node], Function]:
     return lambda _node: lambda *tensors: reduce(function, tensors)
 
 
-RULES |= {"Max": _variadic(torch.maximum), "Min": _variadic(torch.minimum), "Sum": _variadic(torch.add)}
+RULES.update({"Max": _variadic(torch.maximum), "Min": _variadic(torch.minimum), "Sum": _variadic(torch.add)})
 
 
 @rule("Mean")

@@ -165,7 +165,12 @@ def softmax(node: Node) -> Function:
     rank = node.rank()
     is_flat = node.opset < 13
     axis = node.axis(1 if is_flat else -1)
-    function = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax, "Hardmax": _hardmax}[node.kind]
+    functions: dict[str, Function] = {
+        "Softmax": torch.softmax,
+        "LogSoftmax": torch.log_softmax,
+        "Hardmax": _hardmax,
+    }
+    function = functions[node.kind]
     shape = node.shape()
     if not is_flat or math.prod(shape[axis + 1 :]) == 1:
         return partial(function, dim=axis)

@@ -14,7 +14,7 @@ from alcove.platform.cli.importing.onnx_files.tensors import dtype_of
 from onnx import TensorProto
 from torch import Tensor
 
-_RANGES: Final = {
+_RANGES: Final[dict[int, tuple[int, int]]] = {
     TensorProto.INT8: (-128, 127),
     TensorProto.UINT8: (0, 255),
     TensorProto.INT16: (-32768, 32767),
@@ -22,7 +22,7 @@ _RANGES: Final = {
     TensorProto.INT4: (-8, 7),
     TensorProto.UINT4: (0, 15),
 }
-_TYPES: Final = {
+_TYPES: Final[dict[torch.dtype, int]] = {
     torch.int8: TensorProto.INT8,
     torch.uint8: TensorProto.UINT8,
     torch.int16: TensorProto.INT16,
@@ -166,7 +166,7 @@ def qlinear_conv(node: Node) -> Function:
     if not callable(convolve):
         raise UnsupportedError("a convolution of this kind")
 
-    def function(*given: Tensor) -> Tensor:
+    def function(*given: Any) -> Tensor:
         x, x_scale, x_zero, weight, w_scale, w_zero, scale, zero = given[:8]
         bias = _given(given, 8)
         weights = (weight.float() - _along(w_zero.float(), rank, 0)) * _along(w_scale, rank, 0)
@@ -184,7 +184,7 @@ def _quantized(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
         bounds = _range_of(node, places[7])
         ranks = node.rank(places[0]), node.rank(places[3])
 
-        def function(*given: Tensor) -> Tensor:
+        def function(*given: Any) -> Tensor:
             parts = [_given(given, place) for place in places]
             left = _real(parts[0], parts[1], parts[2], ranks[0] - 2, ranks[0])
             right = _real(parts[3], parts[4], parts[5], ranks[1] - 1, ranks[1])
@@ -222,11 +222,12 @@ def qlinear_unary(node: Node) -> Function:
     }
     compute = functions[name]
 
-    def function(*given: Tensor) -> Tensor:
+    def function(*given: Any) -> Tensor:
         x, x_scale, x_zero, scale = given[:4]
         zero = _given(given, 4)
-        real = (x.float() - (0.0 if x_zero is None else x_zero.float().reshape(()))) * x_scale.reshape(())
-        return _level(compute(real), scale.reshape(()), 0.0 if zero is None else zero.float().reshape(()), bounds)
+        shift = 0.0 if x_zero is None else x_zero.float().reshape(())
+        found = compute((x.float() - shift) * x_scale.reshape(()))
+        return _level(found, scale.reshape(()), 0.0 if zero is None else zero.float().reshape(()), bounds)
 
     return function
 

@@ -115,7 +115,7 @@ def recurrent(node: Node) -> Call:
     steps = node.shape()[1 if layer.batch_first else 0]
     batch = node.shape()[0 if layer.batch_first else 1]
     if layer.is_torch and peepholes is None:
-        extras = _torch_weights(layer, *weights, bias)
+        extras = _torch_weights(layer, weights[0], weights[1], bias)
         run = _run_torch(layer, len(extras))
     else:
         if steps > MAX_STEPS:

@@ -19,7 +19,8 @@ def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
 
 def _extreme(function: Function, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     if x.dtype is torch.bool:
-        return function(x.to(torch.uint8), dim=axes, keepdim=keep).to(torch.bool)
+        levels: Tensor = function(x.to(torch.uint8), dim=axes, keepdim=keep)
+        return levels.to(torch.bool)
     found: Tensor = function(x, dim=axes, keepdim=keep)
     return found
 

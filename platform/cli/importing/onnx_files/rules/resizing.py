@@ -251,3 +251,24 @@ def grid_sample(node: Node) -> Function:
     padding = node.text_of("padding_mode", "zeros")
     corners = bool(node.int_of("align_corners"))
     return lambda x, grid: F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=corners)
+
+
+@rule("AffineGrid")
+def affine_grid(node: Node) -> Function:
+    """Places for `GridSample`, by affine maps."""
+    size = node.integers(1, "size")
+    corners = bool(node.int_of("align_corners"))
+    return lambda theta, _size: F.affine_grid(theta, size, align_corners=corners)
+
+
+@rule("Col2Im")
+def col2im(node: Node) -> Function:
+    """Sums of overlapping blocks."""
+    image, block = node.integers(1, "image shape"), node.integers(2, "block shape")
+    pads = node.ints("pads", [0] * 2 * len(block))
+    before, after = pads[: len(block)], pads[len(block) :]
+    if len(block) != 2 or before != after:
+        raise UnsupportedError(f"blocks {block} with pads {pads}")
+    dilations, strides = node.ints("dilations", [1, 1]), node.ints("strides", [1, 1])
+    options = [tuple(each) for each in (image, block, dilations, before, strides)]
+    return lambda x, *_shapes: F.fold(x, *options)
