@@ -53,7 +53,7 @@ def module_of(
         OnnxError: as there.
     """
     graph = model.graph
-    wanted = _wanted(graph, outputs)
+    wanted = _find_outputs(graph, outputs)
     held = {tensor.name for tensor in graph.initializer}
     ports = [each for each in graph.input if each.name not in held]
     known = {*held, *(each.name for each in ports)}
@@ -72,7 +72,7 @@ def module_of(
     return module
 
 
-def _wanted(graph: GraphProto, outputs: Sequence[str]) -> list[str]:
+def _find_outputs(graph: GraphProto, outputs: Sequence[str]) -> list[str]:
     """Return the names of the tensors to give.
 
     Raises:

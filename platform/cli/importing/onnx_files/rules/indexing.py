@@ -139,7 +139,7 @@ def one_hot(node: Node) -> Function:
     return function
 
 
-def _folded(node: Node, why: str) -> None:
+def _require_constants(node: Node, why: str) -> None:
     if not node.is_folded:
         raise UnsupportedError(why)
 
@@ -147,7 +147,9 @@ def _folded(node: Node, why: str) -> None:
 @rule("NonZero")
 def non_zero(node: Node) -> Function:
     """Of constants: how many there are must be known."""
-    _folded(node, "how many elements are not zero depends on the inputs; cut the graph before it (--outputs)")
+    _require_constants(
+        node, "how many elements are not zero depends on the inputs; cut the graph before it (--outputs)"
+    )
     return lambda x: torch.nonzero(x).T.contiguous()
 
 

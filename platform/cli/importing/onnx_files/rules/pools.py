@@ -20,7 +20,7 @@ def _window(node: Node) -> tuple[list[int], list[int], list[int], Pads]:
     return kernel, strides, dilations, window_pads(node, node.shape()[2:], kernel, strides, dilations)
 
 
-def _fits(pads: Pads, kernel: list[int]) -> bool:
+def _fits_torch(pads: Pads, kernel: list[int]) -> bool:
     """Return whether torch takes these pads: as many on both sides, at most half a window."""
     return is_even(pads) and all(2 * before <= size for (before, _), size in zip(pads, kernel, strict=True))
 
@@ -32,7 +32,7 @@ def max_pool(node: Node) -> Function:
         raise UnsupportedError("the places of the largest elements are not computed")
     kernel, strides, dilations, pads = _window(node)
     pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(kernel) - 1]
-    fits = _fits(pads, kernel)
+    fits = _fits_torch(pads, kernel)
     padding = [before for before, _ in pads] if fits else [0] * len(kernel)
     outside = () if fits else pads
     ceil = bool(node.int_of("ceil_mode"))
@@ -52,7 +52,7 @@ def average_pool(node: Node) -> Function:
             raise UnsupportedError("ceil_mode with dilations")
         return _dilated_average(kernel, strides, dilations, pads, is_counted=counts_pads)
     pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
-    if _fits(pads, kernel):
+    if _fits_torch(pads, kernel):
         padding = [before for before, _ in pads]
         return lambda x: pool(x, kernel, strides, padding, ceil, counts_pads)
 

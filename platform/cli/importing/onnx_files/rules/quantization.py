@@ -42,13 +42,13 @@ def _range_of(node: Node, index: int) -> tuple[int, int]:
     """Return the least and the greatest level, by the type of a zero point or by an attribute."""
     number = node.int_of("output_dtype")
     if not number:
-        number = TensorProto.UINT8 if not node.has(index) else _TYPES.get(_declared(node, index), 0)
+        number = TensorProto.UINT8 if not node.has(index) else _TYPES.get(_declared_type(node, index), 0)
     if number not in _RANGES:
         raise UnsupportedError("levels of another type than int8, uint8, int16 or 4 bits")
     return _RANGES[number]
 
 
-def _declared(node: Node, index: int) -> torch.dtype:
+def _declared_type(node: Node, index: int) -> torch.dtype:
     return node.constant(index, "zero point").dtype
 
 
@@ -73,7 +73,7 @@ def quantize(node: Node) -> Function:
     except OnnxError as error:
         raise UnsupportedError(str(error)) from None
     if dtype is None:
-        dtype = _declared(node, 2) if node.has(2) else torch.uint8
+        dtype = _declared_type(node, 2) if node.has(2) else torch.uint8
 
     def function(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
         both = [scale, torch.zeros(()) if zero is None else zero.float()]
@@ -137,7 +137,7 @@ def _shift(node: Node, value: int, zero: int) -> Function:
     return function
 
 
-def _given(tensors: tuple[Any, ...], index: int) -> Any:
+def _pick_input(tensors: tuple[Any, ...], index: int) -> Any:
     return tensors[index] if index < len(tensors) else None
 
 
@@ -150,7 +150,7 @@ def integer_product(node: Node) -> Function:
         raise UnsupportedError("a convolution of this kind")
 
     def function(*tensors: Tensor) -> Tensor:
-        found = product(left(tensors[0], _given(tensors, 2)), right(tensors[1], _given(tensors, 3)))
+        found = product(left(tensors[0], _pick_input(tensors, 2)), right(tensors[1], _pick_input(tensors, 3)))
         return found.to(torch.int32) if node.is_folded else found
 
     return function
@@ -168,7 +168,7 @@ def qlinear_conv(node: Node) -> Function:
 
     def function(*given: Any) -> Tensor:
         x, x_scale, x_zero, weight, w_scale, w_zero, scale, zero = given[:8]
-        bias = _given(given, 8)
+        bias = _pick_input(given, 8)
         weights = (weight.float() - _along(w_zero.float(), rank, 0)) * _along(w_scale, rank, 0)
         shift = None if bias is None else bias.float() * x_scale.reshape(()) * w_scale.reshape(-1)
         y = convolve((x.float() - x_zero.float().reshape(())) * x_scale.reshape(()), weights, shift)
@@ -177,7 +177,7 @@ def qlinear_conv(node: Node) -> Function:
     return function
 
 
-def _quantized(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
+def _of_levels(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
     """Return the rule of an operator on levels of two inputs; `places` are x, scale, zero twice, then the result's."""
 
     def make(node: Node) -> Function:
@@ -185,7 +185,7 @@ def _quantized(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
         ranks = node.rank(places[0]), node.rank(places[3])
 
         def function(*given: Any) -> Tensor:
-            parts = [_given(given, place) for place in places]
+            parts = [_pick_input(given, place) for place in places]
             left = _real(parts[0], parts[1], parts[2], ranks[0] - 2, ranks[0])
             right = _real(parts[3], parts[4], parts[5], ranks[1] - 1, ranks[1])
             zero = 0.0 if parts[7] is None else parts[7].float().reshape(())
@@ -201,9 +201,9 @@ def _real(x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, rank: int) -
     return level * _along(scale.float(), rank, axis)
 
 
-rule("QLinearMatMul")(_quantized(torch.matmul, tuple(range(8))))
-rule("com.microsoft.QLinearAdd")(_quantized(torch.add, tuple(range(8))))
-rule("com.microsoft.QLinearMul")(_quantized(torch.mul, tuple(range(8))))
+rule("QLinearMatMul")(_of_levels(torch.matmul, tuple(range(8))))
+rule("com.microsoft.QLinearAdd")(_of_levels(torch.add, tuple(range(8))))
+rule("com.microsoft.QLinearMul")(_of_levels(torch.mul, tuple(range(8))))
 
 
 @rule("com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
@@ -224,7 +224,7 @@ def qlinear_unary(node: Node) -> Function:
 
     def function(*given: Any) -> Tensor:
         x, x_scale, x_zero, scale = given[:4]
-        zero = _given(given, 4)
+        zero = _pick_input(given, 4)
         shift = 0.0 if x_zero is None else x_zero.float().reshape(())
         found = compute((x.float() - shift) * x_scale.reshape(()))
         return _level(found, scale.reshape(()), 0.0 if zero is None else zero.float().reshape(()), bounds)

@@ -82,7 +82,7 @@ def _at(numbers: Sequence[float], index: int) -> float | None:
     return float(numbers[index]) if index < len(numbers) else None
 
 
-def _scaled(default: float, function: Callable[[Tensor, float, float], Tensor], other: float = 0.0) -> Any:
+def _with_slopes(default: float, function: Callable[[Tensor, float, float], Tensor], other: float = 0.0) -> Any:
     return lambda x, alpha, beta: function(x, default if alpha is None else alpha, other if beta is None else beta)
 
 
@@ -92,12 +92,12 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor, float | None, float | None], Tens
     "relu": lambda x, _alpha, _beta: torch.relu(x),
     "softsign": lambda x, _alpha, _beta: F.softsign(x),
     "softplus": lambda x, _alpha, _beta: F.softplus(x),
-    "affine": _scaled(1.0, lambda x, a, b: x * a + b),
-    "leakyrelu": _scaled(0.01, lambda x, a, _b: F.leaky_relu(x, a)),
-    "thresholdedrelu": _scaled(1.0, lambda x, a, _b: F.threshold(x, a, 0.0)),
-    "elu": _scaled(1.0, lambda x, a, _b: F.elu(x, a)),
-    "hardsigmoid": _scaled(0.2, lambda x, a, b: torch.clamp(x * a + b, 0.0, 1.0), 0.5),
-    "scaledtanh": _scaled(1.0, lambda x, a, b: a * torch.tanh(b * x), 1.0),
+    "affine": _with_slopes(1.0, lambda x, a, b: x * a + b),
+    "leakyrelu": _with_slopes(0.01, lambda x, a, _b: F.leaky_relu(x, a)),
+    "thresholdedrelu": _with_slopes(1.0, lambda x, a, _b: F.threshold(x, a, 0.0)),
+    "elu": _with_slopes(1.0, lambda x, a, _b: F.elu(x, a)),
+    "hardsigmoid": _with_slopes(0.2, lambda x, a, b: torch.clamp(x * a + b, 0.0, 1.0), 0.5),
+    "scaledtanh": _with_slopes(1.0, lambda x, a, b: a * torch.tanh(b * x), 1.0),
 }
 
 
