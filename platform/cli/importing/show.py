@@ -29,8 +29,8 @@ def show_onnx(result: "ImportedOnnx", out: Path) -> None:
     """Say it: what was made, and how far it is from ONNX Runtime."""
     if result.imported is None:
         say(f"{out}: {len(bytes(result.program)):,} bytes, sha256 {result.program.digest}")
-        taken = ", ".join(f"{name} {'x'.join(map(str, shape))} {kind}" for name, shape, kind in result.inputs)
-        say(f"float32; takes {taken}")
+        ports = ", ".join(f"{name} {'x'.join(map(str, shape))} {kind}" for name, shape, kind in result.inputs)
+        say(f"float32; takes {ports}")
     else:
         show_import(result.imported, out)
     parity = result.parity

@@ -103,12 +103,12 @@ def lp_pool(node: Node) -> Function:
     if any(dilation != 1 for dilation in dilations):
         convolve = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
 
-        def gapped(x: Tensor) -> Tensor:
+        def sum_with_gaps(x: Tensor) -> Tensor:
             powers, channels = pad_axes(x.abs().pow(power), pads), x.shape[1]
             window = torch.ones((channels, 1, *kernel))
             return convolve(powers, window, None, strides, 0, dilations, channels).pow(1 / power)
 
-        return gapped
+        return sum_with_gaps
     pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
     count = 1
     for size in kernel:
