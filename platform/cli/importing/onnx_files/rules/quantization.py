@@ -52,6 +52,11 @@ def _declared_type(node: Node, index: int) -> torch.dtype:
     return node.constant(index, "zero point").dtype
 
 
+def _axis(node: Node) -> int:
+    """Return the axis of scales; one scale has none, whatever the attribute says."""
+    return normalize_axis(node.int_of("axis", 1), node.rank()) if node.tensor(1).numel() > 1 else 0
+
+
 def _repeat(node: Node, parameter: Tensor, axis: int) -> Tensor:
     """Return parameters of blocks, one for each element along the axis."""
     block = node.int_of("block_size")
@@ -67,7 +72,7 @@ def quantize(node: Node) -> Function:
     """To the nearest level, halves to even."""
     bounds = _range_of(node, 2)
     rank = node.rank()
-    axis = normalize_axis(node.int_of("axis", 1), rank) if rank > 1 or node.rank(1) else 0
+    axis = _axis(node)
     try:
         dtype = dtype_of(node.int_of("output_dtype")) if node.int_of("output_dtype") else None
     except OnnxError as error:
@@ -91,7 +96,7 @@ def quantize(node: Node) -> Function:
 def dequantize(node: Node) -> Function:
     """Level minus zero point, times scale."""
     rank = node.rank()
-    axis = normalize_axis(node.int_of("axis", 1), rank) if node.rank(1) else 0
+    axis = _axis(node)
 
     def function(x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
         if node.int_of("block_size"):
