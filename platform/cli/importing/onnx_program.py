@@ -71,7 +71,8 @@ def read_file(path: Path, inputs: Sequence[str], outputs: str, size: int | None)
     try:
         return read_onnx(path, parse_shapes(inputs), names, size)
     except OnnxError as error:
-        raise typer.BadParameter(f"--onnx {path}: {error}") from error
+        words = str(error).removeprefix(f"{path}: ")
+        raise typer.BadParameter(f"--onnx {path}: {words}") from error
 
 
 def import_plain(path: Path, module: OnnxModule) -> ImportedOnnx:
