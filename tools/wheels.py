@@ -67,7 +67,10 @@ BARE_FILES: Final = (
 """What nothing imports: the C interface, the native modules, and the command that names the missing extra."""
 EXAMPLES: Final = ("example", "stream")
 """Modules of a feature besides its contract that an app uses, where there are."""
-DATA: Final = {"language_id": ("alcove/features/language_id/sentences.tsv",)}
+DATA: Final = {
+    "language_id": ("alcove/features/language_id/sentences.tsv",),
+    "scene_tags": ("alcove/features/scene_tags/tags.tsv",),
+}
 """Files that such modules read."""
 
 

@@ -1,50 +1,54 @@
-"""Defines scene tags for apps: one picture in; tags, embedding, crop and mood out."""
+"""Defines scene tags for apps: one picture in; tags, embedding, crop, mood and whether to decorate it out."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, EMBEDDING, TAGS
+from alcove.features.scene_tags.config import DEFAULT_VERSION, EMBEDDING, MAP, SIZE
 from alcove.features.scene_tags.crop import Crop, box_of, window_of
+from alcove.features.scene_tags.decoration import SIGNS, Decoration, decoration_of
 from alcove.features.scene_tags.mood import Mood, mood_of
 from alcove.features.scene_tags.picture import MissingPictureError, fit, read_picture
+from alcove.features.scene_tags.ranking import NAMED_FROM, rank_tags
+from alcove.features.scene_tags.tags import TAGS, ancestors
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 RANKED: Final = 8
-"""Tags in an answer."""
-NAMED_FROM: Final = 0.5
-"""Score from which on a picture counts as having a tag: scores are calibrated, so it is more likely than not."""
-
+"""Tags in an answer, at most."""
 ROUNDING: Final = 1e-3
+PERSON: Final = TAGS.index("person")
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 
 
-def program_path(version: str) -> Path:
-    """Return where the committed int8 program of `version` lies, whether or not there is one."""
-    return PROGRAMS / f"scene_tags-{version}.alc"
+def program_path(version: str, variant: str = "full") -> Path:
+    """Return where the committed program of a variant lies, whether or not there is one."""
+    return PROGRAMS / f"scene_tags-{version}{'' if variant == 'full' else f'-{variant}'}.alc"
 
 
 class SceneTag(BaseModel):
     """A tag and how likely the picture has it.
 
     Attributes:
-        tag: one of `config.TAGS`.
-        score: in [0, 1]; of pictures like those of training with score p, about p have the tag.
+        tag: one of `tags.TAGS`.
+        score: in [0, 1]; of ordinary photos with score p, about p have the tag.
+        broader: the tags above it, the nearest first.
     """
 
     model_config = ConfigDict(frozen=True)
 
     tag: str
     score: float = Field(ge=0, le=1)
+    broader: tuple[str, ...] = ()
 
 
 class SceneAnswer(BaseModel):
     """What is in a picture.
 
     Attributes:
-        tags: the eight most likely, best first; `named` are those that it counts as having.
+        tags: at most eight, best first, things before the places that they are in; no root of the tree, and none that
+            one below it makes unnecessary. `named` are those that the picture counts as having.
         embedding: 128 numbers, of length 1: pictures alike have a high cosine. For search, and for a `Vocabulary`.
         commonness: how like the picture is to what the model knows, in [-1, 1]: about log(mean(exp(8 cosine))) / 8 of
             its embedding and the known classes. A `Vocabulary` judges by cosines less it.
@@ -52,20 +56,22 @@ class SceneAnswer(BaseModel):
             nearly 1; to nearly 0 where no tag is to be seen.
         crop: the smallest part that holds most of the map; `crop_to` for a part of a given aspect.
         mood: of music that goes with it.
+        decoration: whether stickers and frames suit the picture, and why not.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    tags: tuple[SceneTag, ...] = Field(min_length=1)
+    tags: tuple[SceneTag, ...]
     embedding: tuple[float, ...] = Field(min_length=EMBEDDING, max_length=EMBEDDING)
     commonness: float = Field(ge=-1 - ROUNDING, le=1 + ROUNDING)
     saliency: tuple[tuple[float, ...], ...] = Field(min_length=1)
     crop: Crop
     mood: Mood
+    decoration: Decoration
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The tags that are more likely than not, best first; perhaps none."""
+        """The tags that are more likely than not, best first; none where the feature is not sure."""
         return tuple(each.tag for each in self.tags if each.score >= NAMED_FROM)
 
     def crop_to(self, width: int, height: int, aspect: float) -> Crop:
@@ -107,35 +113,37 @@ class SceneTags:
         Raises:
             PictureError: it is no such array, has no pixels or too many.
         """
-        return fit(pixels, CONFIGS[self.default_version].size)
+        return fit(pixels, SIZE)
 
     def decode(self, outputs: list[np.ndarray[Any, Any]]) -> SceneAnswer:
         """Return the answer in a program's outputs.
 
         Args:
-            outputs: scores f32 [1, 31], embedding f32 [1, 128], map f32 [1, rows, columns], commonness f32 [1, 1].
+            outputs: scores f32 [1, tags], embedding f32 [1, 128], map f32 [1, 11, 11], commonness f32 [1, 1], signs
+                f32 [1, 6].
 
         Raises:
             ValueError: the outputs are not those, or hold what is no score.
         """
-        shapes = [output.shape for output in outputs]
-        wanted = [(1, len(TAGS)), (1, EMBEDDING), (1, 1)]
-        if len(shapes) != 4 or [*shapes[:2], shapes[3]] != wanted or len(shapes[2]) != 3:
-            text = f"[1, {len(TAGS)}], [1, {EMBEDDING}], [1, rows, columns] and [1, 1]"
-            raise ValueError(f"scene_tags expects {text}; the program gave {shapes}")
-        scores, embedding, saliency, commonness = (np.asarray(output[0]) for output in outputs)
-        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency, commonness)):
+        wanted = [(1, len(TAGS)), (1, EMBEDDING), (1, MAP, MAP), (1, 1), (1, len(SIGNS))]
+        shapes = [np.shape(output) for output in outputs]
+        if shapes != wanted:
+            raise ValueError(f"scene_tags expects {wanted}; the program gave {shapes}")
+        scores, embedding, saliency, commonness, signs = (np.asarray(output[0]) for output in outputs)
+        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency, commonness, signs)):
             raise ValueError("scene_tags expects finite numbers; the program gave others")
-        by_tag: dict[str, float] = dict(zip(TAGS, scores.tolist(), strict=True))
-        best = sorted(by_tag, key=lambda tag: -by_tag[tag])[:RANKED]
+        if scores.min() < 0 or scores.max() > 1:
+            raise ValueError(f"scene_tags expects scores in [0, 1]; the program gave {scores.min()} to {scores.max()}")
+        ranked = [(TAGS[at], float(scores[at])) for at in rank_tags(scores, RANKED)]
         saliency = np.maximum(saliency, 0)
         return SceneAnswer.model_validate(
             {
-                "tags": [{"tag": tag, "score": by_tag[tag]} for tag in best],
+                "tags": [{"tag": tag, "score": score, "broader": ancestors(tag)} for tag, score in ranked],
                 "embedding": embedding.tolist(),
                 "commonness": float(commonness[0]),
                 "saliency": saliency.tolist(),
                 "crop": box_of(saliency),
-                "mood": mood_of(by_tag),
+                "mood": mood_of(dict(ranked)),
+                "decoration": decoration_of(signs, float(scores[PERSON])),
             }
         )

@@ -1,15 +1,16 @@
-"""Evaluates the committed version beside a plain network of the same cost; prints and writes the card's figures.
+"""Evaluates the committed programs on pictures that nothing was fitted on; prints and writes the card's figures.
 
-    python -m alcove.features.scene_tags.evaluate --data FOLDER --cache DECODED --run RUN --plain RUN
+    python -m alcove.features.scene_tags.evaluate --photos FOLDER --tagging FOLDER --weights FOLDER --run RUN
 
-Pictures of the `dev` splits, which no training saw.  `--sheet DIR` also writes a contact
-sheet of such pictures with their tags; whose they are is unclear, so that no such sheet is committed.
+`--sheet DIR` also writes a contact sheet of photos with their tags, right and wrong; whose they are forbids to commit
+it.
 """
 
 import argparse
 import html
 import json
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,31 +18,35 @@ import numpy as np
 import torch
 from alcove.features.card_figures import replace_figures
 from alcove.features.scene_tags import card
-from alcove.features.scene_tags.build import module_of_run
-from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION, LEFT_OUT, TAGS
-from alcove.features.scene_tags.contract import NAMED_FROM, SceneTags, program_path
-from alcove.features.scene_tags.dataset import Corpus, Pictures, read
+from alcove.features.scene_tags.conditions import CONDITIONS
+from alcove.features.scene_tags.config import CATEGORIES, DEFAULT_VERSION, SIZE, VARIANTS
+from alcove.features.scene_tags.contract import SceneTags, program_path
+from alcove.features.scene_tags.dataset import Photo, is_left_out, photos, scenes, small, truth
 from alcove.features.scene_tags.drawn import drawings, png_of
-from alcove.features.scene_tags.metrics import by_tag, calibration_error, mean_average_precision, precision_at
-from alcove.features.scene_tags.model import SceneModule
-from alcove.features.scene_tags.network import KINDS, multiply_adds
+from alcove.features.scene_tags.fit import fitted_module
+from alcove.features.scene_tags.metrics import average_precision, calibration_error, precision_at
+from alcove.features.scene_tags.picture import fit
+from alcove.features.scene_tags.ranking import NAMED_FROM, rank_tags
+from alcove.features.scene_tags.tags import ROOTS, TAGS, TREE, ancestors
 from alcove.features.scene_tags.vocabulary import Vocabulary
 from alcove.runtime import load
 from numpy.typing import NDArray
+from rich.progress import track
 
+TAG_OF: Final = {tag.category: tag.name for tag in TREE if tag.category}
+SIX: Final = ("building", "forest", "glacier", "mountain", "sea", "street")
+"""Of `SCENES`, in the order of the scenes' labels."""
 EXAMPLES: Final = 5
 """Pictures that make a new tag."""
 DRAWS: Final = 5
 """Times that they are drawn."""
-TIMED: Final = 300
-SHEET_PICTURES: Final = 60
+OTHERS: Final = 2000
+"""Pictures of other classes that are searched too, at most."""
+TIMED: Final = 200
+SHEET: Final = 60
 
-
-class Look(NamedTuple):
-    """What a `Vocabulary` reads of one answer."""
-
-    embedding: list[float]
-    commonness: float
+Run = Callable[[NDArray[np.uint8]], Sequence[NDArray[np.float32]]]
+"""What gives a program's outputs for a picture of its size."""
 
 
 class Answers(NamedTuple):
@@ -57,88 +62,117 @@ class Answers(NamedTuple):
     embeddings: NDArray[np.float32]
     commonness: NDArray[np.float32]
 
-    def look(self, at: int) -> Look:
-        """Return one of them."""
+    def look(self, at: int) -> "Look":
+        """Return what a `Vocabulary` reads of one of them."""
         return Look(self.embeddings[at].tolist(), float(self.commonness[at]))
 
 
-@torch.no_grad()
-def of_module(module: SceneModule, given: NDArray[np.uint8]) -> Answers:
-    """Return what a torch module says of pictures, uint8 [n, size, size, 3]."""
-    said = [module(torch.from_numpy(each)) for each in given]
-    return _answers([tuple(output.numpy() for output in each) for each in said])
+class Look(NamedTuple):
+    """What a `Vocabulary` reads of one answer."""
+
+    embedding: list[float]
+    commonness: float
 
 
-def of_program(path: Path, given: NDArray[np.uint8]) -> Answers:
-    """Return what a program says of pictures, uint8 [n, size, size, 3]."""
-    session = load(path).session()
-    return _answers([tuple(np.array(output) for output in session(each)) for each in given])
-
-
-def _answers(outputs: list[tuple[NDArray[np.float32], ...]]) -> Answers:
-    scores, embeddings, _, commonness = (np.concatenate(each) for each in zip(*outputs, strict=True))
+def answers(run: Run, pictures: Iterable[NDArray[np.uint8]], count: int, what: str) -> Answers:
+    """Return what a program says of pictures of any size."""
+    said = [
+        [np.array(output) for output in run(fit(pixels, SIZE))[:4]]
+        for pixels in track(pictures, description=what, total=count, transient=True)
+    ]
+    scores, embeddings, _, commonness = (np.concatenate(each) for each in zip(*said, strict=True))
     return Answers(scores, embeddings, commonness[:, 0])
 
 
-def few_shot(left_out: Answers, classes: NDArray[np.int64], others: Answers) -> dict[str, float]:
-    """Return how well a new tag that five pictures made finds its like.
+def of_program(path: Path) -> Run:
+    """Return what runs a program."""
+    return load(path).session()
 
-    "precision_at_10": of the ten pictures with the largest margin; "left_out_only": the same without `others`; "kept"
-    and "kept_of_others": shares of the tag's pictures, and of all others, that are said to have it.
 
-    Searched are all other pictures of the classes that no training saw, and `others`.
+def of_module(weights: Path, run: Path) -> Run:
+    """Return what runs the full variant in torch."""
+    module = fitted_module(weights, run)
 
-    Args:
-        left_out: of n pictures of such classes.
-        classes: int64 [n], theirs.
-        others: of pictures of other classes.
+    @torch.no_grad()
+    def answer(pixels: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
+        return [output.numpy() for output in module(torch.from_numpy(pixels))]
+
+    return answer
+
+
+def of_photos(scores: NDArray[np.float32], shown: Sequence[Photo]) -> dict[str, Any]:
+    """Return how right the tags of photos are whose categories are known.
+
+    Mean average precision: over the categories that some photo shows, each among the photos that show it, at least
+    `dataset.SHOWN` of the picture, and those without it.  Right first: the first tag is that of a thing in the photo,
+    or a broader or narrower one, no root.
     """
-    with_others, alone, kept, kept_of_others = [], [], [], []
-    for draw in range(DRAWS):
-        rng = np.random.default_rng(draw)
-        for label in np.unique(classes):
-            mine = rng.permutation(np.flatnonzero(classes == label))
-            tag = Vocabulary().with_tag("new", [left_out.look(at) for at in mine[:EXAMPLES]]).tags[0]
-            rest = np.setdiff1d(np.arange(len(classes)), mine[:EXAMPLES])
-            pool = np.concatenate([left_out.embeddings[rest], others.embeddings])
-            common = np.concatenate([left_out.commonness[rest], others.commonness])
-            is_right = np.concatenate([classes[rest] == label, np.zeros(len(others.commonness), bool)])
-            margins = pool @ np.array(tag.prototype) - common
-            with_others.append(precision_at(margins, is_right))
-            alone.append(precision_at(margins[: len(rest)], is_right[: len(rest)]))
-            has = margins >= tag.least_margin
-            kept.append(float(has[is_right].mean()))
-            kept_of_others.append(float(has[~is_right].mean()))
-    searched = len(classes) - EXAMPLES + len(others.commonness)
-    chance = (len(classes) / len(np.unique(classes)) - EXAMPLES) / searched
-    figures = {"precision_at_10": with_others, "left_out_only": alone, "kept": kept, "kept_of_others": kept_of_others}
-    return {**{name: float(np.mean(values)) for name, values in figures.items()}, "chance": chance}
-
-
-def of_answers(answers: dict[str, Answers], sets: dict[str, Pictures]) -> dict[str, Any]:
-    """Return the figures of one network's or program's answers, by set of pictures ("left_out" among them)."""
-    known = [name for name in sets if name != "left_out"]
-    scores = np.concatenate([answers[name].scores for name in known])
-    truth = np.concatenate([sets[name].tags for name in known])
+    has, counts = truth(shown, CATEGORIES)
+    columns = [TAGS.index(TAG_OF[category]) for category in CATEGORIES]
+    asked = [at for at in range(len(CATEGORIES)) if has[:, at].any()]
+    precision = {
+        CATEGORIES[at]: average_precision(scores[counts[:, at], columns[at]], has[counts[:, at], at]) for at in asked
+    }
+    right, named = [], []
+    for row, photo in zip(scores, shown, strict=True):
+        ranked = rank_tags(row, 8)
+        named.append(row[ranked].max() >= NAMED_FROM)
+        if any(share >= 0.02 for share in photo.shares.values()):
+            right.append(_is_right(TAGS[ranked[0]], photo))
+    of_categories = scores[:, columns]
     return {
-        "map": mean_average_precision(scores, truth, TAGS),
-        "map_by_set": {name: mean_average_precision(answers[name].scores, sets[name].tags, TAGS) for name in sets},
-        "by_tag": by_tag(scores, truth, TAGS),
-        "calibration_error": calibration_error(scores, truth),
-        "named_right": float(truth[scores >= NAMED_FROM].mean()),
-        "few_shot": few_shot(
-            answers["left_out"],
-            sets["left_out"].classes,
-            Answers(*(np.concatenate(each) for each in zip(*(answers[name] for name in known), strict=True))),
-        ),
+        "map": float(np.mean(list(precision.values()))),
+        "categories": len(asked),
+        "by_category": precision,
+        "pictures_of": {CATEGORIES[at]: int(has[:, at].sum()) for at in asked},
+        "right_first": float(np.mean(right)),
+        "photos_with_things": len(right),
+        "nothing_named": float(1 - np.mean(named)),
+        "named_right": float(has[(of_categories >= NAMED_FROM) & counts].mean()),
+        "calibration_error": calibration_error(of_categories[counts], has[counts]),
     }
 
 
-def times() -> dict[str, float]:
-    """Return median times for a picture of 224 x 224 pixels in milliseconds, from Python."""
+def _is_right(tag: str, photo: Photo) -> bool:
+    there = [TAG_OF[category] for category in photo.shares]
+    return any(tag in (each, *ancestors(each)) or each in ancestors(tag) for each in there) and tag not in ROOTS
+
+
+def of_scenes(scores: NDArray[np.float32], shown: Sequence[Photo]) -> float:
+    """Return the share of scenes of which the right one of the six has the highest score."""
+    columns = [TAGS.index(name) for name in SIX]
+    return float(np.mean(scores[:, columns].argmax(1) == np.array([photo.label for photo in shown])))
+
+
+def few_shot(left_out: Answers, labels: NDArray[np.int64], others: Answers) -> dict[str, float]:
+    """Return how many of the first ten that a new tag of five pictures finds are of its class.
+
+    Args:
+        left_out: answers for pictures of classes that new tags are tried on.
+        labels: their classes.
+        others: answers for pictures of other classes, which are searched too.
+    """
+    rng = np.random.default_rng(0)
+    with_others, alone = [], []
+    for label in np.unique(labels):
+        for _ in range(DRAWS):
+            mine = rng.permutation(np.flatnonzero(labels == label))
+            tag = Vocabulary().with_tag("new", [left_out.look(at) for at in mine[:EXAMPLES]]).tags[0]
+            rest = np.setdiff1d(np.arange(len(labels)), mine[:EXAMPLES])
+            pool = np.concatenate([left_out.embeddings[rest], others.embeddings])
+            common = np.concatenate([left_out.commonness[rest], others.commonness])
+            is_right = np.concatenate([labels[rest] == label, np.zeros(len(others.commonness), bool)])
+            margins = pool @ np.array(tag.prototype) - common
+            with_others.append(precision_at(margins, is_right))
+            alone.append(precision_at(margins[: len(rest)], is_right[: len(rest)]))
+    return {"among_all": float(np.mean(with_others)), "left_out_only": float(np.mean(alone))}
+
+
+def times(path: Path) -> dict[str, float]:
+    """Return median times for a picture of 640 x 480 pixels in milliseconds, from Python, one thread."""
     feature = SceneTags()
-    session = load(feature.default_program).session()
-    picture = np.ascontiguousarray(drawings()["forest"][:, :224])
+    session = load(path).session()
+    picture = np.ascontiguousarray(np.random.default_rng(0).integers(0, 256, (480, 640, 3)).astype(np.uint8))
     spent: dict[str, list[float]] = {"prepare": [], "program": [], "decode": [], "all": []}
     for _ in range(TIMED):
         began = time.perf_counter_ns()
@@ -153,38 +187,59 @@ def times() -> dict[str, float]:
     return {name: float(np.median(values)) for name, values in spent.items()}
 
 
-def evaluate(corpus: Corpus, run: Path, plain: Path, version: str = DEFAULT_VERSION) -> dict[str, Any]:
+def evaluate(photo_folder: Path, tagging: Path, weights: Path, run: Path) -> dict[str, Any]:
     """Return all figures as JSON values.
 
     Args:
-        corpus: the pictures.
-        run: folder of the training run of this version, for its float32 weights.
-        plain: folder of that of the plain network.
-        version: a committed one.
+        photo_folder: with coco_instances.csv and its neighbors.
+        tagging: folder with the scenes and Tiny ImageNet.
+        weights: folder of the published weights.
+        run: folder that `fit.py` filled.
 
     Raises:
-        FileNotFoundError: a run or the program is missing.
+        FileNotFoundError: data, weights or a program are missing.
     """
-    config = CONFIGS[version]
-    sets = {**corpus.dev, "left_out": corpus.left_out}
-    given = {name: each.squares(config.size) for name, each in sets.items()}
-    result: dict[str, Any] = {"version": version, "size": config.size, "left_out": list(LEFT_OUT), "networks": {}}
-    for kind, folder in zip(KINDS, (run, plain), strict=True):
-        module = module_of_run(folder, config, kind, corpus)
-        answers = {name: of_module(module, each) for name, each in given.items()}
-        result["networks"][f"{kind} float32"] = {
-            **of_answers(answers, sets),
-            "multiply_adds": multiply_adds(module.network, config.size),
-        }
-    path = program_path(version)
-    result["networks"][f"{KINDS[0]} int8"] = {
-        **of_answers({name: of_program(path, each) for name, each in given.items()}, sets),
-        "multiply_adds": result["networks"][f"{KINDS[0]} float32"]["multiply_adds"],
+    held = [photo for photo in photos(photo_folder) if not photo.is_free]
+    scenery = [photo for photo in scenes(tagging) if photo.is_dev]
+    tiny = small(tagging)
+    new = [photo for photo in tiny if is_left_out(photo)]
+    others = [photo for photo in tiny if photo.is_dev and not is_left_out(photo)][:OTHERS]
+    runs = {
+        "full, int8": of_program(program_path(DEFAULT_VERSION)),
+        "full, float32": of_module(weights, run),
+        "small, int8": of_program(program_path(DEFAULT_VERSION, "small")),
     }
-    result["size_bytes"] = path.stat().st_size
-    result["times_ms"] = times()
-    result["pictures"] = {name: len(each) for name, each in sets.items()}
-    return result
+    pixels = [photo.pixels() for photo in held]
+    result: dict[str, Any] = {
+        "version": DEFAULT_VERSION,
+        "tags": len(TAGS),
+        "expressed": len(TAG_OF),
+        "pictures": {"photos": len(held), "scenes": len(scenery), "left out": len(new), "others": len(others)},
+        "programs": {},
+    }
+    for name, each in runs.items():
+        figures = of_photos(answers(each, pixels, len(held), f"{name}: photos").scores, held)
+        found = answers(each, (photo.pixels() for photo in scenery), len(scenery), f"{name}: scenes")
+        figures["scenes"] = of_scenes(found.scores, scenery)
+        if name != "full, float32":
+            said = answers(each, (photo.pixels() for photo in new), len(new), f"{name}: new tags")
+            beside = answers(each, (photo.pixels() for photo in others), len(others), f"{name}: other pictures")
+            figures["few_shot"] = few_shot(said, np.array([photo.label for photo in new]), beside)
+        result["programs"][name] = figures
+    result["conditions"] = {}
+    for condition, change in CONDITIONS.items():
+        row = {}
+        for name in ("full, int8", "small, int8"):
+            scores = answers(runs[name], map(change, pixels), len(held), f"{name}: {condition}").scores
+            row[name] = {key: of_photos(scores, held)[key] for key in ("map", "right_first", "nothing_named")}
+        result["conditions"][condition] = row
+    return result | sizes_and_times()
+
+
+def sizes_and_times() -> dict[str, Any]:
+    """Return bytes and times of both programs, by variant."""
+    paths = {variant: program_path(DEFAULT_VERSION, variant) for variant in VARIANTS}
+    return {variant: {"bytes": path.stat().st_size, "times_ms": times(path)} for variant, path in paths.items()}
 
 
 def answers_of_drawings() -> dict[str, Any]:
@@ -194,48 +249,57 @@ def answers_of_drawings() -> dict[str, Any]:
     return {name: feature.decode(session(feature.prepare(pixels))) for name, pixels in drawings().items()}
 
 
-def write_sheet(folder: Path, corpus: Corpus) -> None:
-    """Write a page with pictures of the dev splits and their tags."""
+def write_sheet(folder: Path, photo_folder: Path) -> None:
+    """Write a page with photos, what is said of them, and what is right of it."""
     feature = SceneTags()
     session = load(feature.default_program).session()
     folder.mkdir(parents=True, exist_ok=True)
-    parts = ["<!doctype html><meta charset=utf-8><style>figure{display:inline-block;width:190px;font:12px sans-serif}"]
-    parts.append("img{width:128px;height:128px}</style><p>In brackets: the tags of the data.</p>")
-    rng = np.random.default_rng(0)
-    for name, pictures in corpus.dev.items():
-        for at in rng.permutation(len(pictures))[: SHEET_PICTURES // len(corpus.dev)]:
-            pixels = np.array(pictures.pixels[at])
-            answer = feature.decode(session(feature.prepare(pixels)))
-            file = f"{name}_{at}.png"
-            (folder / file).write_bytes(png_of(pixels))
-            said = ", ".join(f"{each.tag} {each.score:.0%}" for each in answer.tags[:4])
-            true = " ".join(tag for tag, has in zip(TAGS, pictures.tags[at], strict=True) if has)
-            caption = html.escape(f"{said} [{true}]; {answer.mood.name}")
-            parts.append(f"<figure><img src={file}><figcaption>{caption}</figcaption></figure>")
+    parts = ["<!doctype html><meta charset=utf-8><style>figure{display:inline-block;width:230px;font:12px sans-serif}"]
+    parts.append("img{max-width:220px;height:150px} .no{color:#b00}</style><p>In brackets: what was listed.</p>")
+    held = [photo for photo in photos(photo_folder) if not photo.is_free]
+    for at in np.random.default_rng(0).permutation(len(held))[:SHEET]:
+        photo = held[at]
+        pixels = photo.pixels()
+        answer = feature.decode(session(feature.prepare(pixels)))
+        (folder / f"{photo.name}.png").write_bytes(png_of(pixels))
+        said = ", ".join(
+            f'<span class="{_verdict(each.tag, photo)}">{html.escape(each.tag)} {each.score:.0%}</span>'
+            for each in answer.tags[:4]
+        )
+        reasons = ", ".join(answer.decoration.reasons)
+        caption = f"{said} [{html.escape(', '.join(photo.shares))}] {reasons}"
+        parts.append(f"<figure><img src={photo.name}.png><figcaption>{caption}</figcaption></figure>")
     (folder / "sheet.html").write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _verdict(tag: str, photo: Photo) -> str:
+    return "yes" if _is_right(tag, photo) else "no"
 
 
 def main() -> None:
     """Evaluate the committed version and print, or write a card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with tiny_imagenet_train.csv and neighbours")
-    parser.add_argument("--cache", type=Path, required=True, help="folder of decoded pictures")
-    parser.add_argument("--run", type=Path, required=True, help="folder of the version's training run")
-    parser.add_argument("--plain", type=Path, required=True, help="folder of the plain network's training run")
-    parser.add_argument("--sheet", type=Path, metavar="DIR", help="write a contact sheet of dev pictures there")
+    parser.add_argument("--photos", type=Path, required=True, help="folder with coco_instances.csv and neighbors")
+    parser.add_argument("--tagging", type=Path, required=True, help="folder with the scenes and Tiny ImageNet")
+    parser.add_argument("--weights", type=Path, required=True, help="folder of the published weights")
+    parser.add_argument("--run", type=Path, required=True, help="folder that fit.py filled")
+    parser.add_argument("--times", action="store_true", help="measure times alone; the other figures stay")
+    parser.add_argument("--sheet", type=Path, metavar="DIR", help="write a contact sheet of photos there")
     parser.add_argument("--write", type=Path, metavar="CARD.md", help="write figures and pictures to a card")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    corpus = read(arguments.data, arguments.cache)
     if arguments.sheet:
-        write_sheet(arguments.sheet, corpus)
-    result = evaluate(corpus, arguments.run, arguments.plain)
+        write_sheet(arguments.sheet, arguments.photos)
+    if arguments.times:
+        kept = json.loads((Path(__file__).parent / "evaluation.json").read_text(encoding="utf-8"))
+        result = kept | sizes_and_times()
+    else:
+        result = evaluate(arguments.photos, arguments.tagging, arguments.weights, arguments.run)
     print(card.figures(result))  # noqa: T201 (what the command is for)
     if arguments.write:
         path: Path = arguments.write
         path.write_text(replace_figures(path.read_text(encoding="utf-8"), card.figures(result)), encoding="utf-8")
         (path.parent / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        (path.parent / "precision.svg").write_text(card.precision_picture(result), encoding="utf-8")
         (path.parent / "contact_sheet.svg").write_text(card.sheet(answers_of_drawings()), encoding="utf-8")
 
 

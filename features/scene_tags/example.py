@@ -3,7 +3,7 @@
 handle = Client(app="stories", …).feature(SceneTags)
 album = Album(handle)
 album.add("beach.jpg", pixels)                       # uint8 [height, width, 3]; nothing leaves the device
-album.find("water_scene")                            # ["beach.jpg", …], surest first
+album.find("sea")                            # ["beach.jpg", …], surest first
 album.like("beach.jpg")                              # pictures most alike
 page = album.page("beach.jpg", aspect=9 / 16)        # the part to show, in pixels, and the music's mood
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from alcove.features.scene_tags.config import TAGS
 from alcove.features.scene_tags.contract import SceneAnswer, SceneTags
 from alcove.features.scene_tags.mood import MoodName
+from alcove.features.scene_tags.tags import TAGS
 from alcove.features.scene_tags.vocabulary import Vocabulary
 from numpy.typing import NDArray
 

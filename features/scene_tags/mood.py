@@ -1,50 +1,16 @@
-"""Chooses the mood of music for a picture by a small table of how bright and how lively each tag is.
+"""Chooses the mood of music for a picture by a table of how bright and how lively each tag is.
 
-The table is taste, written down so that it can be argued with: no music and no listener was asked.  A story app that
-knows better passes a table of its own.
+The table is a column of `tags.tsv`.  It is taste, written down so that it can be argued with: no music and no listener
+was asked.  A story app that knows better passes a table of its own.
 """
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from alcove.features.scene_tags.tags import mood
 from pydantic import BaseModel, ConfigDict, Field
 
 MoodName = Literal["upbeat", "calm", "tense", "melancholic", "neutral"]
-
-TABLE: Final[Mapping[str, tuple[float, float]]] = {
-    "animal": (0.3, 0.1),
-    "bird": (0.5, 0.0),
-    "boat": (0.3, -0.2),
-    "bridge": (0.0, -0.1),
-    "building": (-0.1, 0.0),
-    "cat": (0.5, -0.4),
-    "clothing": (0.2, 0.3),
-    "container": (0.0, 0.0),
-    "dog": (0.8, 0.5),
-    "drink": (0.5, 0.3),
-    "electronics": (-0.1, 0.3),
-    "fish": (0.2, -0.4),
-    "food": (0.6, 0.1),
-    "fruit_vegetable": (0.5, 0.0),
-    "indoor_furniture": (0.1, -0.5),
-    "insect_bug": (-0.6, 0.4),
-    "kitchen": (0.3, -0.1),
-    "landscape": (0.4, -0.6),
-    "mammal": (0.3, 0.1),
-    "marine_life": (0.2, -0.5),
-    "mountain": (-0.2, -0.6),
-    "musical_instrument": (0.6, 0.5),
-    "plant_fungus": (0.2, -0.6),
-    "reptile_amphibian": (-0.5, 0.2),
-    "road_vehicle": (0.1, 0.8),
-    "shop_or_room": (0.2, 0.2),
-    "sports": (0.6, 0.9),
-    "street": (-0.1, 0.6),
-    "text_or_screen": (0.0, 0.2),
-    "train": (0.0, 0.5),
-    "water_scene": (0.4, -0.7),
-}
-"""By tag: brightness and energy, each in [-1, 1]."""
 
 NEUTRAL_WITHIN: Final = 0.1
 """How far from the middle a mood must be to have a name."""
@@ -67,19 +33,22 @@ class Mood(BaseModel):
     energy: float = Field(ge=-1, le=1)
 
 
-def mood_of(scores: Mapping[str, float], table: Mapping[str, tuple[float, float]] = TABLE) -> Mood:
+def mood_of(scores: Mapping[str, float], table: Mapping[str, tuple[float, float]] | None = None) -> Mood:
     """Return the mood of tags: the mean of the table, each tag counting as the square of its score.
 
     The mean is over one picture's worth of certainty at least, so that faint tags make a faint mood.
 
     Args:
-        scores: of tags, in [0, 1]; tags that the table does not have count nothing.
-        table: brightness and energy by tag, each in [-1, 1].
+        scores: of tags, in [0, 1].
+        table: brightness and energy by tag, each in [-1, 1]; tags that it does not have count nothing. Without one,
+            that of the feature, where a tag has what the nearest broader one has.
     """
-    weights = {tag: score * score for tag, score in scores.items() if tag in table}
+    moods = {tag: mood(tag) if table is None else table.get(tag) for tag in scores}
+    weights = {tag: scores[tag] ** 2 for tag, own in moods.items() if own is not None}
     total = max(1.0, sum(weights.values()))
-    brightness = sum(weight * table[tag][0] for tag, weight in weights.items()) / total
-    energy = sum(weight * table[tag][1] for tag, weight in weights.items()) / total
+    brightness, energy = (
+        sum(weights[tag] * own[at] for tag, own in moods.items() if own is not None) / total for at in (0, 1)
+    )
     return Mood(name=_name(brightness, energy), brightness=round(brightness, 4), energy=round(energy, 4))
 
 

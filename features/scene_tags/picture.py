@@ -9,7 +9,7 @@ import re
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ MAX_FILE_BYTES: Final = 64 << 20
 """Of a picture's file: 8000 x 6000 pixels in JPEG take 10 to 30 MB."""
 MAX_PIXELS: Final = 64_000_000
 """Width times height: three bytes each, 192 MB while it is made small."""
-CHUNK_ELEMENTS: Final = 1 << 18
-"""Numbers that are float32 at a time, so that a large picture takes no more memory than its own bytes."""
+BAND: Final = 8
+"""Pixels of the square that are made at a time, so that a large picture takes no more memory than its own bytes."""
 SHOWN: Final = 200
 """Characters of a path in a message."""
 _PPM_HEADER: Final = re.compile(rb"P6(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)\s")
@@ -154,22 +154,41 @@ def fit(pixels: NDArray[Any], size: int) -> NDArray[np.uint8]:
         raise WrongPixelsError(f"a picture is uint8 [height, width, 3], red, green, blue; this is {seen}")
     height, width = pixels.shape[:2]
     _check_size(width, height)
-    of_rows, of_columns = _weights(height, size), _weights(width, size)
-    rows = np.zeros((size, width * 3), np.float32)
-    step = max(1, CHUNK_ELEMENTS // (width * 3))
-    for first in range(0, height, step):
-        last = min(first + step, height)
-        part = of_rows[:, first:last]
-        touched = np.flatnonzero(part.any(axis=1))
-        if len(touched):
-            here = slice(touched[0], touched[-1] + 1)
-            rows[here] += part[here] @ pixels[first:last].reshape(last - first, -1).astype(np.float32)
-    by_channel = rows.reshape(size, width, 3).transpose(0, 2, 1).reshape(size * 3, width)
-    square = (by_channel @ of_columns.T).reshape(size, 3, size).transpose(0, 2, 1)
-    return np.ascontiguousarray(np.clip(square + 0.5, 0, 255).astype(np.uint8))
+    flat = pixels.reshape(height, width * 3)
+    rows = np.empty((size, width * 3), np.float32)
+    for band in _bands(height, size, 1):
+        np.matmul(band.weights, flat[band.first : band.last].astype(np.float32), out=rows[band.to])
+    square = np.empty((size, size * 3), np.float32)
+    for band in _bands(width, size, 3):
+        np.matmul(rows[:, band.first : band.last], band.weights.T, out=square[:, band.to])
+    square += 0.5
+    return np.clip(square, 0, 255, out=square).astype(np.uint8).reshape(size, size, 3)
+
+
+class _Band(NamedTuple):
+    """Some neighboring pixels of the square, and what those they are made of count."""
+
+    to: slice
+    first: int
+    last: int
+    weights: NDArray[np.float32]  # [pixels of the square, pixels of the picture]
 
 
 @lru_cache(maxsize=64)
+def _bands(length: int, size: int, channels: int) -> tuple[_Band, ...]:
+    """Return how `size` pixels are made of `length`, few at a time: most of the whole matrix is zeros."""
+    whole = _weights(length, size)
+    bands = []
+    for start in range(0, size, BAND):
+        part = whole[start : start + BAND]
+        touched = np.flatnonzero(part.any(axis=0))
+        first, last = int(touched[0]), int(touched[-1]) + 1
+        weights = np.kron(part[:, first:last], np.eye(channels, dtype=np.float32))
+        to = slice(start * channels, min(start + BAND, size) * channels)
+        bands.append(_Band(to, first * channels, last * channels, np.ascontiguousarray(weights)))
+    return tuple(bands)
+
+
 def _weights(length: int, size: int) -> NDArray[np.float32]:
     """Return what each of `length` pixels in a row counts in each of `size`, f32 [size, length]; rows add up to 1."""
     scale = length / size

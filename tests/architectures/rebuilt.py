@@ -16,9 +16,10 @@ from alcove.features.feed_ranking.build import build as feed_ranking
 from alcove.features.feed_ranking.config import DEFAULT_VERSION as FEED_RANKING
 from alcove.features.language_id.build import build as language_id
 from alcove.features.scene_tags.build import RANGES
-from alcove.features.scene_tags.config import CONFIGS, DEFAULT_VERSION
-from alcove.features.scene_tags.model import SceneModule
-from alcove.features.scene_tags.network import SceneNetwork
+from alcove.features.scene_tags.config import SIZE
+from alcove.features.scene_tags.networks.blaze_face import BlazeFace
+from alcove.features.scene_tags.networks.mobilenet_v2 import MobileNetV2
+from alcove.features.scene_tags.small import SmallModule
 from alcove.runtime import export
 
 from benchmarks.architectures.registry import architectures
@@ -46,13 +47,12 @@ def architecture_programs() -> Iterator[tuple[str, bytes]]:
 
 
 def scene_tags() -> bytes:
-    """Untrained, for its checkpoint is not in the repository; int8 by pictures of noise."""
+    """The small variant untrained, for its checkpoint is not in the repository; int8 by pictures of noise."""
     torch.manual_seed(5)
-    config = CONFIGS[DEFAULT_VERSION]
-    module = SceneModule(SceneNetwork(config).eval()).eval()
-    pictures = np.random.default_rng(5).integers(0, 256, (4, config.size, config.size, 3), np.uint8)
+    module = SmallModule(MobileNetV2(), BlazeFace()).eval()
+    pictures = np.random.default_rng(5).integers(0, 256, (4, SIZE, SIZE, 3), np.uint8)
     calibration = [(torch.from_numpy(picture),) for picture in pictures]
-    return bytes(export(module, calibration[0], quantize=RANGES, calibration=calibration))
+    return bytes(export(module, calibration[0], quantize=RANGES["small"], calibration=calibration))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.features.scene_tags import SceneTags, Vocabulary
-from alcove.features.scene_tags.config import EMBEDDING, TAGS
+from alcove.features.scene_tags.config import EMBEDDING, MAP
 from alcove.features.scene_tags.contract import RANKED, SceneAnswer
 from alcove.features.scene_tags.crop import KEPT, Crop, box_of, window_of
+from alcove.features.scene_tags.decoration import SIGNS
 from alcove.features.scene_tags.metrics import average_precision, calibration_error, precision_at
-from alcove.features.scene_tags.mood import TABLE, mood_of
+from alcove.features.scene_tags.mood import mood_of
+from alcove.features.scene_tags.tags import TAGS
 from alcove.features.scene_tags.vocabulary import ALONE, MAX_BYTES, VocabularyError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,17 +43,19 @@ def look(seed: int, near: int | None = None, spread: float = 0.3, commonness: fl
 def outputs(**scores: float) -> list[np.ndarray[Any, Any]]:
     """Return what a program gives for a picture with these scores."""
     row = np.array([[scores.get(tag, 0.01) for tag in TAGS]], np.float32)
-    saliency = np.zeros((1, 4, 4), np.float32)
+    saliency = np.zeros((1, MAP, MAP), np.float32)
     saliency[0, 1, 2] = 1.0
-    return [row, np.array([unit(1)], np.float32), saliency, np.array([[0.25]], np.float32)]
+    signs = np.full((1, len(SIGNS)), 0.2, np.float32)
+    return [row, np.array([unit(1)], np.float32), saliency, np.array([[0.25]], np.float32), signs]
 
 
 def test_tags_come_ranked_and_named_from_a_half() -> None:
-    """Eight of them; those below a half are ranked and not named."""
-    answer = SceneTags().decode(outputs(boat=0.7, water_scene=0.9, street=0.4))
-    assert [each.tag for each in answer.tags[:3]] == ["water_scene", "boat", "street"]
+    """Eight of them; those below a half are ranked and not named; each says what is broader."""
+    answer = SceneTags().decode(outputs(boat=0.7, sea=0.9, street=0.4))
+    assert [each.tag for each in answer.tags[:3]] == ["boat", "sea", "street"]
     assert len(answer.tags) == RANKED
-    assert answer.named == ("water_scene", "boat")
+    assert answer.named == ("boat", "sea")
+    assert answer.tags[1].broader == ("landscape", "nature")
     assert SceneTags().decode(outputs()).named == ()
     assert len(answer.embedding) == EMBEDDING
     assert answer.saliency[1][2] == 1.0
@@ -65,10 +69,11 @@ def test_outputs_of_another_program_are_refused() -> None:
     nan, above = [each.copy() for each in good], [each.copy() for each in good]
     nan[2][0, 0, 0] = np.nan
     above[0][0, 3] = 1.5
-    lost, far = [*good[:3], np.array([[np.inf]])], [*good[:3], np.array([[1.5]])]
-    wrong = [[], good[:2], good[:3], [*good[:3], np.zeros((1, 2))], [*good[:2], good[2][0], good[3]]]
+    wrong = [[], good[:2], good[:4], [*good[:3], np.zeros((1, 2)), good[4]], [*good[:4], good[4][:, :3]]]
     wrong += [[good[0][:, :5], *good[1:]], [good[0], good[1][:, :5], *good[2:]]]
-    for each in [*wrong, nan, above, lost, far]:
+    for lost in (np.inf, 1.5):
+        wrong.append([*good[:3], np.array([[lost]]), good[4]])
+    for each in [*wrong, nan, above]:
         with pytest.raises(ValueError, match=r"scene_tags expects|less than or equal"):
             SceneTags().decode(each)
 
@@ -142,16 +147,15 @@ def test_crop_in_pixels_is_inside_and_never_empty(width: int, height: int, aspec
 
 
 def test_mood_follows_the_table() -> None:
-    """A tag that is sure decides; faint ones say nothing; the table covers all tags."""
-    assert set(TABLE) == set(TAGS)
-    assert all(-1 <= value <= 1 for pair in TABLE.values() for value in pair)
-    assert mood_of({"sports": 0.95}).name == "upbeat"
-    assert mood_of({"water_scene": 0.9, "landscape": 0.9}).name == "calm"
-    assert mood_of({"insect_bug": 0.9}).name == "tense"
+    """A tag that is sure decides; faint ones say nothing; one without a mood has that of the broader one."""
+    assert mood_of({"sport": 0.95}).name == "upbeat"
+    assert mood_of({"sea": 0.9, "landscape": 0.9}).name == "calm"
+    assert mood_of({"beetle": 0.9}).name == "tense"
     assert mood_of({"mountain": 0.9}).name == "melancholic"
-    assert mood_of({"sports": 0.1, "unknown": 1.0}).name == "neutral"
+    assert mood_of({"tennis racket": 0.9}) == mood_of({"sport": 0.9})
+    assert mood_of({"sport": 0.1}).name == "neutral"
     assert mood_of({}).name == "neutral"
-    assert mood_of({"a": 1.0}, {"a": (-1.0, -1.0)}).energy == -1
+    assert mood_of({"a": 1.0, "b": 1.0}, {"a": (-1.0, -1.0)}).energy == -1
 
 
 def test_five_pictures_make_a_tag_that_fits_their_like() -> None:

@@ -84,7 +84,7 @@ def test_one_pixel_is_a_square_of_its_colour() -> None:
 
 
 def test_picture_of_48_million_pixels_is_taken_and_its_halves_stay_apart() -> None:
-    """8000 x 6000: left dark, right light; no float copy of all of it is made (bounded by `CHUNK_ELEMENTS`)."""
+    """8000 x 6000: left dark, right light; no float copy of all of it is made (a band of rows at a time)."""
     pixels = np.zeros((6000, 8000, 3), np.uint8)
     pixels[:, 4000:] = 200
     out = fit(pixels, 64)
@@ -92,13 +92,17 @@ def test_picture_of_48_million_pixels_is_taken_and_its_halves_stay_apart() -> No
     assert (out[:, 32:] == 200).all()
 
 
-@pytest.mark.parametrize("chunk", [1, 700, 10_000])
-def test_pieces_that_it_is_read_in_do_not_change_the_answer(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row at a time or many: the same bytes but for the last bit of a sum."""
+@pytest.mark.parametrize("band", [1, 7, 64])
+def test_bands_that_it_is_made_in_do_not_change_the_answer(band: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row at a time or all: the same bytes but for the last bit of a sum."""
     pixels = noise(301, 203)
     whole = fit(pixels, 64).astype(int)
-    monkeypatch.setattr(picture, "CHUNK_ELEMENTS", chunk)
-    assert np.abs(fit(pixels, 64).astype(int) - whole).max() <= 1
+    monkeypatch.setattr(picture, "BAND", band)
+    picture._bands.cache_clear()
+    try:
+        assert np.abs(fit(pixels, 64).astype(int) - whole).max() <= 1
+    finally:
+        picture._bands.cache_clear()
 
 
 @pytest.mark.parametrize(
