@@ -85,6 +85,11 @@ class GoogCc:
         self._limit_by_loss(newest(observation, "packet_loss_ratio", is_long=True).astype(np.float64), received)
         return self._actual
 
+    def accept_probe(self, rate_bps: Floats) -> None:
+        """Raise the estimates to what a probe has shown, bps f64 [n], as libwebrtc does; 0 for no probe."""
+        self._rate = clip_rate(np.maximum(self._rate, rate_bps))
+        self._actual = clip_rate(np.maximum(self._actual, rate_bps))
+
     def _signal(self, delay: Floats, is_seen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Arrival-time filter (Kalman) and overuse detector with its adaptive threshold; 1 over, 0 normal, -1 under."""
         is_known = is_seen & np.isfinite(self._delay)

@@ -1,7 +1,8 @@
 """Builds committed programs of trained weights, and loads them back: the float32 program is the checkpoint.
 
-python -m alcove.features.bandwidth.build --version 1.1.0 --run runs/bandwidth-1.1.0   # from a training run
-python -m alcove.features.bandwidth.build --version 1.1.0                              # again, from the program
+python -m alcove.features.bandwidth.build --version 1.2.0 --run runs/bandwidth-1.2.0   # from a training run
+python -m alcove.features.bandwidth.build --version 1.2.0                              # again, from the program
+python -m alcove.features.bandwidth.build --version 1.2.0 --run runs/another --to another.alc   # of another seed
 """
 
 import argparse
@@ -109,8 +110,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
+    parser.add_argument("--to", type=Path, help="write the run's int8 program to this file alone")
     arguments = parser.parse_args()
     version = arguments.version
+    if arguments.to:
+        if not arguments.run:
+            parser.error("--to needs --run")
+        compile_module(module_of_run(arguments.run, version), "int8").save(arguments.to)
+        return
     for variant in QUANTIZE:
         path = program_path(version, variant)
         if arguments.run and variant == "f32":
@@ -122,7 +129,7 @@ def main() -> None:
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
     if arguments.run:
         record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
-        # Margin and deviation are chosen after training.
+        # The estimate and its factors are chosen after training.
         record["config"] = CONFIGS[version].to_json()
         text = json.dumps(record, indent=2) + "\n"
         program_path(version).with_suffix(".run.json").write_text(text, encoding="utf-8")

@@ -72,22 +72,27 @@ MIDDLE: Final = 1.5
 about one truth in twenty is below them.  Each version's deviation is fitted with this."""
 
 
+REFERENCE_SPREAD: Final = 0.1
+"""The deviation, as a share of the estimate, that `ModelConfig.contrast` leaves as it is."""
+
+
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of one version: a layer, a recurrent layer, another layer, quantiles and estimates of the capacity.
+    """The shape of one version: a layer, a recurrent layer, another layer; quantiles, estimates and their deviations.
 
     Attributes:
         version: of the feature, "MAJOR.MINOR.PATCH".
         width: of the layer that reads the observation.
         hidden: of the recurrent layer.
         mixed: of the layer behind it.
-        quantiles: of the capacity, ascending.
-        penalties: of estimates that are trained besides (`train.penalize`): the cost of being above, ascending, in
-            shares of a call's mean capacity.
-        estimate: number of the penalised estimate that is given.
+        quantiles: of the capacity, ascending; learned besides, so that the layers know the whole distribution.
+        penalties: of estimates (`train.penalize`): the cost of being above, in shares of a call's mean capacity.
+        pulls: of each estimate: how much the fit of its deviation may move it, 0 to 1.
+        estimate: number of the estimate that is given, and of its deviation.
         margin: factor of it, about 1: where the capacity is known to a percent, that decides what is too much.
-        spread: numbers of the two quantiles whose distance is two standard deviations on made-up calls.
-        deviation: factor of that, from made-up calls to recorded traces.
+        caution: how many deviations, as the network gives them, it is lowered by: the less is known, the more.
+        deviation: factor of a deviation of `REFERENCE_SPREAD`, about 1: from made-up calls to recorded traces.
+        contrast: exponent of the deviation's ratio to that one: above 1, small ones become smaller, large ones larger.
     """
 
     version: str
@@ -95,20 +100,32 @@ class ModelConfig:
     hidden: int
     mixed: int
     quantiles: tuple[float, ...] = (0.08, 0.16, 0.25, 0.35, 0.5, 0.84)
-    penalties: tuple[float, ...] = (0.8, 1.6, 3.2)
-    estimate: int = 2
+    penalties: tuple[float, ...] = (1.6, 3.2, 1.6, 3.2)
+    pulls: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)
+    estimate: int = 3
     margin: float = 1.0
-    spread: tuple[int, int] = (1, 5)
+    caution: float = 0.0
     deviation: float = 1.0
+    contrast: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, for run records."""
         return asdict(self)
 
 
-# Estimate, margin and deviation were chosen after training, on the `train` split of the recorded traces.
+# Estimate and factors were chosen after training, on the `train` split of the recorded traces.
 CONFIGS: Final = {
-    "1.1.0": ModelConfig(version="1.1.0", width=128, hidden=192, mixed=96, margin=1.025, deviation=1.6),
+    "1.2.0": ModelConfig(
+        version="1.2.0",
+        width=128,
+        hidden=192,
+        mixed=96,
+        estimate=0,
+        margin=1.062,
+        caution=0.5,
+        deviation=1.25,
+        contrast=1.3,
+    ),
 }
 
-DEFAULT_VERSION: Final = "1.1.0"
+DEFAULT_VERSION: Final = "1.2.0"

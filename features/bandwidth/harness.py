@@ -124,6 +124,8 @@ def select_scored_ticks(recording: Recording) -> NDArray[np.bool_]:
 REACHES: Final = tuple(n / 4 for n in range(1, 17))
 """Numbers of deviations for which it is counted how many truths are within them."""
 
+RESAMPLES: Final = 1000
+
 
 @dataclass(frozen=True)
 class Certainty:
@@ -132,6 +134,7 @@ class Certainty:
     Attributes:
         within_1: share of truths within one deviation of the middle (`BandwidthAnswer.middle_bps`); 0.68 of a normal
             distribution.
+        within_1_interval: of 95 %, by the bootstrap over calls.
         within_2: within two; 0.95 of a normal distribution.
         below_1: share of truths more than one deviation below the middle.
         above_1: share of truths more than one deviation above it.
@@ -140,6 +143,7 @@ class Certainty:
     """
 
     within_1: float
+    within_1_interval: tuple[float, float]
     within_2: float
     below_1: float
     above_1: float
@@ -154,10 +158,16 @@ def certainty(estimates: Floats, deviations: Floats, recording: Recording) -> Ce
         ValueError: nothing is left to score.
     """
     is_scored = select_scored_ticks(recording)
-    truth, deviation = recording.capacity_bps[is_scored].astype(np.float64), deviations[is_scored]
-    off = truth - np.minimum(estimates[is_scored] + MIDDLE * deviation, MAX_CAPACITY_BPS)
+    truth = recording.capacity_bps.astype(np.float64)
+    off = truth - np.minimum(estimates + MIDDLE * deviations, MAX_CAPACITY_BPS)
+    is_within = (np.abs(off) <= deviations) & is_scored
+    rows = np.random.default_rng(1).integers(0, len(truth), (RESAMPLES, len(truth)))
+    drawn = is_within.sum(axis=1)[rows].sum(axis=1) / np.maximum(is_scored.sum(axis=1)[rows].sum(axis=1), 1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    truth, deviation, off = truth[is_scored], deviations[is_scored], off[is_scored]
     return Certainty(
         within_1=float((np.abs(off) <= deviation).mean()),
+        within_1_interval=(round(float(low), 4), round(float(high), 4)),
         within_2=float((np.abs(off) <= 2 * deviation).mean()),
         below_1=float((off < -deviation).mean()),
         above_1=float((off > deviation).mean()),

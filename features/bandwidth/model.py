@@ -14,6 +14,7 @@ from alcove.features.bandwidth.config import (
     MAX_CAPACITY_BPS,
     MIN_CAPACITY_BPS,
     OBSERVATION_SIZE,
+    REFERENCE_SPREAD,
     STATISTICS,
     WINDOWS,
     ModelConfig,
@@ -46,10 +47,10 @@ def _each(values: list[float]) -> Tensor:
 
 
 class BandwidthNetwork(nn.Module):
-    """Observations to quantiles and estimates of the capacity, over whole sequences.
+    """Observations to quantiles of the capacity, estimates of it and their deviations, over whole sequences.
 
     Args:
-        config: width, hidden, quantiles, penalties.
+        config: width, hidden, mixed, quantiles, penalties.
     """
 
     offset: Tensor
@@ -68,7 +69,7 @@ class BandwidthNetwork(nn.Module):
         self.read = nn.Linear(OBSERVATION_SIZE, config.width)
         self.cell = nn.GRU(config.width, config.hidden, batch_first=True)
         self.mix = nn.Linear(config.hidden, config.mixed)
-        self.out = nn.Linear(config.mixed, len(config.quantiles) + len(config.penalties))
+        self.out = nn.Linear(config.mixed, len(config.quantiles) + 2 * len(config.penalties))
 
     @torch.no_grad()
     def normalise(self, observations: Tensor) -> None:
@@ -91,7 +92,10 @@ class BandwidthNetwork(nn.Module):
         return functional.relu(self.read(values))
 
     def forward(self, observation: Tensor, hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the capacity's logarithm, f32 [n, ticks, quantiles + penalties], and the last hidden state.
+        """Return what the capacity may be, f32 [n, ticks, quantiles + 2 * penalties], and the last hidden state.
+
+        The quantiles and the estimates are logarithms of bit/s; behind them are logarithms of the estimates'
+        deviations, which are shares of the estimates.
 
         Args:
             observation: f32 [n, ticks, 150], each value within its bounds.
@@ -99,14 +103,20 @@ class BandwidthNetwork(nn.Module):
         """
         reference = self.reference(observation)
         out, last = self.cell(self.reading(observation, reference), hidden)
-        return self.out(functional.relu(self.mix(out))) + reference, last
+        answers, spreads = self.out(functional.relu(self.mix(out))).split(self.parts, dim=-1)
+        return torch.cat([answers + reference, spreads], dim=-1), last
+
+    @property
+    def parts(self) -> list[int]:
+        """How many answers are of bit/s, and how many are deviations."""
+        return [len(self.config.quantiles) + len(self.config.penalties), len(self.config.penalties)]
 
 
 class BandwidthModule(nn.Module):
     """What is exported: one tick, with the memory of a call in its buffers.
 
     Args:
-        network: trained; its last layer becomes three rows, the estimate and how far two quantiles are from it.
+        network: trained; its last layer becomes two rows, the estimate and its deviation.
     """
 
     low: Tensor
@@ -119,16 +129,15 @@ class BandwidthModule(nn.Module):
         super().__init__()
         config = network.config
         self.network = network
-        self.deviation = config.deviation
-        self.answer = nn.Linear(config.mixed, 3)
+        self.answer = nn.Linear(config.mixed, 2)
         with torch.no_grad():
-            log_margin = math.log(config.margin)
-            for whole, three in ((network.out.weight, self.answer.weight), (network.out.bias, self.answer.bias)):
-                estimate = whole[len(config.quantiles) + config.estimate]
-                three[0] = estimate
-                for row, quantile in enumerate(config.spread, start=1):
-                    three[row] = whole[quantile] - estimate
-            self.answer.bias.add_(torch.tensor([log_margin, -log_margin, -log_margin]))
+            estimate = len(config.quantiles) + config.estimate
+            rows = [estimate, estimate + len(config.penalties)]
+            self.answer.weight.copy_(network.out.weight[rows])
+            self.answer.bias.copy_(network.out.bias[rows])
+            self.answer.bias[0].add_(math.log(config.margin))
+        self.caution, self.contrast = config.caution, config.contrast
+        self.level = math.log(config.deviation) + (1 - config.contrast) * math.log(REFERENCE_SPREAD)
         self.register_buffer("low", _each([known.low for known in STATISTICS]))
         self.register_buffer("high", _each([known.high for known in STATISTICS]))
         self.register_buffer("hidden", torch.zeros(1, 1, config.hidden))
@@ -148,11 +157,11 @@ class BandwidthModule(nn.Module):
         reference = network.reference(observation)
         out, hidden = network.cell(network.reading(observation, reference)[:, None], self.hidden)
         answer = self.answer(functional.relu(network.mix(out[:, 0])))
-        new = torch.exp(answer[:, :1] + reference).clamp(MIN_CAPACITY_BPS, MAX_CAPACITY_BPS)
+        log_spread = answer[:, 1:]
+        lowered = answer[:, :1] - self.caution * torch.exp(log_spread).clamp(max=1.0)
+        new = torch.exp(lowered + reference).clamp(MIN_CAPACITY_BPS, MAX_CAPACITY_BPS)
         capacity = torch.where(is_known, new, self.capacity)
-        # Of bit/s, not of logarithms: where the estimate is far below the middle, the deviation is that of the middle.
-        below, above = torch.exp(answer[:, 1:2]), torch.exp(answer[:, 2:])
-        spread = (above - below) * (self.deviation / 2)
+        spread = torch.exp(self.contrast * log_spread + self.level)
         spread = torch.where(is_known, spread, self.spread * GROWTH).clamp(*SPREADS)
         self.hidden.copy_(torch.where(is_known, hidden, self.hidden))
         self.capacity.copy_(capacity)

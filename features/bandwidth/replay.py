@@ -11,7 +11,7 @@ import numpy as np
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, TICK_MS
 from alcove.features.bandwidth.link import Floats, LinkModel, Paths
 from alcove.features.bandwidth.observation import Floats32, statistics_of, trailing_sum
-from alcove.features.bandwidth.sender import Policies, Sender, Streams, random_streams
+from alcove.features.bandwidth.sender import MIN_RATE_BPS, Demand, Policies, Sender, Streams, random_streams
 from numpy.typing import NDArray
 
 COLUMNS: Final = ("source", "trace_id", "split", "t_ms", "capacity_kbps")
@@ -150,8 +150,22 @@ class Recording:
     is_scored: NDArray[np.bool_]
 
 
-def record(paths: Paths, streams: Streams, seed: int, kinds: NDArray[np.int64] | None = None) -> Recording:
-    """Return a recording of calls over `paths` whose rates follow policies (of `kinds`, or drawn)."""
+def record(
+    paths: Paths,
+    streams: Streams,
+    seed: int,
+    kinds: NDArray[np.int64] | None = None,
+    demand: Demand | None = None,
+) -> Recording:
+    """Return a recording of calls over `paths`.
+
+    Args:
+        paths: of the calls.
+        streams: of the senders.
+        seed: of everything random.
+        kinds: of the policies that rates follow; drawn if None.
+        demand: what there is to send; as much as the policies say if None.
+    """
     n, ticks = paths.capacity_bps.shape
     link = LinkModel(paths, seed)
     sender = Sender(streams, seed + 1)
@@ -159,7 +173,11 @@ def record(paths: Paths, streams: Streams, seed: int, kinds: NDArray[np.int64] |
     typical = np.maximum(np.median(paths.available_bps, axis=1), 50e3) * doubt
     policies = Policies(typical, seed + 2, kinds)
     for tick in range(ticks):
-        link.step(sender.packets(tick, policies.rates(tick, link.received)))
+        rate, probe = policies.rates(tick, link.received), None
+        if demand is not None:
+            rate = np.maximum(np.minimum(rate, demand.limit_bps[:, tick]), MIN_RATE_BPS)
+            probe = demand.probe_bps[:, tick]
+        link.step(sender.packets(tick, rate, probe))
     return Recording(statistics_of(link.received), truth_of(paths), np.ones((n, ticks), dtype=bool))
 
 

@@ -75,9 +75,17 @@ class Sender:
         self.streams = streams
         self._rng = np.random.default_rng(seed)
 
-    def packets(self, tick: int, rate_bps: Floats) -> Packets:
-        """Return what is sent in a tick at the rates f64 [n] of all of it."""
+    def packets(self, tick: int, rate_bps: Floats, probe_bps: Floats | None = None) -> Packets:
+        """Return what is sent in a tick.
+
+        Args:
+            tick: number of it.
+            rate_bps: of audio and video, f64 [n].
+            probe_bps: rates that padding fills the tick up to, f64 [n]; 0 for none.
+        """
         parts = [self._video(tick, rate_bps), self._audio(tick, rate_bps), self._probes(tick, rate_bps)]
+        if probe_bps is not None and probe_bps.any():
+            parts.append(self._padding(tick, rate_bps, probe_bps))
         time_ms, bits, count, kind = (np.concatenate(values, axis=1) for values in zip(*parts, strict=True))
         order = np.argsort(np.where(bits > 0, time_ms, np.inf), axis=1, kind="stable")
         width = max(1, int((bits > 0).sum(axis=1).max()))
@@ -130,6 +138,65 @@ class Sender:
         at = np.asarray(begin + np.minimum(apart, TICK_MS / PROBES)[:, None] * np.arange(PROBES), np.float64)
         bits: Floats = np.where(is_now[:, None], PACKET_BITS, 0.0) * np.ones(PROBES)
         return at, bits, np.ones((n, PROBES)), np.full((n, PROBES), float(PROBE))
+
+    def _padding(self, tick: int, rate_bps: Floats, probe_bps: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """A probe cluster: what the tick's rate lacks to `probe_bps`, evenly over the tick."""
+        n = len(rate_bps)
+        packets = np.round(np.maximum(probe_bps - rate_bps, 0.0) * (TICK_MS / 1000) / PACKET_BITS)
+        packets = np.where(probe_bps > 0, np.maximum(packets, 2.0), 0.0)
+        per_train = np.maximum(np.ceil(packets / TRAINS), 1.0)
+        number = np.arange(TRAINS, dtype=np.float64)
+        count: Floats = np.clip(packets[:, None] - number * per_train[:, None], 0.0, per_train[:, None])
+        at = tick * TICK_MS + TICK_MS * number * per_train[:, None] / np.maximum(packets, 1.0)[:, None]
+        within: Floats = np.minimum(at, (tick + 1) * TICK_MS - 1e-6)
+        return within, count * PACKET_BITS, count, np.full((n, TRAINS), float(PROBE))
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What n apps want to send, and what they send besides to learn of the path.
+
+    Attributes:
+        limit_bps: most that there is to send, f64 [n, ticks]; inf for as much as the policy allows.
+        probe_bps: rates of probe clusters of a tick each, f64 [n, ticks]; 0 for none.
+    """
+
+    limit_bps: Floats
+    probe_bps: Floats
+
+
+SILENCE_BPS: Final = (20e3, 150e3)
+"""What a call sends whose picture is off or does not move."""
+
+
+def random_demand(n: int, ticks: int, scale_bps: Floats, rng: np.random.Generator) -> Demand:
+    """Return demands of every kind: calls with silences of 1 to 25 s, with probe clusters after them or at any time.
+
+    Args:
+        n: calls.
+        ticks: of each.
+        scale_bps: what rate would be fitting, roughly, f64 [n]; probes are up to six times as fast.
+        rng: of everything random.
+    """
+    limit, probe = np.full((n, ticks), np.inf), np.zeros((n, ticks))
+    for row in range(n):
+        at = int(rng.exponential(100)) if rng.random() < 0.4 else ticks
+        ends = []
+        while at < ticks:
+            length = int(np.exp(rng.uniform(np.log(1.0), np.log(25.0))) * 1000 / TICK_MS)
+            limit[row, at : at + length] = np.exp(rng.uniform(*np.log(SILENCE_BPS)))
+            ends.append(at + length)
+            at += length + int(rng.exponential(150))
+        if rng.random() < 0.5:
+            every = rng.uniform(8, 150)
+            places = np.flatnonzero(rng.random(ticks) < 1 / every)
+        else:
+            # A cluster, and more of them if the first one passed.
+            offsets = np.cumsum(rng.integers(1, 12, (len(ends), 4)), axis=1)
+            places = (np.array(ends, dtype=np.int64)[:, None] + offsets - offsets[:, :1]).reshape(-1)
+        places = places[places < ticks]
+        probe[row, places] = scale_bps[row] * np.exp(rng.uniform(np.log(0.2), np.log(6.0), len(places)))
+    return Demand(limit, np.minimum(probe, MAX_RATE_BPS))
 
 
 class Policies:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from alcove.features.bandwidth import Bandwidth, BandwidthStream
 from alcove.features.bandwidth.baselines import BASELINES
-from alcove.features.bandwidth.call import CALL_TICKS, compare, latest_observation
+from alcove.features.bandwidth.call import latest_observation
 from alcove.features.bandwidth.card import certainty_picture, figures, mean_of_sources
+from alcove.features.bandwidth.closed_loop import CALL_TICKS, compare, recorded_paths
 from alcove.features.bandwidth.config import DEFAULT_VERSION, STATISTICS
 from alcove.features.bandwidth.contract import MISSING, PROGRAMS, program_path
 from alcove.features.bandwidth.dataset import make_capacities, make_recording
@@ -217,18 +218,24 @@ def test_card_shows_what_was_measured_of_this_very_program() -> None:
     card = (FOLDER / "CARD.md").read_text(encoding="utf-8")
     assert replace_figures(card, figures(result)) == card
     ours, *theirs = mean_of_sources(result).values()
-    for figure, in_the_mean, of_each in (("relative_error", 0.7, 0.85), ("over_rate", 0.65, 0.82)):
+    for figure, in_the_mean, of_each in (("relative_error", 0.7, 0.86), ("over_rate", 0.7, 0.87)):
         assert ours[figure] <= in_the_mean * min(baseline[figure] for baseline in theirs)
         for source, (own, *baselines) in ((name, found.values()) for name, found in result["sources"].items()):
             assert own[figure] <= of_each * min(baseline[figure] for baseline in baselines), source
     assert result["program"]["int8"]["tick_us"] <= 15
     certain = list(result["certainty"].values())
-    assert 0.6 <= np.mean([found["within_1"] for found in certain]) <= 0.76
+    assert all(0.63 <= found["within_1"] <= 0.73 for found in certain)
     assert np.mean([found["within_2"] for found in certain]) >= 0.9
+    mmwave = result["mmwave"]["GCC-like"]
+    assert mmwave["calls"] >= 20
+    assert mmwave["freezes_per_minute_ratio"][0] < 1
+    assert mmwave["bitrate_bps_ratio"][0] >= 1
+    assert mmwave["queue_p95_ms_ratio"][0] <= 1.2
+    assert len(result["seeds"]) == 3
     for steps in result["steps"].values():
         assert steps["bandwidth"]["median_s"] <= 1.0
         assert steps["bandwidth"]["curve_s"] <= 1.0
-        assert steps["bandwidth"]["within_1_s"] >= 0.65
+        assert steps["bandwidth"]["within_1_s"] >= 0.6
     assert {"step_2.svg", "step_0_5.svg"} <= {path.name for path in FOLDER.iterdir()}
     assert (FOLDER / "certainty.svg").read_text(encoding="utf-8") == certainty_picture(result)
 
@@ -260,11 +267,25 @@ def test_observation_of_a_running_call_is_that_of_its_recording() -> None:
     )
 
 
-def test_calls_that_follow_the_estimate_have_an_experience() -> None:
+def test_stream_says_what_to_send_and_when_to_probe(models: dict[str, Model], observations: np.ndarray) -> None:
+    """No more than the capacity; a probe at the beginning for an app that says what it wants, none for others."""
+    stream, quiet = BandwidthStream(models["int8"]), BandwidthStream(models["int8"])
+    answers = [stream.update(60.0 * tick, row, 6e6) for tick, row in enumerate(observations[0])]
+    others = [quiet.update(60.0 * tick, row) for tick, row in enumerate(observations[0])]
+    assert all(answer.target_bps <= max(answer.capacity_bps, 1e4) for answer in answers)
+    assert answers[0].probe_bps > 0
+    assert all(answer.probe_bps == 0 for answer in others)
+    assert [answer.target_bps for answer in answers] == [answer.target_bps for answer in others]
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="the wanted rate must be 0 bit/s or more"):
+            stream.update(1e6, observations[0, 0], wrong)
+
+
+def test_calls_that_follow_the_estimate_have_an_experience(models: dict[str, Model]) -> None:
     """Over a good link nobody freezes, and the feature's call has a picture worth the name."""
-    found = compare([np.full(CALL_TICKS, 4e6)] * 4)
-    assert set(found) == {"bandwidth", *BASELINES}
+    found = compare(recorded_paths([np.full(CALL_TICKS, 4e6)] * 4), 3, models["int8"])
+    assert {"bandwidth", *BASELINES} < set(found)
     ours = found["bandwidth"]
-    assert 1e6 < ours.bitrate_bps < 4.2e6
-    assert ours.frozen_share < 0.1
-    assert 0 < ours.delay_p95_ms < 1000
+    assert 1e6 < ours.bitrate_bps.mean() < 4.2e6
+    assert ours.frozen_share.mean() < 0.1
+    assert 0 <= ours.queue_p95_ms.mean() < 1000

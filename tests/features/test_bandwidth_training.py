@@ -11,14 +11,27 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
-from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, ModelConfig  # noqa: E402 (after the skip)
+from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIDDLE, ModelConfig  # noqa: E402 (after the skip)
 from alcove.features.bandwidth.dataset import make_capacities, make_recording  # noqa: E402
 from alcove.features.bandwidth.model import BandwidthModule, BandwidthNetwork  # noqa: E402
 from alcove.features.bandwidth.observation import observations_of  # noqa: E402
-from alcove.features.bandwidth.train import CLOSE, Training, TrainingPlan, loss_of, penalize, pinball, record_of  # noqa: E402
+from alcove.features.bandwidth.train import (  # noqa: E402
+    CLOSE,
+    INTERVAL,
+    Training,
+    TrainingPlan,
+    intervals,
+    loss_of,
+    observe,
+    penalize,
+    pinball,
+    record_of,
+)
 from rich.progress import Progress  # noqa: E402
 
-SMALL = ModelConfig(version="0.0.1", width=24, hidden=16, mixed=16, margin=0.9, deviation=1.3)
+SMALL = ModelConfig(
+    version="0.0.1", width=24, hidden=16, mixed=16, margin=0.9, caution=0.3, deviation=1.3, contrast=1.2
+)
 PLAN = TrainingPlan(
     steps=60, calls=64, call_ticks=90, batch_size=16, batch_ticks=40, warm_ticks=5, learning_rate=1e-2, warmup_steps=5
 )
@@ -120,23 +133,43 @@ def test_loss_does_not_depend_on_the_scale_of_a_call() -> None:
         assert one.item() == pytest.approx(ten.item(), rel=1e-4)
 
 
+def test_deviation_that_costs_least_holds_two_thirds_of_the_truths() -> None:
+    """Of a normal distribution, about an estimate as far below its middle as the contract says: its own deviation."""
+    truth = torch.exp(torch.tensor(0.0)) + 0.1 * torch.special.ndtri(torch.linspace(0.002, 0.998, 400))
+    estimate = torch.log(torch.tensor(1.0 - MIDDLE * 0.1))
+    tried = torch.linspace(0.05, 0.3, 126)
+    costs = []
+    for spread in tried:
+        ends = intervals(estimate.expand(400, 1), torch.log(spread).expand(400, 1))
+        costs.append(loss_of(ends, truth[:, None], torch.ones(400, 1), torch.tensor(INTERVAL)))
+    best = float(tried[int(torch.stack(costs).argmin())])
+    assert best * float(torch.exp(estimate)) == pytest.approx(0.1, abs=0.004)
+
+
+def test_observations_of_training_are_those_of_the_harness() -> None:
+    """From the beginning of a call, and from its middle."""
+    statistics = make_recording(3, 80, 4).statistics
+    for begin, end in ((0, 80), (13, 60), (55, 80)):
+        expected = observations_of(statistics, slice(begin, end))
+        np.testing.assert_array_equal(observe(torch.from_numpy(statistics), begin, end).numpy(), expected)
+
+
 def test_tick_by_tick_is_the_same_as_the_whole_sequence(folder: Path) -> None:
-    """The module that is exported and the network that is trained: the estimate, and the distance of two quantiles."""
+    """The module that is exported and the network that is trained: the estimate, and its deviation."""
     network = BandwidthNetwork(SMALL)
     network.load_state_dict(torch.load(folder / "checkpoint.pt", weights_only=True)["network"])
     calls = make_recording(2, 40, 5)
     given = torch.from_numpy(observations_of(calls.statistics))
+    first = len(SMALL.quantiles) + SMALL.estimate
     with torch.no_grad():
-        quantiles, _ = network(given)
+        answers, _ = network(given)
         module = BandwidthModule(network)
-        low, high = SMALL.spread
         for tick in range(40):
             capacity, std = module(given[:1, tick])
-            whole = quantiles[0, tick]
-            estimate = whole[-1] + np.log(0.9)
-            expected = estimate.exp().clamp(1e4, 1e8)
+            spread = answers[0, tick, first + len(SMALL.penalties)].exp()
+            expected = (answers[0, tick, first] + np.log(0.9) - 0.3 * spread.clamp(max=1.0)).exp().clamp(1e4, 1e8)
             assert capacity.item() == pytest.approx(expected.item(), rel=1e-4)
-            spread = 1.3 * ((whole[high] - estimate).exp() - (whole[low] - estimate).exp()) / 2
+            spread = 1.3 * 0.1 * (spread / 0.1) ** 1.2
             assert std.item() == pytest.approx((expected * spread.clamp(0.01, 5.0)).item(), rel=1e-3)
 
 
