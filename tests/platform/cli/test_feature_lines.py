@@ -19,7 +19,7 @@ BAD = [b"", b"\n", b"[1, 2, 3]\n", b"{}\n", b"\xff\xfe\n", b"not JSON\n", b"[" *
 def observations() -> list[list[float]]:
     """Return the ticks of a simulated call."""
     return [
-        [round(float(value), 3) for value in row] for row in observations_of(make_recording(1, 60, 4).statistics)[0]
+        [round(float(value), 3) for value in row] for row in observations_of(make_recording(1, 60, 2).statistics)[0]
     ]
 
 
