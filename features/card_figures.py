@@ -13,14 +13,15 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
 
 
-def replace_figures(card: str, new: str) -> str:
-    """Return `card` with `new` between its two markers.
+def replace_figures(card: str, new: str, block: str = "figures") -> str:
+    """Return `card` with `new` between the two markers of a block.
 
     Raises:
         ValueError: a marker is missing.
     """
-    before, begin, rest = card.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = (marker.replace("figures", block, 1) for marker in (BEGIN, END))
+    before, begin, rest = card.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"the card must hold the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{new}\n{END}{after}"
+        raise ValueError(f"the card must hold the lines {first!r} and {last!r}")
+    return f"{before}{first}\n{new}\n{last}{after}"

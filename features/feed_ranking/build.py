@@ -4,7 +4,7 @@ python -m alcove.features.feed_ranking.build --version 1.0.0 --run runs/feed_ran
 python -m alcove.features.feed_ranking.build --version 1.0.0                                 # again, from the program
 
 The table is int8 in both variants' eyes: "f32" holds the numbers that int8 stands for, widened, and serves to compare.
-A run also leaves the vectors of attributes, from which rows of new items are made (`rows_of_attributes`).
+A run also leaves the vectors of attributes, from which rows of new items are made (`attributes.rows_of_attributes`).
 """
 
 import argparse
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from alcove.features.feed_ranking.attributes import attributes_of_network
 from alcove.features.feed_ranking.config import CONFIGS, HISTORY, MAX_ADDED, MAX_CANDIDATES, ModelConfig
 from alcove.features.feed_ranking.contract import program_path
 from alcove.features.feed_ranking.model import FeedRankingModule
@@ -23,7 +24,6 @@ from alcove.runtime.certificate import Sample, embed_certificate
 from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
-from numpy.typing import NDArray
 
 TOLERANCE: Final = "standard"
 """Of scores and vectors: both sides read the same int8 table and add f32 in different orders."""
@@ -108,37 +108,6 @@ def build(version: str, variant: str = "int8") -> Program:
 def attributes_path(version: str) -> Path:
     """Return where the vectors of a committed version's attributes lie."""
     return program_path(version).with_suffix(".attributes.json")
-
-
-def attributes_of_network(network: Any) -> dict[str, Any]:
-    """Return what rows of new items are made of, as JSON values.
-
-    That is a vector and popularity for each attribute, and the base of an item that nobody touched yet: the mean of the
-    own part of the rarest tenth of items.
-    """
-    own = network.items.own.detach().numpy()
-    rare = np.argsort(own[1:, -1], kind="stable")[: max(1, len(own) // 10)] + 1
-    shared = network.items.shared.detach().numpy()
-    return {
-        "base": [round(float(value), 5) for value in own[rare].mean(axis=0)],
-        "attributes": [[round(float(value), 5) for value in row] for row in shared],
-    }
-
-
-def rows_of_attributes(document: dict[str, Any], items: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-    """Return rows f32 [n, dim + 1] of new items with some attributes, for `delta.delta_bytes`.
-
-    Raises:
-        ValueError: an attribute is unknown.
-    """
-    base, shared = np.array(document["base"], np.float32), np.array(document["attributes"], np.float32)
-    found = np.tile(base, (len(items), 1))
-    for row, values in zip(found, items, strict=True):
-        if any(not 0 <= value < len(shared) for value in values):
-            raise ValueError(f"attributes are 0 to {len(shared) - 1}, not {list(values)!r:.80}")
-        if values:
-            np.add(row, shared[list(values)].sum(axis=0) / np.sqrt(len(values)), out=row)
-    return found
 
 
 def save_run(folder: Path, network: Any, config: ModelConfig) -> None:

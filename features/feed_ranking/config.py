@@ -40,6 +40,6 @@ class ModelConfig:
         return asdict(self)
 
 
-CONFIGS: Final = {"1.0.0": ModelConfig(version="1.0.0")}
+CONFIGS: Final = {"1.1.0": ModelConfig(version="1.1.0")}
 
-DEFAULT_VERSION: Final = "1.0.0"
+DEFAULT_VERSION: Final = "1.1.0"

@@ -35,8 +35,8 @@ class Lines:
     items: tuple[Ids, ...]
 
     def without_last(self) -> "Lines":
-        """Return the same without the last item of every user with 3 or more."""
-        return Lines(self.users, tuple(row[:-1] if len(row) >= 3 else row for row in self.items))
+        """Return the same without the last item of every user with 2 or more."""
+        return Lines(self.users, tuple(row[:-1] if len(row) >= 2 else row for row in self.items))
 
 
 @dataclass(frozen=True)

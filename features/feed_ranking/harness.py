@@ -35,15 +35,41 @@ class Score:
     questions: int
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Where the item that came next stands, for each question.
+
+    Attributes:
+        places: candidates before it, those that tie among them, int64 [n].
+        tied: candidates that tie with it, int64 [n].
+        places_of_all: items before it among all that the history lacks, those that tie among them, int64 [n]; None if
+            they were not ranked.
+    """
+
+    places: Ids
+    tied: Ids
+    places_of_all: Ids | None = None
+
+
+def answers_of(scores: Scores, places_of_all: Ids | None = None) -> Answers:
+    """Return the answers in scores f32 [n, candidates], the target's first."""
+    target, others = scores[:, :1], scores[:, 1:]
+    return Answers((others >= target).sum(axis=1), (others == target).sum(axis=1), places_of_all)
+
+
 def score_of(scores: Scores) -> Score:
-    """Return the score of scores f32 [n, candidates], the target's first; who ties with the target is before it.
+    """Return the score of scores f32 [n, candidates], the target's first; who ties with the target is before it."""
+    return score_of_places(answers_of(scores).places)
+
+
+def score_of_places(places: Ids) -> Score:
+    """Return the score of targets with so many candidates before them.
 
     Source: leave-one-out as in He et al., Neural Collaborative Filtering (2017), HR@10 and NDCG@10.
     """
-    places = (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
-    gains = np.where(places < TOP, 1 / np.log2(places + 2), 0.0)
     hits = places < TOP
-    return Score(float(hits.mean()), float(gains.mean()), float((places == 0).mean()), len(scores))
+    gains = np.where(hits, 1 / np.log2(places + 2), 0.0)
+    return Score(float(hits.mean()), float(gains.mean()), float((places == 0).mean()), len(places))
 
 
 def counts_of(lines: Lines, rows: int) -> Ids:

@@ -77,14 +77,17 @@ class FeedRankingModule(nn.Module):
         seen = torch.cat([known.new_ones(1), known])
         place = torch.cumsum(seen, dim=0)
         read = torch.cat([encoder.start, vectors])
-        x = encoder.before(read) + functional.embedding((place - 1).long(), encoder.place)
+        x = encoder.before(read)
         from_end = seen * (seen.sum() - place + 1)  # 1 for the last that is read, 2 for the one before it
         asking = torch.stack([(from_end == 1).float(), (from_end == 2).float()]) @ x  # [2, dim]
         normal = encoder.first(x)
         query = encoder.split(encoder.query(encoder.first(asking))[None])[0]  # [heads, 2, dim / heads]
         key = encoder.split(encoder.key(normal)[None])[0]
         value = encoder.split(encoder.value(normal)[None])[0]
-        logits = query @ key.transpose(1, 2) / math.sqrt(query.shape[-1]) + (1 - seen) * NONE  # [heads, 2, 51]
+        # How far each item is from the one that asks.
+        far = torch.stack([torch.relu(from_end - 1), torch.relu(from_end - 2)]).long()  # [2, 51]
+        near = functional.embedding(far, encoder.near).permute(2, 0, 1)  # [heads, 2, 51]
+        logits = query @ key.transpose(1, 2) / math.sqrt(query.shape[-1]) + near + (1 - seen) * NONE  # [heads, 2, 51]
         is_last = ((from_end == 1) & (place > 1)).float()[:, None]  # [51, 1], by what is left out
         hidden = torch.eye(HISTORY + 1)
         hidden[0, 0] = 0.0

@@ -1,8 +1,9 @@
 """Defines the network that is trained: a causal transformer over the items of a history, which share attribute vectors.
 
-SASRec (Kang and McAuley, 2018) with one block, and: every history begins with a start vector, so that one without items
-has an answer too, the popularity that training saw; an item's vector is its own plus those of its attributes; and a
-column for how popular it is.  Trained with a softmax over the item that came next and drawn ones (`train.loss_of`).
+SASRec (Kang and McAuley, 2018) with one block, and: attention adds a learned number for how far back an item is, where
+SASRec adds a vector for its place (Raffel et al., 2020); every history begins with a start vector, so that one without
+items has an answer too, the popularity that training saw; an item's vector is its own plus those of its attributes; and
+a column for how popular it is.  Trained with a softmax over the item that came next and drawn ones (`train.loss_of`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from torch.nn import functional
 
 NONE: Final = -1e9
 """Added to a score that attention must not see."""
+FALL: Final = 0.1
+"""By which the first head's attention falls with each item further back, at first; the next head's by a quarter."""
 
 
 class ItemTable(nn.Module):
@@ -58,7 +61,8 @@ class ItemTable(nn.Module):
         wanted = rows.reshape(-1)
         lengths = self.lengths[wanted]
         offsets = torch.cumsum(lengths, 0) - lengths
-        places = torch.arange(int(lengths.sum())) + torch.repeat_interleave(self.begins[wanted] - offsets, lengths)
+        places = torch.repeat_interleave(self.begins[wanted] - offsets, lengths)
+        places = places + torch.arange(len(places), device=places.device)
         shared = functional.embedding_bag(self.flat[places], self.shared, offsets, mode="sum")
         # By the root of their number: the sum of many would drown the item's own.
         shared = shared / lengths.clamp_min(1).sqrt()[:, None]
@@ -67,7 +71,7 @@ class ItemTable(nn.Module):
     @torch.no_grad()
     def fold(self) -> Tensor:
         """Return the whole table f32 [rows, dim + 1], attributes within: what a device gets; row 0 is zero."""
-        table: Tensor = self(torch.arange(len(self.own)))
+        table: Tensor = self(torch.arange(len(self.own), device=self.own.device))
         table[0] = 0.0
         return table
 
@@ -85,7 +89,8 @@ class Encoder(nn.Module):
         dim = config.dim
         self.heads, self.dropout = config.heads, dropout
         self.start = nn.Parameter(torch.randn(1, dim) * 0.05)
-        self.place = nn.Parameter(torch.randn(HISTORY + 1, dim) * 0.02)
+        falls = FALL * 4.0 ** -torch.arange(config.heads)
+        self.near = nn.Parameter(-falls * torch.arange(HISTORY + 1)[:, None])
         self.before = nn.LayerNorm(dim)
         self.first = nn.LayerNorm(dim)
         self.second = nn.LayerNorm(dim)
@@ -95,11 +100,10 @@ class Encoder(nn.Module):
         self.wide, self.narrow = nn.Linear(dim, config.hidden), nn.Linear(config.hidden, dim)
         self.out = nn.Linear(dim, dim)
 
-    def embed_positions(self, vectors: Tensor) -> Tensor:
+    def read(self, vectors: Tensor) -> Tensor:
         """Return what attention reads, f32 [n, t + 1, dim], of items f32 [n, t, dim]; the start comes before them."""
         start = self.start.expand(vectors.shape[0], 1, -1)
-        places = self.place[: vectors.shape[1] + 1]
-        return self._drop(self.before(torch.cat([start, vectors], dim=1)) + places)
+        return self._drop(self.before(torch.cat([start, vectors], dim=1)))
 
     def finish_block(self, residual: Tensor, seen: Tensor) -> Tensor:
         """Return the user vectors [..., dim] of what was read and what attention saw."""
@@ -115,10 +119,16 @@ class Encoder(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Return a user vector after the start and after each item, f32 [n, t + 1, dim], of items f32 [n, t, dim]."""
-        x = self.embed_positions(vectors)
+        x = self.read(vectors)
         normal = self.first(x)
+        place = torch.arange(x.shape[1], device=x.device)
+        distance = place[:, None] - place
+        near = functional.embedding(distance.clamp_min(0), self.near).permute(2, 0, 1)
         seen = functional.scaled_dot_product_attention(
-            self.split(self.query(normal)), self.split(self.key(normal)), self.split(self.value(normal)), is_causal=True
+            self.split(self.query(normal)),
+            self.split(self.key(normal)),
+            self.split(self.value(normal)),
+            attn_mask=near.masked_fill(distance < 0, NONE)[None],
         )
         return self.finish_block(x, seen.transpose(1, 2).reshape(x.shape))
 

@@ -3,71 +3,29 @@
 One program serves all three: trained without every fifth user, as the users of devices are, and without some items.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from alcove.features.feed_ranking.config import HISTORY
 from alcove.features.feed_ranking.contract import Weights
-from alcove.features.feed_ranking.dataset import Ids, Lines, rows_of
+from alcove.features.feed_ranking.dataset import Ids
 from alcove.features.feed_ranking.delta import ItemDelta
 from alcove.features.feed_ranking.harness import Scores, score_of
+from alcove.features.feed_ranking.newcomers import Split, draw_candidates
 from alcove.features.feed_ranking.personalize import Adapter
 from alcove.features.feed_ranking.rerank import rerank
 from alcove.runtime import Model
 from numpy.typing import NDArray
 
-EACH: Final = 5
-"""One user in so many is studied, and not learned from."""
 LEAST_ITEMS: Final = 40
 """Items of a line that is studied."""
 ASKED: Final = 20
 """Items at its end that are asked about."""
 FEEDBACK: Final = 100
 """Items before those that the adapter learned from, at most."""
-LEFT_OUT: Final = 0.05
-"""Share of the items that are new on the device."""
-NEGATIVES: Final = 99
 SEED: Final = 3
 
 Figures = dict[str, dict[str, list[float]]]
-
-
-@dataclass(frozen=True)
-class Split:
-    """What a study trains on and asks about, in rows: items of the table first, then those left out of training.
-
-    Attributes:
-        known: lines to learn from, in rows: of the users that are not studied.
-        rows: of the table, with row 0.
-        new: rows of the items left out, `rows` and on.
-        ids: the id of each row from 1.
-        studied: the lines that are, in rows.
-    """
-
-    known: Lines
-    rows: int
-    new: Ids
-    ids: Ids
-    studied: tuple[Ids, ...]
-
-
-def split_of(lines: Lines, every: Ids) -> Split:
-    """Return the split of lines of ids; the items left out are drawn."""
-    count = round(LEFT_OUT * len(every))
-    order = np.random.default_rng(SEED).permutation(every)
-    ids = np.concatenate([np.sort(order[count:]), np.sort(order[:count])])
-    places = np.argsort(ids)
-    rows = len(every) - count + 1
-
-    def in_rows(items: Ids) -> Ids:
-        return places[rows_of(items, ids[places]) - 1] + 1
-
-    whole = [in_rows(items) for items in lines.items]
-    kept = [row for row in range(len(whole)) if row % EACH]
-    known = Lines(tuple(lines.users[row] for row in kept), tuple(whole[row][whole[row] < rows] for row in kept))
-    studied = tuple(items for items in whole[::EACH] if len(items) >= LEAST_ITEMS)
-    return Split(known, rows, np.arange(rows, len(every) + 1), ids, studied)
 
 
 class Asker:
@@ -94,9 +52,9 @@ class Asker:
         return self._session(ids, candidates[None], self._added, offset, signals, weights)
 
 
-def _draw_candidates(touched: Ids, target: int, among: Ids, rng: np.random.Generator) -> Ids:
-    free = np.setdiff1d(among, touched)
-    return np.concatenate([[target], rng.choice(free, min(NEGATIVES, len(free)), replace=False)])
+def studied_lines(split: Split) -> list[Ids]:
+    """Return the lines of users that training never saw which are long enough, in rows."""
+    return [items for items in split.left_out if len(items) >= LEAST_ITEMS]
 
 
 def adapter_study(model: Model, split: Split) -> Figures:
@@ -105,12 +63,12 @@ def adapter_study(model: Model, split: Split) -> Figures:
     every = np.arange(1, split.rows)
     scores: dict[str, list[Scores]] = {"history alone": [], "history and adapter": [], "a stranger's adapter": []}
     stranger = Adapter(ask.dim)
-    for items in split.studied:
+    for items in studied_lines(split):
         adapter = Adapter(ask.dim)
         for place in range(max(1, len(items) - ASKED - FEEDBACK), len(items)):
             if items[place] >= split.rows:
                 continue
-            candidates = _draw_candidates(items, int(items[place]), every, rng)
+            candidates = draw_candidates(items, int(items[place]), every, rng)
             outputs = ask(items[:place], candidates, adapter)
             if place >= len(items) - ASKED:
                 scores["history and adapter"].append(outputs[0][0])
@@ -130,11 +88,11 @@ def delta_study(model: Model, delta: ItemDelta, split: Split) -> Figures:
     asks = {"random order": None, "new items by a delta": Asker(model, delta)}
     rng = np.random.default_rng(SEED)
     scores: dict[str, list[Scores]] = {name: [] for name in asks}
-    for items in split.studied:
+    for items in studied_lines(split):
         for place in range(len(items) - ASKED, len(items)):
             if items[place] < split.rows:
                 continue
-            candidates = _draw_candidates(items, int(items[place]), split.new, rng)
+            candidates = draw_candidates(items, int(items[place]), split.new, rng)
             for name, ask in asks.items():
                 drawn = rng.random(len(candidates)).astype(np.float32)
                 scores[name].append(drawn if ask is None else np.asarray(ask(items[:place], candidates)[0][0]))
@@ -148,10 +106,10 @@ def diversity_study(model: Model, split: Split) -> Figures:
     weight = Weights().diversity
     weights = {"relevance alone": 0.0, f"diversity {weight:g} (default)": weight, "diversity 2": 2.0}
     scores: dict[str, list[Scores]] = {name: [] for name in weights}
-    for items in split.studied:
+    for items in studied_lines(split):
         if items[-1] >= split.rows:
             continue
-        candidates = _draw_candidates(items, int(items[-1]), every, rng)
+        candidates = draw_candidates(items, int(items[-1]), every, rng)
         outputs = ask(items[:-1], candidates)
         none = np.full(len(candidates), -1.0)
         relevance = np.asarray(outputs[0][0], np.float64)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -44,28 +44,18 @@ from alcove.features.feed_ranking.dataset import (
     rows_of,
     table_ids,
 )
-from alcove.features.feed_ranking.harness import Scores, counts_of, score_of
+from alcove.features.feed_ranking.harness import counts_of, score_of
 from alcove.features.feed_ranking.network import FeedRankingNetwork
+from alcove.features.feed_ranking.scoring import Ranker, scores_of
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-SCORED_AT_ONCE: Final = 256
 STEPS: Final = 150
 LEAST_BATCH: Final = 500
+AHEAD: Final = 2
+"""Items behind the next one that are learned too, where the plan gives them weight."""
 ASKED: Final = 6000
 """Users whose last item says when to stop."""
-
-
-class Ranker(Protocol):
-    """What can be trained here: this feature's network, and the baselines."""
-
-    def states(self, users: Tensor, rows: Tensor) -> Tensor:
-        """Return vectors f32 [n, t + 1, dim] of users [n] with histories [n, t], at the start and after each item."""
-        ...
-
-    def rows(self, rows: Tensor) -> Tensor:
-        """Return vectors and popularity f32 [..., dim + 1] of rows of items."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,8 @@ class TrainingPlan:
         warmup_steps: rising in a straight line before that.
         weight_decay: of AdamW.
         dropout: of the encoder.
-        shuffled: share of lines whose order is drawn again: many orders are of one day, and so chance.
+        ahead: weight in the loss of the item behind the next one; that of the one behind it is its square.
+        spectral: size of what items' vectors begin with beside noise, a decomposition of who touched what; 0 for none.
         averaging: of the running mean of the weights, which is what counts.
         seed: of everything random.
     """
@@ -92,9 +83,10 @@ class TrainingPlan:
     drawn: int = 512
     learning_rate: float = 3e-3
     warmup_steps: int = 100
-    weight_decay: float = 0.5
+    weight_decay: float = 0.7
     dropout: float = 0.3
-    shuffled: float = 0.0
+    ahead: float = 0.5
+    spectral: float = 0.7
     averaging: float = 0.995
     seed: int = 1
 
@@ -109,16 +101,32 @@ class TrainingPlan:
         return replace(self, batch_items=batch, learning_rate=rate)
 
 
-PLANS: Final = {"1.0.0": TrainingPlan()}
+PLANS: Final = {"1.1.0": TrainingPlan()}
 
 
-def loss_of(states: Tensor, targets: Tensor, drawn: Tensor, ranker: Ranker) -> Tensor:
-    """Return the mean softmax loss of states f32 [n, dim] for target rows int64 [n] among drawn rows int64 [k]."""
-    right, others = ranker.rows(targets), ranker.rows(drawn)
-    of_right = (states * right[:, :-1]).sum(dim=-1) + right[:, -1]
-    of_others = states @ others[:, :-1].T + others[:, -1]
-    of_others = of_others.masked_fill(targets[:, None] == drawn[None], -math.inf)
-    return (torch.logsumexp(torch.cat([of_right[:, None], of_others], dim=1), dim=1) - of_right).mean()
+def loss_of(states: Tensor, rows: Tensor, drawn: Tensor, ranker: Ranker, ahead: float = 0.0) -> Tensor:
+    """Return the mean softmax loss of the rows that come next, and with weight `ahead` and less of the two behind them.
+
+    A draw that is the next one counts once.  One that is a later one is left among the draws: they are a few percent.
+
+    Args:
+        states: user vectors, f32 [n, t, dim].
+        rows: what came next at each, int64 [n, t], 0 where nothing did.
+        drawn: rows of which the right one is to be told, int64 [k].
+        ranker: whose rows they are.
+        ahead: weight of the item behind the next one; its square, of the one behind that.
+    """
+    known, right, others = rows > 0, ranker.rows(rows), ranker.rows(drawn)
+    of_others = torch.addmm(others[:, -1], states[known], others[:, :-1].T)
+    of_others = of_others.masked_fill(rows[known][:, None] == drawn, -torch.inf)
+    among = torch.zeros_like(states[..., 0]).masked_scatter(known, torch.logsumexp(of_others, dim=1))
+    loss, places = torch.zeros((), device=states.device), rows.shape[1]
+    for step in range(min(AHEAD, places - 1) + 1 if ahead else 1):
+        later = right[:, step:]
+        score = (states[:, : places - step] * later[..., :-1]).sum(dim=-1) + later[..., -1]
+        cost = torch.logaddexp(score, among[:, : places - step]) - score
+        loss = loss + ahead**step * cost[known[:, step:]].sum() / known.sum()
+    return loss
 
 
 def batches(lines: Lines, plan: TrainingPlan, rng: np.random.Generator) -> Iterator[tuple[Ids, Ids]]:
@@ -127,8 +135,7 @@ def batches(lines: Lines, plan: TrainingPlan, rng: np.random.Generator) -> Itera
     Lines longer than a history are cut at drawn places, so that every item comes last of something.
     """
     pieces: list[tuple[int, Ids]] = []
-    for user, items in enumerate(lines.items):
-        row = rng.permutation(items) if plan.shuffled and rng.random() < plan.shuffled else items
+    for user, row in enumerate(lines.items):
         begin = 0
         if len(row) > HISTORY + 1:
             begin = -int(rng.integers(0, HISTORY))
@@ -136,34 +143,16 @@ def batches(lines: Lines, plan: TrainingPlan, rng: np.random.Generator) -> Itera
             piece = row[max(at, 0) : at + HISTORY + 1]
             if len(piece) >= 2 or at <= 0:
                 pieces.append((user, piece))
+    users = np.array([user for user, _ in pieces])
     lengths = np.array([len(piece) for _, piece in pieces])
+    padded = np.zeros((len(pieces), HISTORY + 1), np.int64)
+    padded[np.arange(HISTORY + 1) < lengths[:, None]] = np.concatenate([piece for _, piece in pieces])
     order = np.argsort(lengths + 2 * rng.random(len(pieces)), kind="stable")
     cuts = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // plan.batch_items)) + 1
     groups = np.split(order, cuts)
     for number in rng.permutation(len(groups)):
         group = groups[number]
-        rows = np.zeros((len(group), int(lengths[group].max())), np.int64)
-        for place, index in enumerate(group):
-            rows[place, : lengths[index]] = pieces[index][1]
-        yield np.array([pieces[index][0] for index in group]), rows
-
-
-@torch.no_grad()
-def scores_of(ranker: Ranker, questions: Questions) -> Scores:
-    """Return the scores f32 [n, candidates] of questions in rows of the table."""
-    order = np.argsort([len(history) for history in questions.histories], kind="stable")
-    found = np.empty(questions.candidates.shape, np.float32)
-    for at in range(0, len(order), SCORED_AT_ONCE):
-        chosen = order[at : at + SCORED_AT_ONCE]
-        latest = [questions.histories[i][-HISTORY:] for i in chosen]
-        rows = np.zeros((len(chosen), max(len(row) for row in latest)), np.int64)
-        for place, row in enumerate(latest):
-            rows[place, : len(row)] = row
-        states = ranker.states(torch.from_numpy(questions.rows[chosen]), torch.from_numpy(rows))
-        last = states[torch.arange(len(chosen)), torch.tensor([len(row) for row in latest])]
-        items = ranker.rows(torch.from_numpy(questions.candidates[chosen]))
-        found[chosen] = ((items[..., :-1] @ last[:, :, None])[..., 0] + items[..., -1]).numpy()
-    return found
+        yield users[group], padded[group, : int(lengths[group].max())]
 
 
 class Training:
@@ -176,6 +165,7 @@ class Training:
         plan: how to learn.
         folder: of the run; continued if it holds a checkpoint.
         asked: in rows; what says when to stop. None trains all epochs.
+        device: that trains, "cpu" or "cuda".
     """
 
     def __init__(
@@ -187,16 +177,22 @@ class Training:
         plan: TrainingPlan,
         folder: Path,
         asked: Questions | None = None,
+        device: str = "cpu",
     ) -> None:
         self.lines, self.table_rows, self.plan, self.folder, self.asked = lines, rows, plan, folder, asked
+        self.device = device
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(plan.seed)
         network = make()
         self.kept = nn.ModuleDict(
             {"network": network, "mean": copy.deepcopy(network).eval(), "best": copy.deepcopy(network).eval()}
-        )
+        ).to(device)
         self.optimiser = torch.optim.AdamW(
-            network.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, betas=(0.9, 0.98), fused=True
+            self.network.parameters(),
+            lr=plan.learning_rate,
+            weight_decay=plan.weight_decay,
+            betas=(0.9, 0.98),
+            fused=True,
         )
         self.epoch = 0
         self.steps = 0
@@ -254,18 +250,17 @@ class Training:
             warm = min(1.0, (self.steps + 1) / plan.warmup_steps)
             for group in self.optimiser.param_groups:
                 group["lr"] = plan.learning_rate * warm * (0.02 + 0.49 * (1 + math.cos(math.pi * done)))
-            targets = torch.from_numpy(rows)
-            states = self.network.states(torch.from_numpy(users), targets[:, :-1])
-            known = targets > 0
-            drawn = torch.from_numpy(rng.integers(1, self.table_rows, plan.drawn))
-            loss = loss_of(states[known], targets[known], drawn, self.network)
+            drawn = torch.from_numpy(rng.integers(1, self.table_rows, plan.drawn)).to(self.device)
+            targets = torch.from_numpy(rows).to(self.device)
+            states = self.network.states(torch.from_numpy(users).to(self.device), targets[:, :-1])
+            loss = loss_of(states, targets, drawn, self.network, plan.ahead)
             self.optimiser.zero_grad()
             torch.autograd.backward(loss)
             self.optimiser.step()
             self.steps += 1
-            losses.append(loss.item())
+            losses.append(loss.detach())
             self._average()
-        return float(np.mean(losses))
+        return float(torch.stack(losses).mean())
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -304,9 +299,16 @@ class Trained:
 
 
 def train(
-    make: Callable[[Lines], nn.Module], lines: Lines, rows: int, *, plan: TrainingPlan, folder: Path, progress: Progress
+    make: Callable[[Lines], nn.Module],
+    lines: Lines,
+    rows: int,
+    *,
+    plan: TrainingPlan,
+    folder: Path,
+    progress: Progress,
+    device: str = "cpu",
 ) -> Trained:
-    """Return a network trained on every item of `lines`, for as many epochs as serve the last item of each best.
+    """Return a network trained on every line but its last item, which says when to stop and is never learned from.
 
     Args:
         make: a fresh network for lines to learn from, which are in rows of the table.
@@ -315,16 +317,15 @@ def train(
         plan: how to learn.
         folder: for checkpoints.
         progress: where to show it.
+        device: that trains, "cpu" or "cuda".
     """
-    known, plan = lines.without_last(), plan.fit_to(lines)
-    negatives = min(NEGATIVES, rows // 4)
-    asked = questions_of_last(lines, negatives, plan.seed).some(ASKED, plan.seed)
-    chosen = Training(lambda: make(known), known, rows, plan=plan, folder=folder / "choose", asked=asked)
-    chosen.run(progress, f"{folder.name}, choosing")
-    final = Training(lambda: make(lines), lines, rows, plan=plan, folder=folder / "final")
-    final.run(progress, f"{folder.name}, final", until=chosen.best_epoch)
-    seconds = sum(line["seconds"] for line in [*chosen.checks, *final.checks])
-    return Trained(final.best, chosen.checks, final.epoch, round(seconds, 1))
+    known = lines.without_last()
+    plan = plan.fit_to(known)
+    asked = questions_of_last(lines, min(NEGATIVES, rows // 4), plan.seed).some(ASKED, plan.seed)
+    training = Training(lambda: make(known), known, rows, plan=plan, folder=folder, asked=asked, device=device)
+    training.run(progress, folder.name)
+    seconds = sum(line["seconds"] for line in training.checks)
+    return Trained(training.best, training.checks, training.best_epoch, round(seconds, 1))
 
 
 def train_feature(
@@ -336,16 +337,58 @@ def train_feature(
     plan: TrainingPlan,
     folder: Path,
     progress: Progress,
+    device: str = "cpu",
 ) -> Trained:
     """Return this feature's network, trained on lines of ids; `every` id has a row, attributes are by id."""
     rows = len(every) + 1
-    by_row = {int(rows_of(np.array([item]), every)[0]): values for item, values in attributes.items()}
-    by_row.pop(0, None)
+    by_row = attributes_of_rows(attributes, every)
 
     def make(given: Lines) -> nn.Module:
-        return FeedRankingNetwork(config, counts_of(given, rows), by_row, plan.dropout)
+        return new_network(config, given, rows, by_row, plan)
 
-    return train(make, lines_in_rows(lines, every), rows, plan=plan, folder=folder, progress=progress)
+    known = lines_in_rows(lines, every)
+    return train(make, known, rows, plan=plan, folder=folder, progress=progress, device=device)
+
+
+def new_network(
+    config: ModelConfig, lines: Lines, rows: int, attributes: Mapping[int, Sequence[int]], plan: TrainingPlan
+) -> FeedRankingNetwork:
+    """Return this feature's network before training, for lines in rows and attributes of rows."""
+    network = FeedRankingNetwork(config, counts_of(lines, rows), attributes, plan.dropout)
+    if plan.spectral:
+        begin_spectral(network, lines, rows, config.dim, plan.spectral)
+    return network
+
+
+@torch.no_grad()
+def begin_spectral(network: Any, lines: Lines, rows: int, dim: int, size: float) -> None:
+    """Let items' vectors begin with those of `spectral_vectors`."""
+    begin = 0.05 * size * spectral_vectors(lines, rows, dim)
+    network.items.own[1:, :-1] = 0.5 * network.items.own[1:, :-1] + begin[1:]
+
+
+def spectral_vectors(lines: Lines, rows: int, dim: int) -> Tensor:
+    """Return vectors f32 [rows, dim] of items by who touched both: a truncated singular value decomposition."""
+    touched = [np.unique(items) for items in lines.items]
+    items = torch.from_numpy(np.concatenate(touched))
+    users = torch.from_numpy(np.repeat(np.arange(len(touched)), [len(found) for found in touched]))
+    weight = (torch.bincount(items, minlength=rows)[items] + 5.0).rsqrt() * torch.bincount(users)[users].rsqrt()
+    size = (rows, len(touched))
+    matrix = torch.sparse_coo_tensor(torch.stack([items, users]), weight, size, check_invariants=False).coalesce()
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    left, values, _ = torch.svd_lowrank(matrix, q=min(dim + 8, *size), niter=4)
+    torch.set_rng_state(state)
+    vectors = torch.zeros(rows, dim)
+    found = (left * values.sqrt())[:, :dim]
+    vectors[:, : found.shape[1]] = found / found.std()
+    return vectors
+
+
+def attributes_of_rows(attributes: Mapping[int, Sequence[int]], every: Ids) -> dict[int, Sequence[int]]:
+    """Return the attributes of rows of a table instead of ids; what has no row is left out."""
+    rows = rows_of(np.array(list(attributes), np.int64), every).tolist()
+    return {row: values for row, values in zip(rows, attributes.values(), strict=True) if row}
 
 
 def lines_in_rows(lines: Lines, every: Ids) -> Lines:

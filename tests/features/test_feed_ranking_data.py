@@ -104,7 +104,7 @@ def test_question_about_the_last_item_has_negatives_that_were_never_touched() ->
         assert candidates[0] == touched[-1]
         assert len(set(candidates.tolist())) == 21
         assert not set(candidates[1:].tolist()) & set(touched.tolist())
-    assert [len(row) for row in lines.without_last().items] == [2, 2, 9, 19, 299]
+    assert [len(row) for row in lines.without_last().items] == [1, 2, 9, 19, 299]
     np.testing.assert_array_equal(questions.candidates, questions_of_last(lines, 20, seed=3).candidates)
     with pytest.raises(ValueError, match="nobody has 3 items or more and 200 of"):
         questions_of_last(lines, 200, seed=3)

@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.features.card_figures import replace_figures
 from alcove.features.feed_ranking import Adapter, FeedAnswer, FeedRanking, FeedRequest, ItemDelta
-from alcove.features.feed_ranking.card import OURS, figures, goal, picture
+from alcove.features.feed_ranking.card import (
+    FLOAT,
+    KNN,
+    KNN_MARGIN,
+    NETWORK,
+    OURS,
+    goal,
+    picture,
+    verdict,
+    write,
+)
 from alcove.features.feed_ranking.config import DEFAULT_VERSION
 from alcove.features.feed_ranking.contract import PROGRAMS, program_path
 from alcove.features.feed_ranking.delta import delta_bytes
@@ -134,7 +143,8 @@ def test_delta_adds_items_without_another_program(models: dict[str, Model]) -> N
 def test_rows_of_new_items_are_made_of_their_attributes(models: dict[str, Model]) -> None:
     """Of the committed vectors of genres: other genres, other rows, and all of a size that the program knows."""
     pytest.importorskip("torch", reason="the module needs torch: install alcove[export]")
-    from alcove.features.feed_ranking.build import attributes_path, rows_of_attributes
+    from alcove.features.feed_ranking.attributes import rows_of_attributes
+    from alcove.features.feed_ranking.build import attributes_path
 
     document = json.loads(attributes_path(DEFAULT_VERSION).read_text(encoding="utf-8"))
     rows = rows_of_attributes(document, [[1], [2], [1, 2], []])
@@ -180,16 +190,27 @@ def test_command_answers_every_line_with_one_line() -> None:
 
 
 def test_card_shows_what_was_measured_of_this_very_program() -> None:
-    """The card's figures are those of evaluation.json; all baselines are beaten, and it says which goals are met."""
+    """The card's figures are those of evaluation.json: three seeds, item-kNN beaten by three points, and the goals."""
     result = json.loads((FOLDER / "evaluation.json").read_text(encoding="utf-8"))["result"]
     assert result["digest"] == hashlib.sha256(program_path(DEFAULT_VERSION).read_bytes()).hexdigest()
     card = (FOLDER / "CARD.md").read_text(encoding="utf-8")
-    assert replace_figures(card, figures(result)) == card
+    assert write(card, result) == card
     assert (FOLDER / "ranking.svg").read_text(encoding="utf-8") == picture(result)
-    assert result["device"]["1,000 candidates, median (µs)"] <= 500
+    assert result["programs"]["1,000 candidates, median (µs)"] <= 500
     for name, found in result["sets"].items():
-        scores = found["scores"]
+        scores, seeds = found["scores"], found["seeds"][NETWORK]
         assert found["program_bytes"] <= 2_000_000, name
-        assert scores[OURS]["gain"] > max(scores[other]["gain"] for other in ("item-kNN", "popularity")), name
-        assert abs(scores[OURS]["gain"] - scores["float32, torch"]["gain"]) < 0.01, name
+        assert len(seeds) == 3, name
+        assert min(seed["hit_rate"] for seed in seeds) >= scores[KNN]["hit_rate"] + KNN_MARGIN, name
+        assert scores[OURS]["gain"] > max(scores[other]["gain"] for other in (KNN, "popularity")), name
+        assert abs(scores[OURS]["gain"] - scores[FLOAT]["gain"]) < 0.01, name
     assert {name for name in result["sets"] if goal(name)} == {"beauty", "toys", "lastfm", "games"}
+    assert set(result["newcomers"]) == set(result["sets"])
+
+
+def test_verdict_says_what_is_met_missed_or_within_the_spread() -> None:
+    """Of three seeds; of one alone nothing is said about a spread."""
+    assert verdict([0.60, 0.61, 0.62], 0.58) == "met by 0.030"
+    assert verdict([0.58, 0.60, 0.62], 0.59) == "met by 0.010, less than the spread"
+    assert verdict([0.58, 0.60, 0.62], 0.61) == "missed by 0.010"
+    assert verdict([0.6], 0.58) == "met by 0.020"

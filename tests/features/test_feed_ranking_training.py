@@ -12,25 +12,23 @@ from rich.progress import Progress
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
 from alcove.features import card_figures  # noqa: E402 (after the check for torch)
+from alcove.features.feed_ranking.attributes import attributes_of_network, rows_of_attributes  # noqa: E402
 from alcove.features.feed_ranking.baselines import Fpmc, Gru4Rec  # noqa: E402
-from alcove.features.feed_ranking.build import (  # noqa: E402 (after the check for torch)
-    attributes_of_network,
-    compile_module,
-    module_of_network,
-    rows_of_attributes,
-)
-from alcove.features.feed_ranking.card import OURS, figures, picture  # noqa: E402
+from alcove.features.feed_ranking.build import compile_module, module_of_network  # noqa: E402
+from alcove.features.feed_ranking.card import FLOAT, OURS, figures, picture  # noqa: E402
 from alcove.features.feed_ranking.config import HISTORY, ModelConfig  # noqa: E402
-from alcove.features.feed_ranking.dataset import Lines, Questions, questions_of_last  # noqa: E402
+from alcove.features.feed_ranking.dataset import Lines, Questions, questions_of_last, table_ids  # noqa: E402
 from alcove.features.feed_ranking.evaluate import evaluate, main, program_scores  # noqa: E402
 from alcove.features.feed_ranking.harness import counts_of, popularity, score_of  # noqa: E402
 from alcove.features.feed_ranking.network import FeedRankingNetwork  # noqa: E402
-from alcove.features.feed_ranking.train import Training, TrainingPlan, batches, loss_of, scores_of  # noqa: E402
+from alcove.features.feed_ranking.runs import Task  # noqa: E402
+from alcove.features.feed_ranking.scoring import scores_of  # noqa: E402
+from alcove.features.feed_ranking.train import Training, TrainingPlan, batches, loss_of  # noqa: E402
 from alcove.runtime import load  # noqa: E402
 
 CONFIG = ModelConfig("test", dim=16, heads=2, hidden=16)
 PLAN = TrainingPlan(
-    epochs=12, batch_items=200, drawn=40, learning_rate=1e-2, warmup_steps=5, dropout=0.1, weight_decay=0
+    epochs=12, batch_items=200, drawn=40, learning_rate=1e-2, warmup_steps=5, dropout=0.1, weight_decay=0, ahead=0.2
 )
 ROWS = 81
 """Eight rings of ten items: after each comes the next of its ring."""
@@ -144,11 +142,29 @@ def test_loss_is_the_softmax_of_the_next_item_among_those_drawn(lines: Lines) ->
     """By hand for one place; a draw that is the target counts once."""
     torch.manual_seed(1)
     network = make(lines).eval()
-    state, target, drawn = torch.randn(1, 16), torch.tensor([4]), torch.tensor([9, 4, 30])
+    state, target, drawn = torch.randn(1, 1, 16), torch.tensor([[4]]), torch.tensor([9, 4, 30])
     table = network.items.fold()
-    scores = table[[4, 9, 30], :-1] @ state[0] + table[[4, 9, 30], -1]
+    scores = table[[4, 9, 30], :-1] @ state[0, 0] + table[[4, 9, 30], -1]
     expected = torch.logsumexp(scores, 0) - scores[0]
     assert loss_of(state, target, drawn, network).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_loss_ahead_adds_the_items_behind_the_next_one(lines: Lines) -> None:
+    """By hand for a line of three, beside one of one: each later item has its share, as many as there are."""
+    torch.manual_seed(1)
+    network = make(lines).eval()
+    states, drawn = torch.randn(2, 3, 16), torch.tensor([9, 30])
+    rows = torch.tensor([[4, 5, 6], [7, 0, 0]])
+    table = network.items.fold()
+
+    def cost(state: Any, target: int) -> Any:
+        scores = table[[target, 9, 30], :-1] @ state + table[[target, 9, 30], -1]
+        return torch.logsumexp(scores, 0) - scores[0]
+
+    following = cost(states[0, 0], 4) + cost(states[0, 1], 5) + cost(states[0, 2], 6) + cost(states[1, 0], 7)
+    later = 0.5 * (cost(states[0, 0], 5) + cost(states[0, 1], 6)) + 0.25 * cost(states[0, 0], 6)
+    found = loss_of(states, rows, drawn, network, 0.5)
+    assert found.item() == pytest.approx(((following + later) / 4).item(), rel=1e-5)
 
 
 def test_items_share_the_vectors_of_their_attributes() -> None:
@@ -267,9 +283,11 @@ def test_any_set_is_scored_with_every_baseline(lines: Lines, questions: Question
     )
     attributes = {1000 * row: values for row, values in ATTRIBUTES.items()}
     plan = replace(PLAN, epochs=10)
+    task = Task(named, asked, attributes, table_ids(named, [asked.candidates.ravel()], attributes))
     with Progress(disable=True) as progress:
-        found = evaluate(named, asked, attributes, tmp_path, progress, config=CONFIG, plan=plan)
-    assert list(found["scores"]) == [OURS, "float32, torch", "item-kNN", "popularity", "GRU4Rec", "FPMC"]
+        found = evaluate(task, tmp_path, progress, config=CONFIG, plan=plan, seeds=[1, 2])
+    assert list(found["scores"]) == [OURS, FLOAT, "item-kNN", "popularity", "GRU4Rec", "FPMC"]
+    assert [len(given) for given in found["seeds"].values()] == [2, 1, 1]
     assert found["scores"][OURS]["questions"] == 61
     assert found["scores"][OURS]["hit_rate"] > 0.8
     assert found["scores"]["popularity"]["hit_rate"] < 0.5
@@ -282,27 +300,30 @@ def test_any_set_is_scored_with_every_baseline(lines: Lines, questions: Question
 def test_command_scores_files_with_and_without_a_test(
     lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A user a line, a question a line; without one the last items are asked; a card keeps what was not measured."""
+    """A user a line, a question a line; without one the last items are asked; a card keeps other sets."""
     given = "\n".join(f"u{user} " + " ".join(map(str, row)) for user, row in zip(lines.users, lines.items, strict=True))
-    (tmp_path / "rings.train.txt").write_text(given)
+    for name in ("rings", "more"):
+        (tmp_path / f"{name}.train.txt").write_text(given)
     (tmp_path / "rings.test.txt").write_text("u0\t5\t" + " ".join(map(str, range(20, 40))) + "\nwho\t6\t" + "7 " * 20)
-    (tmp_path / "CARD.md").write_text(f"# Rings\n\n{card_figures.BEGIN}\n{card_figures.END}\n")
+    goals = f"{card_figures.BEGIN}\n{card_figures.END}".replace("figures", "goals")
+    (tmp_path / "CARD.md").write_text(f"# Rings\n\n{goals}\n{card_figures.BEGIN}\n{card_figures.END}\n")
 
-    def run(*arguments: str) -> dict[str, Any]:
-        common = ["--train", f"{tmp_path}/rings.train.txt", "--epochs", "1", "--json", f"{tmp_path}/found.json"]
+    def run(*arguments: str, name: str = "rings") -> dict[str, Any]:
+        common = ["--train", f"{tmp_path}/{name}.train.txt", "--epochs", "1", "--json", f"{tmp_path}/found.json"]
         monkeypatch.setattr("sys.argv", ["evaluate", *common, "--baselines", *arguments])
         main()
-        found: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())["result"]["sets"]["rings"]
+        found: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())["result"]["sets"][name]
         return found
 
     found = run("--test", f"{tmp_path}/rings.test.txt")
     assert (found["questions"], found["negatives"]) == (2, 20)
-    assert found["interactions"] == sum(len(row) for row in lines.items)
+    assert found["interactions"] == sum(len(row) for row in lines.items) - 300
     found = run("FPMC", "--negatives", "30", "--write", f"{tmp_path}/CARD.md")
     assert (found["questions"], found["negatives"]) == (300, 30)
-    assert found["interactions"] == sum(len(row) for row in lines.items) - 300
+    assert found["interactions"] == sum(len(row) for row in lines.items) - 600
     assert "FPMC" in found["scores"]
-    run("--negatives", "30", "--write", f"{tmp_path}/CARD.md")
+    run("--negatives", "30", "--write", f"{tmp_path}/CARD.md", name="more")
     assert "| FPMC |" in (tmp_path / "CARD.md").read_text()
+    assert "### more" in (tmp_path / "CARD.md").read_text()
     assert (tmp_path / "ranking.svg").read_text().startswith("<svg")
     assert "### rings" in capsys.readouterr().out
