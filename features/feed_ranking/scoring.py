@@ -16,11 +16,11 @@ SCORED_AT_ONCE: Final = 256
 class Ranker(Protocol):
     """What can be trained here: this feature's network, and the baselines."""
 
-    def states(self, users: Tensor, rows: Tensor) -> Tensor:
+    def states(self, users: Tensor, rows: Tensor, /) -> Tensor:
         """Return vectors f32 [n, t + 1, dim] of users [n] with histories [n, t], at the start and after each item."""
         ...
 
-    def rows(self, rows: Tensor) -> Tensor:
+    def rows(self, rows: Tensor, /) -> Tensor:
         """Return vectors and popularity f32 [..., dim + 1] of rows of items."""
         ...
 
