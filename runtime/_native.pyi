@@ -292,7 +292,13 @@ def philox(counter: list[int], key: list[int]) -> tuple[int, int, int, int]:
     """
 
 def ngram_hash(
-    text: str | bytes, min_order: int, max_order: int, buckets: int, seed: int, capacity: int
+    text: str | bytes,
+    min_order: int,
+    max_order: int,
+    buckets: int,
+    seed: int,
+    capacity: int,
+    table: bytes | None = None,
 ) -> NDArray[np.int32]:
     """Return the ids of a text's hashed n-grams, as in a program: int32 [ids], ids <= capacity.
 
@@ -303,9 +309,10 @@ def ngram_hash(
         buckets: ids are in [0, buckets); 1 ... 2**31 - 1.
         seed: start of the hash, in [0, 2**64).
         capacity: most ids; text beyond is not read, so not validated either.
+        table: composes text first (`alcove.runtime.composition`); None for text as it is.
 
     Raises:
-        InputError: an order or the number of buckets is out of range.
+        InputError: an order or the number of buckets is out of range, or the table is none.
         InvalidTextError: a text is not UTF-8.
 
     Source: kernels/microkernels/ngram_hash/README.md.

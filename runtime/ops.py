@@ -20,7 +20,7 @@ SEED_LIMIT: Final = 2**63  # torch's integers are signed; the format's seed has 
 
 @torch.library.custom_op("alcove::ngram_hash", mutates_args=(), device_types="cpu")
 def ngram_hash(  # noqa: PLR0917 - the operator's schema
-    utf8: Tensor, min_order: int, max_order: int, buckets: int, seed: int, capacity: int
+    utf8: Tensor, min_order: int, max_order: int, buckets: int, seed: int, capacity: int, table: Tensor | None = None
 ) -> Tensor:
     """Return the ids of the hashed character n-grams and words of a text.
 
@@ -31,28 +31,39 @@ def ngram_hash(  # noqa: PLR0917 - the operator's schema
         buckets: ids are in [0, buckets).
         seed: start of the hash, in [0, 2**63).
         capacity: at most this many ids are made; later text is not read.
+        table: uint8 [bytes], composes text first (`composition.make_composition_table`); None: text as it is.
 
     Returns:
         int64 [ids], ids <= capacity, in the order of the text.
 
     Raises:
         InvalidTextError: the bytes that were read are not UTF-8.
+        InputError: the table is none.
 
     Source: kernels/microkernels/ngram_hash/README.md.
     """
-    ids = _native.ngram_hash(utf8.numpy().tobytes(), min_order, max_order, buckets, seed, capacity)
+    bytes_ = None if table is None else table.numpy().tobytes()
+    ids = _native.ngram_hash(utf8.numpy().tobytes(), min_order, max_order, buckets, seed, capacity, bytes_)
     return torch.from_numpy(ids).to(torch.int64)
 
 
 @ngram_hash.register_fake
-def _(utf8: Tensor, min_order: int, max_order: int, buckets: int, seed: int, capacity: int) -> Tensor:  # noqa: ARG001, PLR0917
+def _(  # noqa: PLR0917 - the operator's schema
+    utf8: Tensor,
+    min_order: int,  # noqa: ARG001
+    max_order: int,  # noqa: ARG001
+    buckets: int,  # noqa: ARG001
+    seed: int,  # noqa: ARG001
+    capacity: int,
+    table: Tensor | None = None,  # noqa: ARG001
+) -> Tensor:
     """Tell a tracer what comes out: between 0 and `capacity` ids."""
     count = torch.library.get_ctx().new_dynamic_size(min=0, max=capacity)
     return utf8.new_empty((count,), dtype=torch.int64)
 
 
 class NgramHash(nn.Module):
-    """Text to ids, as `ngram_hash`; has no parameters.
+    """Text to ids, as `ngram_hash`; has no parameters, and a buffer `table` where there is one.
 
     Args:
         min_order: shortest n-gram in characters, 1 <= min_order <= max_order.
@@ -60,12 +71,15 @@ class NgramHash(nn.Module):
         buckets: ids are in [0, buckets); the rows of the table that they index.
         seed: start of the hash, in [0, 2**63).
         capacity: most ids of one text, >= 1; it bounds the time and the memory of a prediction.
+        table: composes text first, as `composition.make_composition_table` gives it; None for text as it is.
 
     Raises:
         ValueError: an argument is out of its range.
     """
 
-    def __init__(self, min_order: int, max_order: int, buckets: int, seed: int, capacity: int) -> None:
+    def __init__(  # noqa: PLR0917 - those of the operator
+        self, min_order: int, max_order: int, buckets: int, seed: int, capacity: int, table: bytes | None = None
+    ) -> None:
         super().__init__()
         if not 1 <= min_order <= max_order <= NGRAM_MAX_ORDER:
             raise ValueError(f"orders must hold 1 <= min <= max <= {NGRAM_MAX_ORDER}, not {min_order}, {max_order}")
@@ -80,10 +94,13 @@ class NgramHash(nn.Module):
         self.buckets = buckets
         self.seed = seed
         self.capacity = capacity
+        held = None if table is None else torch.frombuffer(bytearray(table), dtype=torch.uint8)
+        self.register_buffer("table", held)
 
     def forward(self, utf8: Tensor) -> Tensor:
         """Return int64 [ids] of the uint8 [bytes] `utf8`."""
-        ids: Tensor = ngram_hash(utf8, self.min_order, self.max_order, self.buckets, self.seed, self.capacity)
+        arguments = (self.min_order, self.max_order, self.buckets, self.seed, self.capacity)
+        ids: Tensor = ngram_hash(utf8, *arguments, self.table)
         return ids
 
     def extra_repr(self) -> str:

@@ -25,7 +25,8 @@ def ngram_hash(call: Call, b: Builder) -> Value:
     attributes = NgramHashAttributes(
         min_order=call["min_order"], max_order=call["max_order"], buckets=call["buckets"], seed=call["seed"]
     )
-    return b.ops("ngram_hash", [text], [(DType.I32, (capacity,))], attributes, ragged=True)[0]
+    inputs = [text] if call["table"] is None else [text, call.tensor("table")]
+    return b.ops("ngram_hash", inputs, [(DType.I32, (capacity,))], attributes, ragged=True)[0]
 
 
 @rule("alcove.tokenize.default")

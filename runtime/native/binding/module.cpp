@@ -284,7 +284,8 @@ NB_MODULE(_native, m) {
       nb::sig("def sample_logits(logits: NDArray[np.float32], temperature: float, top_k: int, top_p: float, seed: int, "
               "draw: int) -> int"));
   m.def("philox", &philox_words, "counter"_a, "key"_a);
-  m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
+  m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a,
+        "table"_a = nb::none());
   m.def("tokenize", &tokenize_text, "text"_a, "table"_a, "capacity"_a, "max_bytes"_a,
         nb::sig("def tokenize(text: str | bytes, table: bytes, capacity: int, max_bytes: int) -> "
                 "tuple[NDArray[np.int64], int]"));

@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <nanobind/ndarray.h>
@@ -56,6 +57,10 @@ void append_ids(nb::handle text, const kernels::NgramHashParams& params, size_t 
   ids.resize(start + room);
   const kernels::NgramHashResult result =
       kernels::ngram_hash(reinterpret_cast<const uint8_t*>(view.data()), view.size(), params, ids.data() + start, room);
+  if (result.status == kernels::NgramHashStatus::invalid_table) {
+    raise(failure(Code::token_table, Section::file,
+                  "ngram_hash: the table is not one of this operator (docs/format.md)"));
+  }
   if (result.status != kernels::NgramHashStatus::ok) {
     Status status =
         failure(Code::invalid_text, Section::file, "not valid UTF-8: bad byte at position %zu", result.position);
@@ -93,9 +98,14 @@ Status text_view(nb::handle object, size_t port, std::string_view& text) {
 }
 
 nb::object hash_text(nb::object text, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
-                     size_t capacity) {
+                     size_t capacity, std::optional<nb::bytes> table) {
+  kernels::NgramHashParams params = check_params(min_order, max_order, buckets, seed);
+  if (table) {
+    params.table = reinterpret_cast<const uint8_t*>(table->c_str());
+    params.table_size = table->size();
+  }
   std::vector<int32_t> ids;
-  append_ids(text, check_params(min_order, max_order, buckets, seed), capacity, ids);
+  append_ids(text, params, capacity, ids);
   return make_array(ids);
 }
 

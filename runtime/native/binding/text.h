@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <nanobind/nanobind.h>
@@ -14,7 +15,7 @@ namespace alcove::binding {
 Status text_view(nanobind::handle object, size_t port, std::string_view& text);
 
 nanobind::object hash_text(nanobind::object text, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,
-                           size_t capacity);
+                           size_t capacity, std::optional<nanobind::bytes> table);
 
 // (ids int32, offsets int64 [texts + 1])
 nanobind::tuple hash_texts(nanobind::list texts, int32_t min_order, int32_t max_order, uint32_t buckets, uint64_t seed,

@@ -14,6 +14,8 @@ using alcove::fuzz::Parts;
 
 struct Builder {
   Parts parts;
+  uint32_t framed = 0;  // the tensor whose first bytes are `frame`, if that has any
+  std::vector<uint8_t> frame;
 
   uint32_t tensor(DType dtype, Storage storage, std::initializer_list<uint64_t> dims, bool is_ragged = false) {
     alcove::format::TensorRecord record = {};
@@ -39,13 +41,34 @@ struct Builder {
   void port(std::vector<alcove::format::PortRecord>& ports, uint32_t tensor) { ports.push_back({tensor, 1, 0, 0}); }
 };
 
+// The frame of a table that composes text, most often a right one, with indices that are often within their bounds.
+uint32_t add_composition_table(Builder& build, Choices& choices) {
+  const size_t blocks = choices.below(4), entries = choices.below(20), pairs = choices.below(20);
+  const uint16_t counts[] = {0x434e, static_cast<uint16_t>(blocks), static_cast<uint16_t>(entries),
+                             static_cast<uint16_t>(pairs)};
+  build.frame.resize(sizeof(counts) + 1024);
+  std::memcpy(build.frame.data(), counts, sizeof(counts));
+  for (size_t i = sizeof(counts); i < build.frame.size(); ++i) {
+    build.frame[i] = static_cast<uint8_t>(choices.below(blocks + 1));
+  }
+  const size_t wrong = choices.byte() == 0 ? 1 : 0;
+  const size_t size = build.frame.size() + blocks * 64 + entries * 6 + pairs * 2 + wrong;
+  build.framed = build.tensor(DType::u8, Storage::constant, {size});
+  return build.framed;
+}
+
 void text(Builder& build, Choices& choices) {
   const uint64_t buckets = 1 + choices.below(40), ids = 1 + choices.below(200), columns = 1 + choices.below(70);
   const bool is_i8 = choices.byte() % 2 == 1;
   const uint32_t given = build.tensor(DType::text, Storage::arena, {});
   const uint32_t hashed = build.tensor(DType::i32, Storage::arena, {ids}, true);
   const uint32_t table = build.tensor(is_i8 ? DType::i8 : DType::f32, Storage::constant, {buckets, columns});
-  build.op(OpCode::ngram_hash, {given}, hashed, {choices.below(6), choices.below(12), buckets, choices.word()});
+  const std::initializer_list<uint64_t> attributes = {choices.below(6), choices.below(12), buckets, choices.word()};
+  if (choices.byte() % 2 == 0) {
+    build.op(OpCode::ngram_hash, {given}, hashed, attributes);
+  } else {
+    build.op(OpCode::ngram_hash, {given, add_composition_table(build, choices)}, hashed, attributes);
+  }
   const uint64_t mode = choices.below(2);
   uint32_t sum;
   if (is_i8) {
@@ -110,6 +133,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   build.parts.weights = {1};
   alcove::fuzz::repair(build.parts, true);
   choices.fill(DType::f32, build.parts.weights);
+  if (!build.frame.empty()) {
+    uint8_t* at = build.parts.weights.data() + build.parts.tensors[build.framed].offset;
+    std::memcpy(at, build.frame.data(), build.frame.size());
+  }
   std::vector<uint8_t> program(alcove::fuzz::composed_bytes(build.parts));
   alcove::fuzz::compose(build.parts, program.data());
   auto model = alcove::Model::open(alcove::Bytes::copy_of(program.data(), program.size()));

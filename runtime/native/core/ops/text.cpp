@@ -27,7 +27,7 @@ Status check_count(const Subject& s, uint8_t output) {
 }
 
 Status refuse_table(const Call& c) {
-  return failure(Code::token_table, Section::file, "%s: the table is not one of a tokenizer (docs/format.md)",
+  return failure(Code::token_table, Section::file, "%s: the table is not one of this operator (docs/format.md)",
                  op_info(static_cast<uint16_t>(c.op.code))->name());
 }
 
@@ -43,6 +43,7 @@ Status check_ngram_hash(const Subject& s, Checked& cost) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "text", {.dtypes = make_set({DType::text}), .rank = 0}));
   ALCOVE_TRY(
       check_type(s, s.op.outputs[0], "ids", {.dtypes = make_set({DType::i32}), .rank = 1, .may_be_ragged = true}));
+  if (s.op.input_count == 2) ALCOVE_TRY(check_table(s));
   if (!s.output(0).is_ragged) {
     return failure(Code::op_type, Section::program, "ngram_hash: ids must be ragged").in_tensor(s.op.outputs[0]);
   }
@@ -63,12 +64,17 @@ Status check_ngram_hash(const Subject& s, Checked& cost) {
 }
 
 Status run_ngram_hash(const Call& c) noexcept {
-  const kernels::NgramHashParams params = {static_cast<int32_t>(c.integer(kMinOrder)),
-                                           static_cast<int32_t>(c.integer(kMaxOrder)),
-                                           static_cast<uint32_t>(c.integer(kBuckets)), c.bits(kSeed)};
+  kernels::NgramHashParams params = {static_cast<int32_t>(c.integer(kMinOrder)),
+                                     static_cast<int32_t>(c.integer(kMaxOrder)),
+                                     static_cast<uint32_t>(c.integer(kBuckets)), c.bits(kSeed)};
+  if (c.op.input_count == 2) {
+    params.table = c.in<uint8_t>(1);
+    params.table_size = c.input(1).dims[0];
+  }
   const kernels::NgramHashResult result =
       c.kernels.ngram_hash_text(c.in<uint8_t>(0), c.extent(0), params, c.out<int32_t>(0), c.output(0).dims[0]);
-  if (result.status != kernels::NgramHashStatus::ok) return refuse_text(c, result.position);
+  if (result.status == kernels::NgramHashStatus::invalid_utf8) return refuse_text(c, result.position);
+  if (result.status == kernels::NgramHashStatus::invalid_table) return refuse_table(c);
   c.set_extent(0, result.count);
   return {};
 }
