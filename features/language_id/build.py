@@ -1,22 +1,25 @@
 """Builds committed programs of trained weights, and loads them back: the program is the checkpoint.
 
-python -m alcove.features.language_id.build --version 3.1.0 --run runs/language_id-3.1.0   # from a training run
-python -m alcove.features.language_id.build --version 3.1.0                                # again, from the program
+python -m alcove.features.language_id.build --version 4.0.0 --run runs/language_id-4.0.0   # from a training run
+python -m alcove.features.language_id.build --version 4.0.0                                # again, from the program
 """
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import torch
+from alcove.features.language_id.calibrate import set_temperature
 from alcove.features.language_id.config import CONFIGS
-from alcove.features.language_id.contract import program_path
+from alcove.features.language_id.contract import LEFT_OUT, program_path
 from alcove.features.language_id.model import LanguageIdModule
 from alcove.runtime import export
 from alcove.runtime.certificate import Sample, embed_certificate
 from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
+from alcove.runtime.composition import make_composition_table
 from alcove.runtime.program import Program
 
 TOLERANCE: Final = "tight"
@@ -52,20 +55,26 @@ def module_of_program(program: Program, version: str) -> LanguageIdModule:
     Raises:
         RuntimeError: the program is not of this version's shape.
     """
-    module = LanguageIdModule(CONFIGS[version])
-    module.load_state_dict({name: torch.from_numpy(array) for name, array in load_state(program.spec).items()})
+    state = load_state(program.spec)
+    table = state.get("hash.table")
+    module = LanguageIdModule(CONFIGS[version], None if table is None else table.tobytes())
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
     return module.eval()
 
 
 def module_of_run(folder: Path, version: str) -> LanguageIdModule:
-    """Return the torch module that a training run made.
+    """Return the torch module that a training run made, with the temperature that `cross_validate.py` fitted.
 
     Raises:
-        FileNotFoundError: the folder holds no checkpoint.
+        FileNotFoundError: the folder holds no checkpoint, or no temperature was fitted yet.
         RuntimeError: it is of another shape.
     """
-    module = LanguageIdModule(CONFIGS[version])
-    module.network.load_state_dict(torch.load(folder / "checkpoint.pt", weights_only=True)["network"])
+    config = CONFIGS[version]
+    module = LanguageIdModule(config, make_composition_table() if config.composes else None)
+    state = torch.load(folder / "checkpoint.pt", weights_only=True, map_location="cpu")
+    module.network.load_state_dict(state["network"])
+    if config.weighs:
+        set_temperature(module.network, json.loads(LEFT_OUT.read_text(encoding="utf-8"))["temperature"])
     return module.eval()
 
 

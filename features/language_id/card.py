@@ -14,6 +14,9 @@ OTHERS: Final = {
 }
 """What the card calls the texts outside the 75 languages; `evaluate.other_texts` has them."""
 
+GOALS: Final = {"left_out": 0.87, "development": 0.925, "calibration": 0.02, "hidden": 0.005, "size": 3_000_000}
+"""What the default version is to reach; shares in [0, 1], and bytes."""
+
 COLOURS: Final = ("#c0392b", "#e59866", "#1f618d")
 ROW_HEIGHT, LEFT, WIDTH, TOP = 13, 40, 560, 34
 
@@ -24,17 +27,29 @@ def percent(share: float) -> str:
 
 
 def figures(
-    results: Sequence[Result], *, held_out: Mapping[str, Any] | None = None, peers: Mapping[str, Any] | None = None
+    results: Sequence[Result],
+    *,
+    held_out: Mapping[str, Any] | None = None,
+    left_out: Mapping[str, Any] | None = None,
+    trials: Mapping[str, Any] | None = None,
+    peers: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the figures of the versions: totals side by side, then the last one's languages and confusions.
+    """Return the figures of the versions: goals first, totals side by side, then the last one's details.
 
     Args:
         results: of the versions.
-        held_out: what `evaluate.held_out` gave, if that was measured.
-        peers: what `evaluate.compared` gave, likewise.
+        held_out: what `evaluate.evaluate_held_out` gave, if that was measured.
+        left_out: what `cross_validate.summarize` gave, likewise.
+        trials: what was tried in training, likewise.
+        peers: what `evaluate.compare_peers` gave, likewise.
     """
     kinds = list(results[0]["kinds"])
-    parts = [_totals(results, kinds)]
+    parts = [_goals(results[-1], left_out)] if left_out else []
+    parts.append(_totals(results, kinds))
+    if left_out:
+        parts.append(_left_out_table(left_out))
+    if "robustness" in results[-1]:
+        parts.extend([_robustness(results[-1], kinds), _characters(results[-1])])
     if held_out:
         parts.append(_held_out_table(held_out))
     if peers:
@@ -43,7 +58,80 @@ def figures(
         parts.append(_not_compared(peers["rows"]))
     if "others" in results[-1]:
         parts.append(_others(results[-1]))
+    if trials:
+        parts.append(_trials(trials))
     return "\n\n".join([*parts, _languages(results[-1], kinds), _confusions(results[-1], kinds)])
+
+
+def _goals(result: Result, left_out: Mapping[str, Any]) -> str:
+    """Return each goal, what was reached, and whether that is enough."""
+    errors = [kind["calibration_error"] for kind in left_out["all"].values()]
+    hidden = [kind["accuracy"] * kind["right_unknown"] for kind in result["kinds"].values()]
+    rows = [
+        ("sources never seen, mean over sources and kinds (%)", "≥", GOALS["left_out"], left_out["mean_accuracy"]),
+        ("development texts, mean over kinds (%)", "≥", GOALS["development"], result["mean_accuracy"]),
+        ("calibration error on sources never seen, worst kind (%)", "≤", GOALS["calibration"], max(errors)),
+        ("right answers hidden as unknown, mean over kinds (points)", "≤", GOALS["hidden"], sum(hidden) / len(hidden)),
+    ]
+    body = [
+        [what, f"{sign} {percent(goal)}", percent(got), "yes" if (got >= goal) == (sign == "≥") else "no"]
+        for what, sign, goal, got in rows
+    ]
+    size = result["size_bytes"]
+    body.append(["program (bytes)", f"≤ {GOALS['size']:,}", f"{size:,}", "yes" if size <= GOALS["size"] else "no"])
+    return table([f"goal of {result['version']}", "", "reached", "met"], body)
+
+
+def _left_out_table(result: Mapping[str, Any]) -> str:
+    """Return how models do on the sources that they were trained without."""
+    kinds = list(result["all"])
+    heading = ["left out", "languages", *kinds, "mean", *(f"calibration error, {kind}" for kind in kinds)]
+    rows = []
+    for name, fold in result["folds"].items():
+        own = [fold["kinds"].get(kind) for kind in kinds]
+        errors = ["–" if kind is None else percent(kind["calibration_error"]) for kind in own]
+        shares = ["–" if kind is None else percent(kind["accuracy"]) for kind in own]
+        rows.append([name, str(fold["languages"]), *shares, percent(fold["mean_accuracy"]), *errors])
+    every = [result["all"][kind] for kind in kinds]
+    errors = [percent(kind["calibration_error"]) for kind in every]
+    rows.append(
+        ["**all**", "", *(percent(k["accuracy"]) for k in every), f"**{percent(result['mean_accuracy'])}**", *errors]
+    )
+    steps = [fold["steps"] for fold in result["folds"].values()]
+    what = (
+        f"{len(steps)} models of {min(steps):,} to {max(steps):,} steps, each measured on the sources it was trained"
+        "\nwithout; all in %. The calibration error of a source is under a temperature fitted to the other sources;"
+        "\nin the last row that of all these texts together, where small sources weigh little."
+    )
+    return f"### Sources never seen: {result['version']} trained without each\n\n{what}\n\n" + table(heading, rows)
+
+
+def _trials(trials: Mapping[str, Any]) -> str:
+    """Return what was tried, on which texts, and what it gave."""
+    kinds = ("words", "pairs", "sentences", "mean")
+    rows = [
+        [f"{row['what']}, seed {row['seed']}", row["texts"], f"{row['steps']:,}", *(percent(row[k]) for k in kinds)]
+        for row in trials["rows"]
+    ]
+    what = f"Left out of training: ntrex where it is named. Of the development texts {trials['development_texts']}"
+    what += " of each language and kind."
+    return f"### What was tried in training: accuracy (%)\n\n{what}\n\n" + table(["", "texts", "steps", *kinds], rows)
+
+
+def _robustness(result: Result, kinds: Sequence[str]) -> str:
+    rows = [[name, *(percent(shares[kind]) for kind in kinds)] for name, shares in result["robustness"].items()]
+    title = f"### Changed texts, {result['version']}: accuracy (%)"
+    what = "At most 200 development texts of each language and kind."
+    return f"{title}\n\n{what}\n\n" + table(["", *kinds], rows)
+
+
+def _characters(result: Result) -> str:
+    rows = [
+        [name, f"{own['characters']:,}", *(percent(own[code]) for code in ("ja", "zh")), percent(own["ja"] + own["zh"])]
+        for name, own in result["characters"].items()
+    ]
+    title = f"### Single characters of Japanese and Chinese, {result['version']}: answers (%)"
+    return f"{title}\n\n" + table(["", "characters", "ja", "zh", "ja or zh"], rows)
 
 
 def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -14,6 +14,10 @@ _KNOWN: Final = frozenset(LANGUAGES)
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 SENTENCES: Final = Path(__file__).parent / "sentences.tsv"
+LEFT_OUT: Final = Path(__file__).parent / "left_out.json"
+"""Figures on sources never seen, and the temperature that they gave; written by `cross_validate.py`."""
+TRIALS: Final = Path(__file__).parent / "trials.json"
+"""What was tried in training and what it gave, by seed; a record that nothing writes again."""
 
 
 def program_path(version: str) -> Path:

@@ -3,6 +3,7 @@
 python -m alcove.features.language_id.evaluate --data FOLDER    # writes the card and its neighbours
     --peers PEERS              # also beside other libraries, installed in that environment (peers.py)
     --held-out RUN ntrex       # also a run of `train --without ntrex` on that source
+                               # (left_out.json, by cross_validate.py, is shown as it lies here)
 python -m alcove.features.language_id.evaluate --texts FILE.tsv             # your texts: language<TAB>text; only prints
 python -m alcove.features.language_id.evaluate                              # the demo's sentences; only prints
 """
@@ -21,7 +22,7 @@ from typing import Any, Final
 from alcove.features.card_figures import replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures
 from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
-from alcove.features.language_id.contract import SENTENCES, program_path
+from alcove.features.language_id.contract import LEFT_OUT, SENTENCES, TRIALS, program_path
 from alcove.features.language_id.dataset import (
     KEPT_FROM_TRAINING,
     NEVER_SHOWN,
@@ -40,11 +41,14 @@ from alcove.features.language_id.metrics import (
     share_below,
 )
 from alcove.features.language_id.peers import compare, sample
+from alcove.features.language_id.robustness import measure_characters, measure_robustness
 from alcove.features.language_id.spans import WORD, Run, detect_spans
 from alcove.runtime import Session, load
 
 FOLDER: Final = Path(__file__).parent
 LATENCY_TEXTS: Final = 2000
+CHANGED_TEXTS: Final = 200
+"""Of each language and kind, for the figures of changed texts."""
 SEED: Final = 75
 SHORTEST_WORD: Final = 5
 """Letters of a word that stands alone, as in lid_dev.tsv.xz."""
@@ -228,6 +232,11 @@ def evaluate(version: str, kinds: dict[str, Texts], others: dict[str, Texts]) ->
     }
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["kinds"].values()), 4)
     if others:
+        few: dict[str, list[tuple[str, str]]] = {kind: [] for kind in kinds}
+        for kind, language, text in sample(kinds, CHANGED_TEXTS):
+            few[kind].append((language, text))
+        result["robustness"] = measure_robustness(session, few)
+        result["characters"] = measure_characters(session, kinds["sentences"])
         known = [p.probability for p in predict(session, kinds["sentences"])]
         result["others"] = {name: rejection(known, predict(session, texts)) for name, texts in others.items()}
         result["spans"] = round(
@@ -273,6 +282,14 @@ def other_texts(data: Path) -> dict[str, Texts]:
     return dict(texts)
 
 
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return what was written to `LEFT_OUT` or `TRIALS`, None where that was not done."""
+    if not path.exists():
+        return None
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
 def main() -> None:
     """Evaluate the committed versions and print, or write the card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -304,7 +321,13 @@ def main() -> None:
         document["held_out"] = evaluate_held_out(Path(run), source, texts, python, arguments.per_language)
     if python is not None:
         document["peers"] = compare_peers(python, DEFAULT_VERSION, kinds, arguments.per_language)
-    text = figures(results, held_out=document.get("held_out"), peers=document.get("peers"))
+    text = figures(
+        results,
+        held_out=document.get("held_out"),
+        left_out=read_record(LEFT_OUT),
+        trials=read_record(TRIALS),
+        peers=document.get("peers"),
+    )
     print(text)  # noqa: T201 (what the command is for)
     written = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     if arguments.json:

@@ -11,12 +11,12 @@ class LanguageIdModule(nn.Module):
     """Hash, mean of the table's rows, scores, probabilities, the best of them.
 
     Args:
-        config: the shape of a version.
+        config, table: the shape of a version; the table of its hash (`alcove.runtime.composition`), where it composes.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, table: bytes | None = None) -> None:
         super().__init__()
-        self.hash = NgramHash(config.min_order, config.max_order, config.buckets, config.seed, config.capacity)
+        self.hash = NgramHash(config.min_order, config.max_order, config.buckets, config.seed, config.capacity, table)
         self.network = LanguageIdNetwork(config)
         self.best = LabelledTopK(LANGUAGES, config.ranked)
 

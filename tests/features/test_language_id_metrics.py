@@ -176,6 +176,50 @@ def test_card_shows_a_source_never_seen_where_it_was_measured() -> None:
     assert "| mean probability less accuracy (%) | -2.0 | -2.0 |  |" in text
 
 
+def left_out() -> dict[str, object]:
+    """Return a small cross-validation: one fold without words."""
+    kind = {"texts": 90, "accuracy": 0.9, "calibration_error": 0.01, "over_confidence": 0.0}
+    folds = {
+        "ntrex": {"languages": 70, "steps": 900, "mean_accuracy": 0.9, "kinds": {"words": kind, "sentences": kind}},
+        "asp": {"languages": 4, "steps": 1200, "mean_accuracy": 0.8, "kinds": {"sentences": {**kind, "accuracy": 0.8}}},
+    }
+    every = {"words": kind, "sentences": {**kind, "accuracy": 0.85, "calibration_error": 0.03}}
+    return {"version": "4.0.0", "folds": folds, "all": every, "mean_accuracy": 0.875}
+
+
+def test_card_begins_with_the_goals_and_says_which_are_missed() -> None:
+    """Each goal with its bound, what was reached, yes or no."""
+    text = figures([result("4.0.0")], left_out=left_out())
+    assert text.startswith("| goal of 4.0.0 |")
+    assert "| sources never seen, mean over sources and kinds (%) | ≥ 87.0 | 87.5 | yes |" in text
+    assert "| development texts, mean over kinds (%) | ≥ 92.5 | 50.0 | no |" in text
+    assert "| calibration error on sources never seen, worst kind (%) | ≤ 2.0 | 3.0 | no |" in text
+    assert "| right answers hidden as unknown, mean over kinds (points) | ≤ 0.5 | 5.0 | no |" in text
+    assert "| program (bytes) | ≤ 3,000,000 | 1,234,567 | yes |" in text
+
+
+def test_card_shows_each_source_left_out_and_all_together() -> None:
+    """A kind that a fold lacks is a dash; the steps are a range."""
+    text = figures([result("4.0.0")], left_out=left_out())
+    assert "2 models of 900 to 1,200 steps" in text
+    assert "| ntrex | 70 | 90.0 | 90.0 | 90.0 | 1.0 | 1.0 |" in text
+    assert "| asp | 4 | – | 80.0 | 80.0 | – | 1.0 |" in text
+    assert "| **all** |  | 90.0 | 85.0 | **87.5** | 1.0 | 3.0 |" in text
+
+
+def test_card_shows_changed_texts_single_characters_and_trials() -> None:
+    """Where they were measured."""
+    measured = result("4.0.0") | {
+        "robustness": {"upper case": {"words": 0.5, "sentences": 0.75}},
+        "characters": {"kana": {"characters": 1133, "ja": 0.9, "zh": 0.05}},
+    }
+    row = {"what": "plain", "seed": 2, "steps": 1500, "texts": "ntrex", "words": 0.7, "pairs": 0.8, "sentences": 0.9}
+    text = figures([measured], trials={"development_texts": 150, "rows": [row | {"mean": 0.8}]})
+    assert "| upper case | 50.0 | 75.0 |" in text
+    assert "| kana | 1,133 | 90.0 | 5.0 | 95.0 |" in text
+    assert "| plain, seed 2 | ntrex | 1,500 | 70.0 | 80.0 | 90.0 | 80.0 |" in text
+
+
 def test_figures_go_between_the_markers_and_nowhere_else() -> None:
     """Writing twice changes nothing; a card without markers is refused."""
     card = f"# Card\n{BEGIN}\nold\n{END}\nafter\n"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from alcove.features.card_figures import replace_figures
 from alcove.features.language_id import LanguageAnswer, LanguageId
 from alcove.features.language_id.card import figures
 from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
-from alcove.features.language_id.contract import SENTENCES, program_path
-from alcove.features.language_id.evaluate import dev_texts, predict, texts_of_tsv
+from alcove.features.language_id.contract import LEFT_OUT, SENTENCES, TRIALS, program_path
+from alcove.features.language_id.evaluate import dev_texts, predict, read_record, texts_of_tsv
 from alcove.features.language_id.metrics import mean_accuracy
 from alcove.runtime import InvalidTextError, Model, load
 from alcove.runtime.certificate import TOLERANCES, check_certificate
@@ -20,7 +21,7 @@ from alcove.runtime.certificate import TOLERANCES, check_certificate
 from tests.features.exported import assert_exported_again
 
 VERSIONS = sorted(CONFIGS)
-LIMIT_BYTES = {"1.0.0": 1_000_000, "3.1.0": 3_000_000}
+LIMIT_BYTES = {"1.0.0": 1_000_000, "4.0.0": 3_000_000}
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "lid"
 WITHOUT_LETTERS = ["", " ", "😀👍🏽❤️", "1234567890", "?!… — „“", "\0\n\t", "١٢٣ ４５６ ๗๘", "'’·"]
 
@@ -95,14 +96,16 @@ def test_accuracy_on_the_demo_sentences_has_a_floor(models: dict[str, Model]) ->
     texts = texts_of_tsv(SENTENCES)
     accuracy = {version: mean_accuracy(predict(model.session(), texts)) for version, model in models.items()}
     assert accuracy["1.0.0"] > LEAST_ACCURACY["1.0.0"]
-    assert accuracy["3.1.0"] > LEAST_ACCURACY["3.1.0"]
+    assert accuracy["4.0.0"] > LEAST_ACCURACY["4.0.0"]
     short = [(language, " ".join(text.split()[:2])) for language, text in texts]
     shorter = {version: mean_accuracy(predict(model.session(), short)) for version, model in models.items()}
-    assert shorter["3.1.0"] > shorter["1.0.0"] + 0.05
+    assert shorter["4.0.0"] > shorter["1.0.0"] + 0.05
 
 
+MOST_DOUBT = 0.06
+"""Calibration error on development texts: the temperature is fitted to sources never seen, which are harder."""
 OTHERS_AUROC = {"taught": 0.95, "never seen": 0.80}
-LEAST_ACCURACY = {"1.0.0": 0.90, "3.1.0": 0.97}
+LEAST_ACCURACY = {"1.0.0": 0.90, "4.0.0": 0.97}
 
 
 def test_card_shows_what_was_measured_of_these_very_programs() -> None:
@@ -113,25 +116,78 @@ def test_card_shows_what_was_measured_of_these_very_programs() -> None:
     digests = {v: hashlib.sha256(program_path(v).read_bytes()).hexdigest() for v in CONFIGS}
     assert {result["version"]: result["digest"] for result in results} == digests
     card = (folder / "CARD.md").read_text(encoding="utf-8")
-    shown = figures(results, held_out=document.get("held_out"), peers=document.get("peers"))
+    shown = figures(
+        results,
+        held_out=document.get("held_out"),
+        left_out=read_record(LEFT_OUT),
+        trials=read_record(TRIALS),
+        peers=document.get("peers"),
+    )
     assert replace_figures(card, shown) == card
     default = results[-1]
     assert default["version"] == DEFAULT_VERSION
     assert default["mean_accuracy"] >= 0.90
-    assert all(kind["calibration_error"] <= 0.02 for kind in default["kinds"].values())
+    assert all(kind["calibration_error"] <= MOST_DOUBT for kind in default["kinds"].values())
     assert default["others"]["taught"]["auroc"] >= OTHERS_AUROC["taught"]
     assert default["others"]["never seen"]["auroc"] >= OTHERS_AUROC["never seen"]
     ours, *peers = [row for row in document["peers"]["rows"] if "error" not in row]
     assert ours["name"] == "alcove"
     assert all(ours["mean_accuracy"] > peer["mean_accuracy"] for peer in peers)
-    assert ours["kinds"]["words"]["texts_per_s"] >= 100_000
+    assert ours["kinds"]["words"]["texts_per_s"] >= 20 * peers[0]["kinds"]["words"]["texts_per_s"]  # of lingua
+
+
+def test_program_has_the_temperature_that_sources_never_seen_gave(models: dict[str, Model]) -> None:
+    """The one of left_out.json, and on those sources it is honest: words, pairs and sentences."""
+    left_out = read_record(LEFT_OUT)
+    assert left_out is not None
+    assert left_out["version"] == DEFAULT_VERSION
+    assert all(kind["calibration_error"] <= 0.02 for kind in left_out["all"].values())
+    pytest.importorskip("torch", reason="reading weights needs torch: install alcove[export]")
+    from alcove.features.language_id.build import module_of_program
+    from alcove.runtime.program import Program
+
+    module = module_of_program(Program(program_path(DEFAULT_VERSION).read_bytes()), DEFAULT_VERSION)
+    found = {name: module.network.get_parameter(name).item() for name in left_out["temperature"]}
+    assert found == pytest.approx(left_out["temperature"])
+
+
+def test_decomposed_text_is_answered_as_composed_text(models: dict[str, Model]) -> None:
+    """Bit for bit, for raw bytes in every script; the first version does not compose: the test can fail."""
+    texts = [text for _, text in texts_of_tsv(SENTENCES)]
+    other = [text for text in texts if unicodedata.normalize("NFD", text) != text]
+    assert len(other) > 500
+    session = models[DEFAULT_VERSION].session()
+    for text in other:
+        composed, decomposed = session(text.encode()), session(unicodedata.normalize("NFD", text).encode())
+        assert np.array_equal(composed[0], decomposed[0])
+        assert np.array_equal(composed[1], decomposed[1])
+    first = models["1.0.0"].session()
+    assert any(not np.array_equal(first(t)[0], first(unicodedata.normalize("NFD", t))[0]) for t in other)
+
+
+def test_single_characters_are_answered_by_their_script(models: dict[str, Model]) -> None:
+    """Kana are Japanese; a Han character is Chinese or Japanese, never Korean; Hangul, Thai and Georgian their own."""
+    session = models[DEFAULT_VERSION].session()
+    for code, characters in {"ja": "のはをがたアイスンー", "ko": "가나한국", "th": "กขคม", "ka": "აბგდ"}.items():
+        assert {str(session(character)[1][0, 0]) for character in characters} == {code}
+    assert {str(session(character)[1][0, 0]) for character in "花山水火日人中大小上下国学生年"} <= {"zh", "ja"}
+
+
+def test_serbian_in_latin_letters_is_croatian_or_bosnian(models: dict[str, Model]) -> None:
+    """The rule that the card states: sr is Cyrillic."""
+    for text in [
+        "Danas je lepo vreme u Beogradu.",
+        "Ne znam gde je nestala moja beležnica.",
+        "Volim da čitam knjige uveče.",
+    ]:
+        assert answer(models[DEFAULT_VERSION], text).language in {"hr", "bs"}
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the development texts are not beside the checkout ({DATA})")
 def test_accuracy_on_development_texts_has_a_floor(models: dict[str, Model]) -> None:
     """A sample of the texts that the card is measured on."""
     choice = random.Random(1)
-    session = models["3.1.0"].session()
+    session = models["4.0.0"].session()
     minimums = {"words": 0.78, "pairs": 0.88, "sentences": 0.96}
     for kind, texts in dev_texts(DATA).items():
         assert mean_accuracy(predict(session, choice.sample(list(texts), 4000))) > minimums[kind], kind

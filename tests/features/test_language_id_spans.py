@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from alcove.features.language_id import LanguageId
-from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES
+from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
 from alcove.features.language_id.contract import SENTENCES, program_path
 from alcove.features.language_id.evaluate import share_of_spans_right, texts_of_tsv
 from alcove.features.language_id.spans import BLOCK, WORD, LanguageSpan, Run, detect_spans, evidence, likeliest_path
@@ -75,9 +75,9 @@ def test_a_lone_surrogate_is_a_typed_error(session: Run) -> None:
 
 def test_a_guess_that_is_unlikely_says_so() -> None:
     """The probability is that of the stretch by itself; under the feature's threshold it is unknown."""
-    (span,) = detect_spans(lambda _: [np.array([[0.39]], np.float32), np.array([["eo"]])], "ab cd")
+    (span,) = detect_spans(lambda _: [np.array([[UNKNOWN_BELOW - 0.01]], np.float32), np.array([["eo"]])], "ab cd")
     assert (span.language, span.start, span.end, span.is_unknown) == ("eo", 0, 5, True)
-    assert span.probability == pytest.approx(0.39)
+    assert span.probability == pytest.approx(UNKNOWN_BELOW - 0.01)
     assert LanguageSpan.model_validate(json.loads(span.model_dump_json())) == span
 
 

@@ -1,4 +1,4 @@
-"""Training of language_id on a small made-up corpus: sources read and excluded, sampling, resumption, calibration."""
+"""Training of language_id on a small made-up corpus: sources, sampling, choice of n-grams, resumption, calibration."""
 
 import json
 import lzma
@@ -12,18 +12,20 @@ from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from alcove.features.language_id.dataset import (
     NON_COMMERCIAL,
     STRONG_COPYLEFT,
-    BagTable,
     Corpus,
     CorpusReader,
-    Sampler,
+    cut_pieces,
     make_separator_table,
+    mistype,
     strip_marks,
 )
 from alcove.runtime import _native
+from alcove.runtime.composition import make_composition_table
 
 torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
 
 CONFIG = ModelConfig(version="0.0.1", min_order=1, max_order=3, buckets=512, dim=4, hidden=6)
+WEIGHS = ModelConfig(version="0.0.2", min_order=1, max_order=3, buckets=2048, dim=9, hidden=0, weighs=True)
 ALPHABETS = ("abcdefgh", "ijklmnop", "αβγδεζηθ", "абвгдежз", "กขคงจฉชซ")
 
 
@@ -66,7 +68,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def corpus(data: Path) -> Corpus:
     """The corpus of that folder, one sentence excluded."""
-    return CorpusReader(data, without=frozenset(), excluded=frozenset({"ausgenommener satz"}), seed=3).read()
+    return CorpusReader(data, excluded=frozenset({"ausgenommener satz"}), seed=3).read()
+
+
+def make_sampler(corpus: Corpus, *, seed: int = 1, without: frozenset[str] = frozenset(), **plan: object):  # type: ignore[no-untyped-def]
+    """Return a sampler of the corpus; imports torch's part late."""
+    from alcove.features.language_id.sampling import Sampler, SamplingPlan
+
+    return Sampler(corpus, SamplingPlan(**plan), seed=seed, without=without)  # type: ignore[arg-type]
+
+
+def texts_of_batch(corpus: Corpus, batch) -> list[list[str]]:  # type: ignore[no-untyped-def]
+    """Return the words of each text."""
+    words, starts = batch.words.tolist(), batch.starts.tolist()
+    return [[corpus.words[n] for n in words[a:b]] for a, b in pairwise(starts)]
 
 
 def test_sources_without_a_free_licence_and_excluded_texts_are_never_read(corpus: Corpus) -> None:
@@ -77,28 +92,32 @@ def test_sources_without_a_free_licence_and_excluded_texts_are_never_read(corpus
     assert corpus.rows_read == {"commonvoice": 150, "aosp": 150, "ntrex": 150}
 
 
-def test_held_out_lines_are_chosen_by_their_text_and_never_drawn(data: Path, corpus: Corpus) -> None:
-    """About the share asked for; the same lines each time; with the rest they are all; their weight is kept."""
-    readers = [CorpusReader(data, without=frozenset(), excluded=frozenset(), seed=3, held_out=0.3) for _ in range(2)]
-    parts = [reader.read() for reader in readers]
-    held = readers[0].held_out_lines
-    assert held == readers[1].held_out_lines
-    assert 0.2 < len(held) / 450 < 0.4
-    assert {line.weight for line in held} == {1.0, 0.35, 2.0}
-    drawn = [len(lines.cumulative) for lines in parts[0].lines]
-    whole = [len(lines.cumulative) for lines in corpus.lines]
-    for language, code in enumerate(LANGUAGES):
-        doubled = 2 if code in {"zh", "ja", "th"} else 1
-        kept = sum(line.language == language for line in held)
-        excluded = code == "de"  # the corpus of the other tests leaves one line out
-        assert drawn[language] == whole[language] + excluded - kept * doubled
-    assert all(line.words == line.text.split() for line in held)
+def test_of_a_large_source_only_so_many_lines_of_a_language_are_read(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ones; other sources are read whole."""
+    from alcove.features.language_id import dataset
+
+    monkeypatch.setattr(dataset, "AT_MOST", {"aosp": 1})
+    assert CorpusReader(data, excluded=frozenset(), seed=3).read().rows_read["aosp"] == len(LANGUAGES)
 
 
-def test_a_further_source_can_be_left_out(data: Path) -> None:
-    """For measuring on a source that training never saw."""
-    corpus = CorpusReader(data, without=frozenset({"ntrex"}), excluded=frozenset(), seed=3).read()
-    assert set(corpus.rows_read) == {"commonvoice", "aosp"}
+def test_a_source_that_is_left_out_is_never_drawn(corpus: Corpus) -> None:
+    """Neither its lines nor its words: the ninth made-up word is in lines of ntrex alone."""
+    alone = {made_up_word(language, 8) for language in range(len(LANGUAGES))}
+    drawn = {w for text in texts_of_batch(corpus, make_sampler(corpus).batch(0, 4000)) for w in text}
+    assert alone & drawn
+    sampler = make_sampler(corpus, without=frozenset({"ntrex"}))
+    drawn = {w for step in range(3) for text in texts_of_batch(corpus, sampler.batch(step, 4000)) for w in text}
+    assert not alone & drawn
+
+
+def test_a_language_without_lines_is_not_drawn(corpus: Corpus) -> None:
+    """Rather than by the texts of its neighbor."""
+    lines = corpus.lines
+    only = replace(corpus, lines=replace(lines, sources=np.where(lines.languages == 5, 2, 0)))
+    batch = make_sampler(only, without=frozenset({corpus.sources[2]})).batch(0, 3000)
+    assert 5 not in batch.languages.tolist()
 
 
 def test_texts_of_a_source_are_its_lines_and_words_and_pairs_cut_from_them(data: Path) -> None:
@@ -120,6 +139,23 @@ def test_texts_of_a_source_are_its_lines_and_words_and_pairs_cut_from_them(data:
     assert {len(text.split()) for _, text in texts["pairs"]} == {2}
 
 
+def test_a_fold_is_measured_on_the_lines_of_its_sources(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole lines, long words and pairs; languages with too few lines, and pieces of spaceless ones, are left out."""
+    from alcove.features.language_id import cross_validate
+
+    assert cross_validate.texts_of(corpus, ["ntrex"])["sentences"] == ([], [])
+    monkeypatch.setattr(cross_validate, "LEAST_SENTENCES", 2)
+    texts = cross_validate.texts_of(corpus, ["ntrex", "absent"])
+    assert sorted(texts["sentences"][1]) == sorted([*range(len(LANGUAGES))] * 2)
+    assert {len(text.split()) for text in texts["sentences"][0]} == {4}
+    spaceless = {LANGUAGES.index(code) for code in ("zh", "ja", "th")}
+    for kind, size in (("words", 1), ("pairs", 2)):
+        own, languages = texts[kind]
+        assert not spaceless & set(languages)
+        assert all(len(text.split()) == size and min(map(len, text.split())) >= 5 for text in own)
+        assert all(text[-1] == chr(0x4E00 + language) for text, language in zip(own, languages, strict=True))
+
+
 def test_a_run_is_not_measured_on_a_source_that_it_saw(tmp_path: Path) -> None:
     """Its own record says what was read."""
     from alcove.features.language_id.evaluate import evaluate_held_out
@@ -131,12 +167,12 @@ def test_a_run_is_not_measured_on_a_source_that_it_saw(tmp_path: Path) -> None:
 
 def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
     """The same seed and step: the same batch. Another step: another. Each language has about its share."""
-    sampler = Sampler(corpus, seed=5, other_share=0.1)
+    sampler = make_sampler(corpus, seed=5, other_share=0.1)
     batch, again, other = sampler.batch(7, 3000), sampler.batch(7, 3000), sampler.batch(8, 3000)
-    assert np.array_equal(batch.words, again.words)
-    assert np.array_equal(batch.starts, again.starts)
-    assert not np.array_equal(batch.words[:1000], other.words[:1000])
-    counts = np.bincount(batch.languages + 1, minlength=len(LANGUAGES) + 1)
+    assert torch.equal(batch.words, again.words)
+    assert torch.equal(batch.starts, again.starts)
+    assert not torch.equal(batch.words[:1000], other.words[:1000])
+    counts = np.bincount(batch.languages.numpy() + 1, minlength=len(LANGUAGES) + 1)
     assert counts[0] == 300
     assert counts[1:].min() > 10
     assert counts[1:].max() < 80
@@ -144,15 +180,24 @@ def test_batches_are_balanced_and_repeatable(corpus: Corpus) -> None:
 
 def test_samples_hold_words_of_their_language_alone(corpus: Corpus) -> None:
     """The last character of a made-up word names its language."""
-    batch = Sampler(corpus, seed=1).batch(0, 1500)
+    batch = make_sampler(corpus, other_share=0.0).batch(0, 1500)
     spaceless = {LANGUAGES.index(code) for code in ("zh", "ja", "th")}
     seen = set()
-    for i, language in enumerate(batch.languages.tolist()):
-        words = [corpus.words[n] for n in batch.words[batch.starts[i] : batch.starts[i + 1]]]
+    for words, language in zip(texts_of_batch(corpus, batch), batch.languages.tolist(), strict=True):
         seen.add(len(words))
         if language not in spaceless:
             assert {word[-1] for word in words} == {chr(0x4E00 + language)}
     assert {1, 2, 3, 4} <= seen
+
+
+def test_single_characters_of_spaceless_languages_are_drawn(corpus: Corpus) -> None:
+    """A piece of one is as likely as its frequency says, a short word of another language is rare."""
+    assert {len(piece) for piece in cut_pieces("字" * 500, np.random.default_rng(1))} == {1, 2, 3, 4, 5, 6, 8}
+    batch = make_sampler(corpus).batch(1, 6000)
+    texts = zip(texts_of_batch(corpus, batch), batch.languages.tolist(), strict=True)
+    alone = [(words[0], language) for words, language in texts if len(words) == 1]
+    japanese = [word for word, language in alone if LANGUAGES[language] == "ja"]
+    assert sum(len(word) == 1 for word in japanese) > len(japanese) / 10
 
 
 def test_words_lose_their_marks_only_in_latin_script() -> None:
@@ -161,26 +206,40 @@ def test_words_lose_their_marks_only_in_latin_script() -> None:
     assert {word: strip_marks(word) for word in pairs} == pairs
 
 
-def test_plain_texts_are_the_same_texts_without_marks(corpus: Corpus) -> None:
+def test_a_typing_error_is_one_letter_and_spares_the_first() -> None:
+    """Lost, doubled, in its neighbor's place, or another one."""
+    made = {mistype("hello", "xyz", chance / 400) for chance in range(400)}
+    assert {"hllo", "heello", "hlelo", "hyllo"} <= made
+    assert all(4 <= len(word) <= 6 for word in made)
+    assert {word[0] for word in made} <= {"h", "e"}
+
+
+def test_plain_and_mistyped_texts_are_the_same_texts_with_other_words(corpus: Corpus) -> None:
     """All of them at share 1, none at 0; nothing else of the batch changes."""
-    marked = replace(corpus, plain=np.roll(np.arange(len(corpus.words), dtype=np.int32), 1))
-    batch = Sampler(marked, seed=4).batch(3, 500)
-    plain = Sampler(marked, seed=4, plain_share=1.0).batch(3, 500)
-    assert np.array_equal(plain.words, marked.plain[batch.words])
-    assert np.array_equal(plain.starts, batch.starts)
+    shifted = np.roll(np.arange(len(corpus.words), dtype=np.int32), 1)
+    changed = replace(corpus, plain=shifted, mistyped=shifted)
+    batch = make_sampler(changed, seed=4).batch(3, 500)
+    plain = make_sampler(changed, seed=4, plain_share=1.0).batch(3, 500)
+    mistyped = make_sampler(changed, seed=4, mistyped_share=1.0).batch(3, 500)
+    for other, least in ((plain, 1.0), (mistyped, 0.3)):
+        assert torch.equal(other.starts, batch.starts)
+        is_changed = other.words.numpy() != batch.words.numpy()
+        assert np.array_equal(other.words.numpy()[is_changed], shifted[batch.words.numpy()[is_changed]])
+        assert is_changed.mean() >= least
+    assert (mistyped.words.numpy() == batch.words.numpy()).any()
 
 
 def test_bags_of_a_batch_equal_the_hash_of_the_texts(corpus: Corpus) -> None:
     """Joining the words' bags is the same as hashing the text on the device."""
-    batch = Sampler(corpus, seed=2, other_share=0.05).batch(0, 400)
-    ids, offsets = BagTable(corpus.words, CONFIG, _native.ngram_hash_batch).bags(batch)
-    ends = np.append(offsets[1:], len(ids))
-    for i in range(400):
-        text = " ".join(corpus.words[n] for n in batch.words[batch.starts[i] : batch.starts[i + 1]])
+    from alcove.features.language_id.sampling import BagTable
+
+    batch = make_sampler(corpus, seed=2, other_share=0.05).batch(0, 400)
+    ids, starts = BagTable(corpus.words, CONFIG, _native.ngram_hash_batch).bags(batch)
+    for i, words in enumerate(texts_of_batch(corpus, batch)):
         direct = _native.ngram_hash(
-            text, CONFIG.min_order, CONFIG.max_order, CONFIG.buckets, CONFIG.seed, CONFIG.capacity
+            " ".join(words), CONFIG.min_order, CONFIG.max_order, CONFIG.buckets, CONFIG.seed, CONFIG.capacity
         )
-        assert ids[offsets[i] : ends[i]].tolist() == direct.tolist()
+        assert ids[starts[i] : starts[i + 1]].tolist() == direct.tolist()
 
 
 def test_words_are_cut_as_the_kernel_cuts_them() -> None:
@@ -199,20 +258,29 @@ def test_words_are_cut_as_the_kernel_cuts_them() -> None:
         assert [n for word in words for n in _native.ngram_hash(word, 1, 5, 60_000, 1, 4096).tolist()] == whole
 
 
+def make_training(config: ModelConfig, corpus: Corpus, folder: Path, **plan: object):  # type: ignore[no-untyped-def]
+    """Return a training of twelve small steps unless `plan` says more."""
+    from alcove.features.language_id.sampling import BagTable
+    from alcove.features.language_id.train import Training, TrainingPlan
+
+    given = {"steps": 12, "batch_size": 128, "warmup_steps": 2, "checkpoint_every": 4, "report_every": 4} | plan
+    bags = BagTable(corpus.words, config, _native.ngram_hash_batch)
+    return Training(config, TrainingPlan(**given), make_sampler(corpus), bags, folder)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, hidden=0, weighs=True)])
 def test_a_run_that_was_cut_off_ends_with_the_same_weights(config: ModelConfig, corpus: Corpus, tmp_path: Path) -> None:
     """Stop after any checkpoint, start again: bit for bit what one go gives; and the loss falls."""
-    from alcove.features.language_id.train import Training, TrainingPlan, record_of
+    from alcove.features.language_id.train import record_of
 
-    plan = TrainingPlan(steps=12, batch_size=128, warmup_steps=2, checkpoint_every=4, report_every=4)
     shown: list[int] = []
-    whole = Training(config, plan, corpus, tmp_path / "whole")
+    whole = make_training(config, corpus, tmp_path / "whole")
     loss = whole.run(show=lambda step, _: shown.append(step))
     assert shown == list(range(1, 13))
     for cut in (4, 8):
         folder = tmp_path / f"cut{cut}"
-        Training(config, plan, corpus, folder).run(until=cut)
-        resumed = Training(config, plan, corpus, folder)
+        make_training(config, corpus, folder).run(until=cut)
+        resumed = make_training(config, corpus, folder)
         assert resumed.step == cut
         resumed.run()
         for name, weights in whole.network.state_dict().items():
@@ -220,12 +288,43 @@ def test_a_run_that_was_cut_off_ends_with_the_same_weights(config: ModelConfig, 
     lines = [json.loads(line) for line in (tmp_path / "whole/progress.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert lines[-1]["loss"] < lines[0]["loss"]
-    record = record_of(whole, loss)
+    record = record_of(whole, corpus, frozenset({"aosp"}), loss)
     assert record["plan"]["steps"] == 12
-    assert record["rows_read"]["ntrex"] == 150
+    assert record["rows_read"] == {"commonvoice": 150, "ntrex": 150}
 
 
-WEIGHS = ModelConfig(version="0.0.2", min_order=1, max_order=3, buckets=2048, dim=9, hidden=0, weighs=True)
+def test_batches_drawn_at_once_are_as_many_and_as_balanced(corpus: Corpus, tmp_path: Path) -> None:
+    """A block of four gives four batches with their own texts; a run resumes within one."""
+    whole = make_training(WEIGHS, corpus, tmp_path / "whole", block=4)
+    whole.run()
+    part = make_training(WEIGHS, corpus, tmp_path / "part", block=4, checkpoint_every=6)
+    part.run(until=6)
+    resumed = make_training(WEIGHS, corpus, tmp_path / "part", block=4)
+    assert resumed.step == 6
+    resumed.run()
+    for name, weights in whole.network.state_dict().items():
+        assert torch.equal(weights, resumed.network.state_dict()[name]), name
+
+
+def test_the_module_of_a_run_answers_as_the_run_did(corpus: Corpus, tmp_path: Path) -> None:
+    """Scores, temperature and what is composed: what calibration sees is what the program says."""
+    from alcove.features.language_id.calibrate import probabilities, score, set_temperature
+    from alcove.features.language_id.model import LanguageIdModule
+    from alcove.features.language_id.network import fake_quantize
+
+    training = make_training(WEIGHS, corpus, tmp_path, steps=40)
+    training.run()
+    set_temperature(training.network, {"t0": 0.3, "t1": -0.2, "t2": 0.1})
+    texts = [f"{made_up_word(i, 3)} {made_up_word(i, 4)}" for i in range(12)]
+    scored = score(training.network, WEIGHS, texts, [0] * 12, hash_batch=_native.ngram_hash_batch)
+    expected = probabilities(scored, torch.tensor([0.3, -0.2, 0.1])).amax(dim=1)
+    module = LanguageIdModule(replace(WEIGHS, composes=True), make_composition_table()).eval()
+    module.network.load_state_dict(training.network.state_dict())
+    with torch.no_grad():
+        module.network.table.weight.copy_(fake_quantize(training.network.table.weight))
+        for text, wanted in zip(texts, expected.tolist(), strict=True):
+            utf8 = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+            assert module(utf8).values[0, 0].item() == pytest.approx(wanted, abs=1e-4)
 
 
 def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
@@ -251,47 +350,83 @@ def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
         assert found[i] == pytest.approx(-under / (1 + under / 80), rel=1e-4, abs=1e-5)
 
 
-def test_temperature_makes_words_and_sentences_honest_at_once(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Scores made three times too large are brought down: the cross entropy of held-out texts is near its least."""
-    from alcove.features.language_id import calibrate
-    from alcove.features.language_id.calibrate import fit, samples
-    from alcove.features.language_id.train import Training, TrainingPlan
+def make_scored(seed: int, scale: float, count: int = 4000):  # type: ignore[no-untyped-def]
+    """Return scores that are honest at temperature -log(scale): languages are drawn by their softmax."""
+    from alcove.features.language_id.calibrate import Scored
 
-    monkeypatch.setattr(calibrate, "RIDGE", 0.01)  # made-up texts are all known alike: only t0 has an answer of its own
-    reader = CorpusReader(data, without=frozenset(), excluded=frozenset(), seed=3, held_out=0.3)
-    plan = TrainingPlan(steps=60, batch_size=512, warmup_steps=2)
-    training = Training(WEIGHS, plan, reader.read(), tmp_path)
-    training.run()
-    kinds = samples(reader.held_out_lines, seed=1)
-    assert len(kinds) == 3
-    assert all("  " not in text for text in kinds[1].texts)
-    assert {len(text.split()) for text in kinds[0].texts} == {1}
-    assert {len(text.split()) for text in kinds[1].texts} == {2}
-    shuffled = np.random.default_rng(1)
-    for kind in kinds:  # a fifth of the labels by chance: certainty can't be right
-        some = shuffled.random(len(kind.languages)) < 0.2
-        kind.languages[some] = shuffled.integers(0, len(LANGUAGES), int(some.sum()))
-    honest = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
-    with torch.no_grad():
-        training.network.out.weight.mul_(3)
-        training.network.out.bias.mul_(3)
-    again = fit(training.network, WEIGHS, kinds, _native.ngram_hash_batch)
-    assert again["t0"] == pytest.approx(honest["t0"] - np.log(3), abs=0.1)
-    assert again["t1"] == pytest.approx(honest["t1"], abs=0.05)
-    found = training.calibrate(reader.held_out_lines)
-    kept = torch.load(training.checkpoint, weights_only=True)["network"]
-    assert {name: round(kept[name].item(), 5) for name in found} == found
+    random = torch.Generator().manual_seed(seed)
+    scores = torch.randn(count, len(LANGUAGES), generator=random) * 2
+    languages = torch.multinomial(torch.softmax(scores, dim=1), 1, generator=random).squeeze(1)
+    known = torch.rand(count, 1, generator=random) * 3
+    return Scored(scores * scale, known, languages)
+
+
+def test_temperature_makes_scores_honest_that_were_too_large() -> None:
+    """Scores times three are brought down; the calibration error is then small, and was not before."""
+    from alcove.features.language_id.calibrate import calibration_error, fit, judge
+
+    for scale in (1.0, 3.0):
+        found = fit([[make_scored(1, scale), make_scored(2, scale)], [make_scored(4, scale)], []])
+        assert found[0].item() == pytest.approx(-np.log(scale), abs=0.1)
+        assert found[1:].tolist() == [0, 0]
+        assert calibration_error(judge(make_scored(3, scale), found))[0] < 0.03
+    assert calibration_error(judge(make_scored(3, 3.0), torch.zeros(3)))[0] > 0.1
+    with pytest.raises(ValueError, match="fitted to texts"):
+        fit([[], []])
+
+
+def test_sets_of_a_kind_count_the_same_however_large() -> None:
+    """A large set of loud scores and a small one of honest scores: in between."""
+    from alcove.features.language_id.calibrate import fit
+
+    loud, honest = make_scored(1, 3.0, 6000), make_scored(2, 1.0, 1500)
+    both = fit([[loud, honest]])[0].item()
+    assert both == pytest.approx(fit([[make_scored(3, 3.0, 1500), make_scored(4, 1.0, 6000)]])[0].item(), abs=0.05)
+    assert fit([[loud]])[0].item() + 0.2 < both < fit([[honest]])[0].item() - 0.2
+
+
+def test_calibration_error_is_that_of_the_metrics() -> None:
+    """The tensors' form and the plain one agree; accuracy likewise, each language the same."""
+    from alcove.features.language_id.calibrate import accuracy, calibration_error, judge, probabilities
+    from alcove.features.language_id.metrics import Prediction, expected_calibration_error, mean_accuracy
+
+    scored = make_scored(5, 1.5)
+    best, guesses = probabilities(scored, torch.zeros(3)).max(dim=1)
+    predictions = [
+        Prediction(LANGUAGES[true], LANGUAGES[guess], probability)
+        for true, guess, probability in zip(scored.languages.tolist(), guesses.tolist(), best.tolist(), strict=True)
+    ]
+    error, over = calibration_error(judge(scored, torch.zeros(3)))
+    assert error == pytest.approx(expected_calibration_error(predictions))
+    assert over == pytest.approx(np.mean([p.probability - p.is_right for p in predictions]))
+    assert accuracy(scored) == pytest.approx(mean_accuracy(predictions))
+
+
+def test_figures_of_a_source_come_from_a_temperature_that_never_saw_it() -> None:
+    """A fold whose scores are three times too large is too sure under the temperature of the others, and shown so."""
+    from alcove.features.language_id.cross_validate import KINDS, summarize
+
+    folds = {name: {kind: make_scored(i, 1.0, 900) for kind in KINDS} for i, name in enumerate(["a", "b"])}
+    folds["loud"] = {"sentences": make_scored(9, 3.0, 900)}
+    found = summarize(folds, dict.fromkeys(folds, 12))
+    assert list(found["folds"]) == ["a", "b", "loud"]
+    loud = found["folds"]["loud"]
+    assert list(loud["kinds"]) == ["sentences"]
+    assert loud["kinds"]["sentences"]["over_confidence"] > 0.1
+    assert found["all"]["words"]["calibration_error"] < 0.1 < found["all"]["sentences"]["calibration_error"]
+    assert loud["mean_accuracy"] == loud["kinds"]["sentences"]["accuracy"]
+    assert set(found["temperature"]) == {"t0", "t1", "t2"}
+    means = [found["folds"][name]["kinds"]["words"]["accuracy"] for name in ("a", "b")]
+    assert found["all"]["words"]["accuracy"] == pytest.approx(sum(means) / 2, abs=1e-4)
 
 
 def test_a_network_without_a_temperature_is_not_calibrated() -> None:
     """The mean of rows has none: wrong use, said so."""
-    from alcove.features.language_id.calibrate import fit
+    from alcove.features.language_id.calibrate import set_temperature
     from alcove.features.language_id.network import LanguageIdNetwork
 
     with pytest.raises(ValueError, match="weighs"):
-        fit(LanguageIdNetwork(CONFIG), CONFIG, [], _native.ngram_hash_batch)
+        set_temperature(LanguageIdNetwork(CONFIG), {"t0": 1.0})
 
 
 def test_quantized_table_is_what_the_program_stores() -> None:
@@ -322,16 +457,15 @@ def test_lines_outside_the_75_are_shown_but_for_those_that_measure(corpus: Corpu
 
 def test_text_outside_the_75_is_a_line_a_part_of_it_or_nothing(corpus: Corpus) -> None:
     """Single words are no such text: they may well be in one of ours."""
-    batch = Sampler(corpus, seed=5, other_share=1.0).batch(0, 2000)
-    lengths = np.diff(batch.starts)
+    batch = make_sampler(corpus, seed=5, other_share=1.0).batch(0, 2000)
+    texts = texts_of_batch(corpus, batch)
+    lengths = np.array([len(words) for words in texts])
     assert set(np.unique(lengths)) == {0, 3, 4, 5, 6, 7, 8, 12}
     assert 0.4 < (lengths == 12).mean() < 0.5
     assert 0.05 < (lengths == 0).mean() < 0.15
-    for a, b in pairwise(batch.starts.tolist()):
-        if a < b:
-            words = [corpus.words[w] for w in batch.words[a:b].tolist()]
-            assert len({word[:3] for word in words}) == 1
-            assert [word[3] for word in words] == sorted(word[3] for word in words)
+    for words in filter(None, texts):
+        assert len({word[:3] for word in words}) == 1
+        assert [word[3] for word in words] == sorted(word[3] for word in words)
 
 
 def test_doubt_is_what_a_text_of_no_language_teaches() -> None:

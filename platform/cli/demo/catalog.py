@@ -13,7 +13,7 @@ from alcove.registry.package import create_package
 if TYPE_CHECKING:
     from alcove.registry.package import Package
 
-SMALL, LARGE = "1.0.0", "3.1.0"
+SMALL, LARGE = "1.0.0", "4.0.0"
 """The committed programs, by the versions that they have in the features folder."""
 
 TRIMMED, CUT_ROWS = "2.0.1", 0.05

@@ -1,10 +1,14 @@
 """The torch operators of a program (n-gram hash, top-k, pictures) work in training code and under export."""
 
+import unicodedata
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
-from alcove.runtime import InvalidTextError, _native, export, load
+from alcove.runtime import InputError, InvalidTextError, _native, export, load
+from alcove.runtime.composition import make_composition_table
 from alcove.runtime.ops import ImageToTensor, LabelledTopK, NgramHash, ngram_hash
 
 
@@ -35,9 +39,52 @@ def test_bytes_that_are_not_utf8_are_refused() -> None:
         ngram_hash(torch.tensor([0x61, 0xFF], dtype=torch.uint8), 1, 4, 1000, 7, 64)
 
 
+class Counted(torch.nn.Module):
+    """The sum of the rows of a text's n-grams.
+
+    Args:
+        table: of the hash.
+    """
+
+    def __init__(self, table: bytes | None) -> None:
+        super().__init__()
+        self.hash = NgramHash(1, 4, 64, 7, 256, table)
+        self.rows = torch.nn.EmbeddingBag(64, 4, mode="sum")
+
+    def forward(self, utf8: torch.Tensor) -> torch.Tensor:
+        """Return f32 [1, 4] of the text."""
+        ids = self.hash(utf8)
+        result: torch.Tensor = self.rows(ids, ids.new_zeros(1))
+        return result
+
+
+def test_a_hash_with_a_table_composes_text_in_the_program_as_in_torch() -> None:
+    """Decomposed and composed letters give one answer, in both; without a table they do not."""
+    module, plain = Counted(make_composition_table()).eval(), Counted(None).eval()
+    plain.rows.load_state_dict(module.rows.state_dict())
+    composes, passes = load(bytes(export(module, ("text",)))), load(bytes(export(plain, ("text",))))
+    for text in ("가장 가까운 역", "Ọ̀rọ̀ àkọ́kọ́", "việt", "plain", ""):
+        decomposed = unicodedata.normalize("NFD", text)
+        (expected,) = passes(unicodedata.normalize("NFC", text))
+        for given in (text, decomposed):
+            assert np.array_equal(composes(given)[0], expected)
+            assert np.allclose(module(_utf8(given)).detach().numpy(), expected, atol=1e-5)
+        if decomposed != text:
+            assert not np.array_equal(passes(decomposed)[0], expected)
+
+
+def test_a_table_that_is_none_stops_the_run_and_not_the_load() -> None:
+    """Weights prove nothing: the error is of the run, and names the table."""
+    module = Counted(make_composition_table()).eval()
+    module.hash.table = torch.zeros(100, dtype=torch.uint8)
+    model = load(bytes(export(module, ("text",), calibration=None)))
+    with pytest.raises(InputError, match="table"):
+        model("text")
+
+
 def test_modules_refuse_arguments_out_of_range() -> None:
     """Each bound of the hash and of top-k is named when it is broken."""
-    good = {"min_order": 1, "max_order": 4, "buckets": 10, "seed": 0, "capacity": 8}
+    good: dict[str, Any] = {"min_order": 1, "max_order": 4, "buckets": 10, "seed": 0, "capacity": 8}
     NgramHash(**good)
     bad = [
         {"min_order": 0},
