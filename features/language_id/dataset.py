@@ -222,9 +222,9 @@ class CorpusReader:
 
     def _mistype(self, words: Sequence[str]) -> list[str]:
         chances = self.rng.random(len(words)).tolist()
-        others = self.rng.permutation(len(words)).tolist()
+        others = self.rng.permutation(len(words))
         return [
-            mistype(word, words[other], chance) if len(word) >= SHORTEST_MISTYPED else word
+            mistype(word, words[int(other)], chance) if len(word) >= SHORTEST_MISTYPED else word
             for word, other, chance in zip(words, others, chances, strict=True)
         ]
 
