@@ -10,6 +10,7 @@ from alcove.platform.cli import (
     model_alias,
     model_diff,
     model_generate,
+    model_import,
     model_inspect,
     model_life,
     model_profile,
@@ -17,7 +18,7 @@ from alcove.platform.cli import (
     model_tag,
 )
 from alcove.platform.cli.options import CommandGroup, MethodName
-from alcove.platform.cli.output import AsJson, make_console, print_json, print_table, say, say_text, show_progress
+from alcove.platform.cli.output import AsJson, print_json, print_table, say, say_text, show_progress
 from alcove.runtime.errors import ExportError
 
 __all__ = ["app"]
@@ -29,6 +30,7 @@ app = CommandGroup(
 app.command("inspect")(model_inspect.inspect)
 app.command("profile")(model_profile.profile)
 app.command("generate")(model_generate.generate)
+app.command("import")(model_import.import_command)
 app.command("push")(model_registry.push)
 app.command("list")(model_registry.list_command)
 app.command("show")(model_registry.show)
@@ -121,126 +123,6 @@ def export(
         if report is not None:
             print_table(report.columns, report.rows(), title=report.title)
         say(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
-
-
-@app.command("import")
-def import_command(
-    *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the program to.")],
-    architecture: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:CLASS|timm:NAME|torchvision:NAME|CONFIG",
-            help="A module or a .py file and a torch class in it, an architecture of timm or torchvision, or a "
-            "transformers config.json (or its folder).",
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Its state dict: .pt or .safetensors; no code in it runs."),
-    ] = None,
-    pictures: Annotated[
-        Path | None,
-        typer.Option(exists=True, file_okay=False, help="A folder of pictures like those that the app will give."),
-    ] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="An ONNX file in place of --architecture and --weights; without --pictures its program is float32 and "
-            "takes what the file takes.",
-        ),
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="NAME=1x3x224x224",
-            help="Shape of an input of the ONNX file whose sizes vary (a batch that varies is 1); repeatable.",
-        ),
-    ] = None,
-    outputs: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,NAME",
-            help="Tensors of the ONNX file to give in place of its outputs: cuts off what follows them.",
-        ),
-    ] = "",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Argument of the class, whose value is JSON or text; repeatable."),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=8,
-            max=2048,
-            help="Side of the square that the model takes, in pixels; 224 if it is not given, or the ONNX file's own.",
-        ),
-    ] = None,
-    mean: Annotated[
-        str, typer.Option(help="Means of red, green and blue over the training pictures, in [0, 1].")
-    ] = "0.485,0.456,0.406",
-    std: Annotated[
-        str, typer.Option(help="Standard deviations of red, green and blue over the training pictures, in [0, 1].")
-    ] = "0.229,0.224,0.225",
-    samples: Annotated[int, typer.Option(min=1, max=4096, help="Largest number of pictures to calibrate on.")] = 64,
-    max_drop: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="The share of calibration pictures whose best output int8 may change; layers stay float32, the worst "
-            "first, till it changes no more.",
-        ),
-    ] = 0.05,
-    classes: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="A file with the name of each output in a line: the pictures' folders are labels by these names. "
-            "Without it they are where there are as many folders as outputs, in order of name.",
-        ),
-    ] = None,
-    is_float: Annotated[
-        bool, typer.Option("--float32", help="Keep float32 in place of int8: exact, four times the bytes, slower.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Compile a trained model of yours: architecture and state dict, or an ONNX file; a certified program out.
-
-    With pictures it takes pixels and is int8. The answers are compared with torch's in float32 on your pictures, those
-    of an ONNX file with ONNX Runtime's too, if it is installed. Inputs of the certificate, which travels in the
-    program, are made by a rule, as bright and as dark as your pictures.
-    """
-    from alcove.platform.cli.exporting import validate_out_path  # noqa: PLC0415
-
-    validate_out_path(out)
-    try:
-        from alcove.platform.cli.importing import commands  # noqa: PLC0415 - loads torch
-    except ImportError as error:
-        raise typer.BadParameter(f"needs alcove[export]: pip install 'alcove[export]' ({error})") from None
-    given = commands.Given(
-        out,
-        pictures,
-        size,
-        commands.three_numbers("--mean", mean),
-        commands.three_numbers("--std", std),
-        samples,
-        None if is_float else commands.Int8(max_drop),
-        classes,
-    )
-    with make_console(err=True).status("reading, exporting, calibrating, certifying") as status:
-        if onnx is not None:
-            commands.validate_alone({"--architecture": architecture, "--weights": weights, "--option": option})
-            show = commands.import_onnx(given, onnx, inputs or [], outputs)
-        else:
-            commands.validate_alone({"--input": inputs, "--outputs": outputs})
-            show = commands.import_architecture(given, architecture, weights, option or [])
-        status.stop()
-        show(as_json)
 
 
 @app.command("verify")

@@ -25,10 +25,18 @@ from alcove.runtime.errors import CertificateError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-TOLERANCES: Final = {"exact": 0.0, "tight": 1e-5, "standard": 1e-4, "quantised": 0.1, "quantised_range": 0.25}
+TOLERANCES: Final = {
+    "exact": 0.0,
+    "tight": 1e-5,
+    "standard": 1e-4,
+    "loose": 1e-2,
+    "quantised": 0.1,
+    "quantised_range": 0.25,
+}
 """Classes of |native - torch| / max(1, |torch|); integers, booleans and labels are always equal.
 
-tight: a few products; standard: deep float networks; quantised: int8 against the float module.  quantised_range is of
+tight: a few products; standard: deep float networks; loose: those whose answers move further when the last bits of
+their weights do; quantised: int8 against the float module.  quantised_range is of
 |native - torch| / (the output's greatest number less its least): int8 of trained classifiers, whose logits go to 20 and
 more, where it is the order that counts.
 """
@@ -109,7 +117,7 @@ class Document(_Strict):
     format: Literal[2]
     licence: Literal["CC0-1.0", "own text", "procedural", "public domain"]
     samples: Annotated[list[SampleRecord], Field(min_length=1, max_length=MAX_SAMPLES)]
-    tolerance: Literal["exact", "tight", "standard", "quantised", "quantised_range"]
+    tolerance: Literal["exact", "tight", "standard", "loose", "quantised", "quantised_range"]
 
 
 def encode_input(value: Source) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """Makes the torch module of an architecture: a team's own class, a public one by its name, a transformers config."""
 
 import difflib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,24 +13,6 @@ from alcove.platform.cli.exporting import call_function
 from torch import nn
 
 SHOWN: Final = 5
-
-
-def options_of(given: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments in NAME=VALUE pairs; a value that is JSON is taken as that, any other as text.
-
-    Raises:
-        typer.BadParameter: one is no such pair, or a name is given twice.
-    """
-    options: dict[str, Any] = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier() or name in options:
-            raise typer.BadParameter(f"--option is NAME=VALUE, each name once; got {pair!r}")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
 
 
 def make_architecture(name: str, options: Mapping[str, Any]) -> nn.Module:

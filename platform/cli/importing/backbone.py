@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from alcove.platform.cli.exporting import take_rounded_weights
 from alcove.platform.cli.importing.architectures import make_architecture
+from alcove.platform.cli.importing.certifying import certify_float32
 from alcove.platform.cli.importing.comparison import (
     Comparison,
     compare_answers,
@@ -27,6 +28,8 @@ from alcove.runtime.program import Program
 from torch import Tensor, nn
 
 CERTIFIED: Final = 2
+LUMINANCE: Final = (0.299, 0.587, 0.114)
+"""Of red, green and blue in gray, as image libraries have it."""
 CONTRAST: Final = (2, 98)
 """Percentiles of all pixels between which those of a certificate lie."""
 
@@ -41,6 +44,7 @@ class Imported:
         kept_float: layers with weights that stayed float32 in an int8 program, to lose no more than is allowed.
         comparison: with the module in float32, on further pictures, or the same ones if there are few.
         notes: how the weights were found in their file.
+        tolerance: class of the certificate's.
     """
 
     program: Program
@@ -48,6 +52,7 @@ class Imported:
     kept_float: tuple[str, ...]
     comparison: Comparison
     notes: tuple[str, ...]
+    tolerance: str
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,26 @@ class PictureModel(nn.Module):
 
     def __init__(self, backbone: nn.Module, pictures: Pictures) -> None:
         super().__init__()
-        self.to_tensor = ImageToTensor(pictures.size, mean=pictures.mean, std=pictures.std)
+        self.channels = pictures.channels
+        order = slice(None, None, -1 if pictures.channels == "bgr" else 1)
+        mean, std = pictures.mean[order], pictures.std[order]
+        if pictures.channels == "gray":
+            mean, std = (mean[0],) * 3, (std[0],) * 3  # weights of the colors sum to 1
+        self.to_tensor = ImageToTensor(pictures.size, mean=mean, std=std)
         self.backbone = backbone
+
+    def prepare(self, pixels: Tensor) -> Tensor:
+        """Return what the backbone takes, f32 [1, channels, height, width]."""
+        x: Tensor = self.to_tensor(pixels)
+        if self.channels == "bgr":
+            return x.flip(1)
+        if self.channels == "gray":
+            return (x * torch.tensor(LUMINANCE).reshape(1, 3, 1, 1)).sum(1, keepdim=True)
+        return x
 
     def forward(self, pixels: Tensor) -> Any:
         """Return the outputs for RGB pixels uint8 [height, width, 3]; of a transformers model its tensors."""
-        found = self.backbone(self.to_tensor(pixels))
+        found = self.backbone(self.prepare(pixels))
         return found.to_tuple() if hasattr(found, "to_tuple") else found
 
 
@@ -140,7 +159,7 @@ def import_module(
     found = picture_files(folder)
     module = PictureModel(backbone.eval(), pictures).eval()
     paths = spread(found, 2 * samples)
-    chosen = [read_picture(path, pictures.size) for path in paths]
+    chosen = [read_picture(path, pictures.size, pictures.fit) for path in paths]
     is_apart = len(chosen) > samples
     calibration = chosen[::2] if is_apart else chosen
     compared, compared_paths = (chosen[1::2], paths[1::2]) if is_apart else (chosen, paths)
@@ -151,19 +170,19 @@ def import_module(
     kept = program.quantization.kept_float if int8 is not None and program.quantization is not None else ()
     if int8 is not None:
         take_rounded_weights(module, load_state(program.spec))
-    certificate = certify(
-        bytes(program),
-        module,
-        _samples(chosen),
-        licence="procedural",
-        tolerance="standard" if int8 is None else "quantised_range",
-    )
+    certified = _samples(chosen)
+    if int8 is None:
+        certificate, tolerance = certify_float32(bytes(program), module, certified)
+    else:
+        tolerance = "quantised_range"
+        certificate = certify(bytes(program), module, certified, licence="procedural", tolerance=tolerance)
     return Imported(
         program.with_bytes(embed_certificate(bytes(program), certificate)),
         0 if int8 is None else len(calibration),
         tuple(layer.layer for layer in kept if layer.float_bytes > 0),
         compare_answers(expected, native, names, labels),
         notes,
+        tolerance,
     )
 
 

@@ -1,6 +1,6 @@
 """Compares answers with those of ONNX Runtime, if it is installed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,8 @@ from onnx import ModelProto, ValueInfoProto, load
 Arrays = Sequence[NDArray[Any]]
 Run = Callable[[Arrays], Arrays]
 
+FLAT: Final = 1e-3
+"""An output of less range, such as a map in which nothing is found, has the differences of one of this range."""
 HIGHEST: Final = {"f32": 1.0, "u8": 256.0}
 """Bounds of the elements that a rule makes; of whole numbers 2, which are indices and masks."""
 _TYPES: Final = {
@@ -65,7 +67,13 @@ def procedural_inputs(shapes: Sequence[tuple[tuple[int, ...], str]], seed: int) 
 
 
 def compare_with_runtime(
-    path: Path, names: Sequence[str], outputs: Sequence[str], samples: Sequence[Arrays], run: Run
+    path: Path,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    samples: Sequence[Arrays],
+    run: Run,
+    *,
+    fixed: Mapping[str, NDArray[Any]] | None = None,
 ) -> Parity:
     """Compare the answers of `run` with those of ONNX Runtime to the same samples.
 
@@ -75,6 +83,7 @@ def compare_with_runtime(
         outputs: names of the tensors to compare, in the order in which `run` gives them.
         samples: the inputs.
         run: gives all outputs for a sample.
+        fixed: inputs that are the same in all samples, by name.
     """
     try:
         import onnxruntime  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - optional
@@ -86,7 +95,7 @@ def compare_with_runtime(
         types = {each.name: _TYPES.get(each.type, np.float32) for each in session.get_inputs()}
         largest = share = 0.0
         for sample in samples:
-            given = dict(zip(names, sample, strict=True))
+            given = {**(fixed or {}), **dict(zip(names, sample, strict=True))}
             feeds: dict[str, NDArray[Any]] = {
                 name: given[name].astype(kind) for name, kind in types.items() if name in given
             }
@@ -97,7 +106,7 @@ def compare_with_runtime(
                 difference = float(np.abs(left - right).max(initial=0.0))
                 largest = max(largest, difference)
                 span = float(np.ptp(right)) if right.size else 0.0
-                share = max(share, difference / (span if span > 0 else 1.0))
+                share = max(share, difference / max(span, FLAT))
     except Exception as error:  # noqa: BLE001 - onnxruntime raises classes of its own for each of its status codes
         words = str(error).strip().partition("\n")[0]
         return Parity(0, None, None, f"onnxruntime refuses the file or the inputs ({words})")

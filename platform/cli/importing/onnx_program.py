@@ -1,15 +1,17 @@
 """`alcove model import --onnx`: makes a certified program of a file in the ONNX format."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
 import typer
+from alcove.platform.cli.importing.arguments import CHANNELS
 from alcove.platform.cli.importing.backbone import Imported, Int8, PictureModel, import_module
-from alcove.platform.cli.importing.onnx_files import OnnxError, OnnxModule, parse_shapes, read_onnx
+from alcove.platform.cli.importing.certifying import certify_float32
+from alcove.platform.cli.importing.onnx_files import OnnxError, OnnxModule, read_onnx
 from alcove.platform.cli.importing.onnx_parity import Arrays, Parity, compare_with_runtime, procedural_inputs
 from alcove.platform.cli.importing.pictures import Pictures, picture_files, read_picture, spread
 from alcove.runtime import load
@@ -33,43 +35,62 @@ class ImportedOnnx:
         imported: what was found on the pictures; None without them.
         parity: with ONNX Runtime: of the program, or of the module in float32 where there are pictures.
         inputs: name, shape and element type of each, as they were fixed.
+        tolerance: class of the certificate's.
     """
 
     program: Program
     imported: Imported | None
     parity: Parity
     inputs: tuple[tuple[str, tuple[int, ...], str], ...]
+    tolerance: str
 
 
 class PlainPicture(nn.Module):
-    """A module that takes pictures as the file has them, behind one place for f32 [1, 3, height, width]."""
+    """A module that takes pictures as the file has them, behind one place for f32 [1, channels, height, width]."""
 
     def __init__(self, module: OnnxModule, *, channels_last: bool) -> None:
         super().__init__()
         self.module = module
         self.channels_last = channels_last
+        self.dtype = module.shapes[0][1]
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """Return the input of the file."""
+        x = x.permute(0, 2, 3, 1) if self.channels_last else x
+        return x if self.dtype.is_floating_point else x.round().to(self.dtype)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Return the outputs by name."""
-        found: dict[str, Tensor] = self.module(x.permute(0, 2, 3, 1) if self.channels_last else x)
+        found: dict[str, Tensor] = self.module(self.prepare(x))
         return found
 
 
-def read_file(path: Path, inputs: Sequence[str], outputs: str, size: int | None) -> OnnxModule:
-    """Return the module of a file.
+@dataclass(frozen=True)
+class Fixed:
+    """What is fixed of a file whose shapes or answers vary.
 
-    Args:
-        path: of the file.
-        inputs: NAME=1x3x224x224 for those whose sizes vary.
-        outputs: names, with commas between them; empty for the file's own.
-        size: height and width of pictures whose sizes vary.
+    Attributes:
+        shapes: of inputs.
+        constants: inputs that are always the same.
+        outputs: names of tensors, with commas between them; empty for the file's own.
+        size: height and width of pictures whose sizes vary, or None.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    constants: Mapping[str, Any]
+    outputs: str
+    size: tuple[int, int] | None
+
+
+def read_file(path: Path, fixed: Fixed) -> OnnxModule:
+    """Return the module of a file.
 
     Raises:
         typer.BadParameter: the file is damaged, holds what is not supported, or inputs and outputs do not fit it.
     """
-    names = [name for name in outputs.split(",") if name]
+    names = [name for name in fixed.outputs.split(",") if name]
     try:
-        return read_onnx(path, parse_shapes(inputs), names, size)
+        return read_onnx(path, fixed.shapes, names, fixed.size, constants=fixed.constants)
     except OnnxError as error:
         words = str(error).removeprefix(f"{path}: ")
         raise typer.BadParameter(f"--onnx {path}: {words}") from error
@@ -92,18 +113,22 @@ def import_plain(path: Path, module: OnnxModule) -> ImportedOnnx:
         return session(*sample)
 
     samples = [[each.elements() for each in procedural_inputs(shapes, CERTIFIED + seed)] for seed in range(COMPARED)]
-    parity = compare_with_runtime(path, module.input_names, module.order, samples, run)
+    parity = compare_with_runtime(path, module.input_names, module.order, samples, run, fixed=module.fixed)
     made = [Sample(inputs=procedural_inputs(shapes, seed), source="made by a rule") for seed in range(CERTIFIED)]
-    tolerance = "quantised_range" if module.is_quantized else "standard"
-    certificate = certify(bytes(program), module, made, licence="procedural", tolerance=tolerance)
-    return ImportedOnnx(program.with_bytes(embed_certificate(bytes(program), certificate)), None, parity, tuple(ports))
+    if module.is_quantized:
+        tolerance = "quantised_range"
+        certificate = certify(bytes(program), module, made, licence="procedural", tolerance=tolerance)
+    else:
+        certificate, tolerance = certify_float32(bytes(program), module, made)
+    done = program.with_bytes(embed_certificate(bytes(program), certificate))
+    return ImportedOnnx(done, None, parity, tuple(ports), tolerance)
 
 
 def import_with_pictures(
     path: Path,
     module: OnnxModule,
     folder: Path,
-    normalization: Mapping[str, tuple[float, ...]],
+    pictures: Pictures,
     *,
     samples: int,
     int8: Int8 | None,
@@ -115,7 +140,7 @@ def import_with_pictures(
         path: of the file.
         module: of it.
         folder: of pictures.
-        normalization: `mean` and `std` of the channels.
+        pictures: how they become inputs; their size and their gray are the file's.
         samples: as `import_module` takes it.
         int8: None for float32.
         classes: as `import_module` takes it.
@@ -126,21 +151,22 @@ def import_with_pictures(
         CertificateError: native and torch differ.
     """
     ports = _ports(module)
-    size, channels_last = _picture_size(path, module)
-    pictures = Pictures(size, normalization["mean"], normalization["std"])
+    size, channels_last = _picture_size(path, module, pictures)
+    if not module.shapes[0][1].is_floating_point:
+        pictures = replace(pictures, mean=(0.0,) * len(pictures.mean), std=(1 / 255,) * len(pictures.std))
+    pictures = replace(pictures, size=size)
     backbone = PlainPicture(module, channels_last=channels_last).eval()
-    chosen = [read_picture(each, size) for each in spread(picture_files(folder), COMPARED)]
-    to_tensor = PictureModel(backbone, pictures).to_tensor
-    tensors = [to_tensor(torch.from_numpy(pixels)) for pixels in chosen]
-    given = [[(x.permute(0, 2, 3, 1) if channels_last else x).contiguous().numpy()] for x in tensors]
+    chosen = [read_picture(each, size, pictures.fit) for each in spread(picture_files(folder), COMPARED)]
+    prepare = PictureModel(backbone, pictures).prepare
+    given = [[backbone.prepare(prepare(torch.from_numpy(pixels))).contiguous().numpy()] for pixels in chosen]
 
     def run(sample: Arrays) -> Arrays:
         with torch.no_grad():
             return [found.numpy() for found in module(*map(torch.from_numpy, sample)).values()]
 
-    parity = compare_with_runtime(path, module.input_names, module.order, given, run)
+    parity = compare_with_runtime(path, module.input_names, module.order, given, run, fixed=module.fixed)
     imported = import_module(backbone, (), folder, pictures, samples=samples, int8=int8, classes=classes)
-    return ImportedOnnx(imported.program, imported, parity, tuple(ports))
+    return ImportedOnnx(imported.program, imported, parity, tuple(ports), imported.tolerance)
 
 
 def _ports(module: OnnxModule) -> list[tuple[str, tuple[int, ...], str]]:
@@ -159,23 +185,27 @@ def _ports(module: OnnxModule) -> list[tuple[str, tuple[int, ...], str]]:
     return found
 
 
-def _picture_size(path: Path, module: OnnxModule) -> tuple[tuple[int, int], bool]:
+def _picture_size(path: Path, module: OnnxModule, pictures: Pictures) -> tuple[tuple[int, int], bool]:
     """Return height and width of the pictures that a module takes, and whether channels come last.
 
     Raises:
         typer.BadParameter: it takes something else.
     """
+    count = CHANNELS[pictures.channels]
     shape, dtype = module.shapes[0] if module.shapes else ((), torch.float32)
-    if len(module.shapes) == 1 and dtype is torch.float32 and len(shape) == 4 and shape[0] == 1:
-        if shape[1] == 3:
+    if len(module.shapes) == 1 and dtype in {torch.float32, torch.uint8} and len(shape) == 4 and shape[0] == 1:
+        if shape[1] == count:
             return (shape[2], shape[3]), False
-        if shape[3] == 3:
+        if shape[3] == count:
             return (shape[1], shape[2]), True
+        if 1 in {shape[1], shape[3]}:
+            raise typer.BadParameter(f"--onnx {path} takes pictures of one channel: give --channels gray")
     have = ", ".join(
         f"{name} {'x'.join(map(str, shape))} {str(dtype).removeprefix('torch.')}"
         for name, (shape, dtype) in zip(module.input_names, module.shapes, strict=True)
     )
     raise typer.BadParameter(
-        f"--pictures go with one float32 input 1x3xHxW or 1xHxWx3; {path} takes {have}: leave --pictures away for a "
-        "float32 program that takes these"
+        f"--pictures go with one float32 or uint8 input 1x{count}xHxW or 1xHxWx{count}; {path} takes {have}: leave "
+        "--pictures away for a float32 program that takes these"
+        + ("" if len(module.shapes) < 2 else ", or fix the other inputs: --constant NAME=VALUE")
     )

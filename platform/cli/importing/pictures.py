@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 ENDINGS: Final = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 CROP: Final = 224 / 256
 """Of the shorter side, as image models are evaluated."""
+FITS: Final = ("crop", "center", "stretch", "letterbox")
+"""crop: the middle of the picture at 256/224 of the size, as image models are evaluated; center: as much of its middle
+as has the size's proportions; stretch: the whole, in other proportions; letterbox: the whole, with gray beside it."""
+GRAY: Final = (114, 114, 114)
+"""Beside a picture in a letterbox, as detectors are trained with."""
 MOST_PIXELS: Final = 64_000_000
 
 Pixels = NDArray[np.uint8]
@@ -23,29 +28,17 @@ class Pictures:
 
     Attributes:
         size: height and width of what the program takes, in pixels.
-        mean: of each channel, in [0, 1].
+        mean: of each channel in the model's order, for pixels in [0, 1].
         std: of each channel.
+        channels: in the order in which the model takes them: `rgb`, `bgr` or `gray`.
+        fit: how a picture of the folder gets that size, one of `FITS`; an app does it by itself.
     """
 
     size: tuple[int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-
-
-def three_numbers(option: str, text: str) -> tuple[float, ...]:
-    """Return the numbers in "0.5,0.5,0.5".
-
-    Raises:
-        typer.BadParameter: these are not three numbers in [0, 1], or a deviation is 0.
-    """
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    least = 1e-6 if option == "--std" else 0.0
-    if len(numbers) != 3 or not all(least <= number <= 1 for number in numbers):
-        raise typer.BadParameter(f"{option} is three numbers in [{least:g}, 1], such as 0.5,0.5,0.5; got {text!r}")
-    return numbers
+    channels: str = "rgb"
+    fit: str = "crop"
 
 
 def picture_files(folder: Path) -> list[Path]:
@@ -67,8 +60,8 @@ def spread(paths: Sequence[Path], most: int) -> list[Path]:
     return [paths[i * len(paths) // count] for i in range(count)]
 
 
-def read_picture(path: Path, size: tuple[int, int]) -> Pixels:
-    """Return a picture as RGB uint8 [height, width, 3]: its middle, as image models are evaluated.
+def read_picture(path: Path, size: tuple[int, int], fit: str = "crop") -> Pixels:
+    """Return a picture as RGB uint8 [height, width, 3], fitted into the size as one of `FITS`.
 
     Raises:
         typer.BadParameter: the file is no picture, or too large; names it.
@@ -85,7 +78,15 @@ def read_picture(path: Path, size: tuple[int, int]) -> Pixels:
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise typer.BadParameter(f"{path}: not a picture that can be read ({error})") from None
     height, width = size
-    full = round(width / CROP), round(height / CROP)
-    fitted = ImageOps.fit(upright, full, Image.Resampling.BILINEAR)
-    left, top = (full[0] - width) // 2, (full[1] - height) // 2
-    return np.asarray(fitted.crop((left, top, left + width, top + height)), np.uint8).copy()
+    bilinear = Image.Resampling.BILINEAR
+    if fit == "stretch":
+        fitted = upright.resize((width, height), bilinear)
+    elif fit == "letterbox":
+        fitted = ImageOps.pad(upright, (width, height), bilinear, color=GRAY)
+    elif fit == "center":
+        fitted = ImageOps.fit(upright, (width, height), bilinear)
+    else:
+        full = round(width / CROP), round(height / CROP)
+        left, top = (full[0] - width) // 2, (full[1] - height) // 2
+        fitted = ImageOps.fit(upright, full, bilinear).crop((left, top, left + width, top + height))
+    return np.asarray(fitted, np.uint8).copy()

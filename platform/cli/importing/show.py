@@ -22,7 +22,7 @@ def onnx_facts_of(result: "ImportedOnnx", out: Path) -> dict[str, Any]:
     found = {"file": str(out), "size_bytes": len(bytes(result.program)), "digest": result.program.digest}
     facts = found if result.imported is None else facts_of(result.imported, out)
     inputs = [{"name": name, "shape": list(shape), "type": kind} for name, shape, kind in result.inputs]
-    return {**facts, "inputs": inputs, "onnxruntime": asdict(result.parity)}
+    return {**facts, "inputs": inputs, "onnxruntime": asdict(result.parity), "tolerance": result.tolerance}
 
 
 def show_onnx(result: "ImportedOnnx", out: Path) -> None:
@@ -31,6 +31,7 @@ def show_onnx(result: "ImportedOnnx", out: Path) -> None:
         say(f"{out}: {len(bytes(result.program)):,} bytes, sha256 {result.program.digest}")
         ports = ", ".join(f"{name} {'x'.join(map(str, shape))} {kind}" for name, shape, kind in result.inputs)
         say(f"float32; takes {ports}")
+        _show_tolerance(result.tolerance)
     else:
         show_import(result.imported, out)
     parity = result.parity
@@ -53,6 +54,7 @@ def facts_of(imported: Imported, out: Path) -> dict[str, Any]:
         "file": str(out),
         "size_bytes": len(bytes(imported.program)),
         "digest": imported.program.digest,
+        "tolerance": imported.tolerance,
         "weights": list(imported.notes),
         "calibrated_on": imported.calibrated_on,
         "kept_float": list(imported.kept_float),
@@ -92,8 +94,17 @@ def show_import(imported: Imported, out: Path) -> None:
                     for change in compared.accuracy.changes[:SHOWN]
                 ],
             )
+    _show_tolerance(imported.tolerance)
     if imported.calibrated_on and compared.same_best < GOOD:
         say(
             "int8 changes more answers than it should: give more pictures (--samples), or a smaller --max-drop, which "
             "keeps more layers float32, or --float32"
+        )
+
+
+def _show_tolerance(tolerance: str) -> None:
+    if tolerance == "loose":
+        say(
+            "rounding alone moves the answers: one bit of each weight by as much as the program differs from torch; "
+            "the certificate promises 1 % (loose) in place of 0.01 %"
         )

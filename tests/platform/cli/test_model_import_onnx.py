@@ -165,7 +165,7 @@ def test_sizes_that_vary_are_fixed_and_asked_for_all_at_once(tmp_path: Path) -> 
     path, out = save(network(varies=True), tmp_path / "net.onnx"), tmp_path / "net.alc"
     said = alcove("model", "import", "--onnx", path, "--out", out)
     assert said.code == 2
-    assert "x is 1x3x?x?; give --input x=SIZES" in words(said)
+    assert "x is 1x3x?x?; give --input x=1x3xHEIGHTxWIDTH, or --size" in words(said)
     given = alcove("model", "import", "--onnx", path, "--out", out, "--input", "x=1x3x8x12", "--json")
     assert given.code == 0, given.err
     assert load(out).inputs[0].shape == (1, 3, 8, 12)
@@ -337,6 +337,11 @@ def test_changed_bytes_give_a_module_or_a_typed_error(tmp_path: Path) -> None:
         (["--input", "x=1x4x16x16"], "its inputs do not fit"),
         (["--input", "x=1x3x900000000x900000000"], "at most"),
         (["--architecture", "a.py:A"], "--architecture goes with an architecture"),
+        (["--constant", "x"], "--constant is NAME=VALUE"),
+        (["--constant", "x=red"], "--constant is NAME=VALUE"),
+        (["--constant", "y=1"], "--constant: no input 'y'; the file has x"),
+        (["--constant", "x=[1, 2]"], "--constant x: 1 dimensions; the file has 4"),
+        (["--mean", "0.5"], "--mean goes with --pictures"),
     ],
 )
 def test_wrong_option_is_reported(options: list[str], message: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Every node runs once while the graph is read: on torch's device `meta` where it 
 and types, else on its elements.  So sizes, axes and indices are Python's integers when a rule makes its function.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,8 @@ from torch import Tensor, nn
 _ = rules.__all__  # importing it registers the rules
 RESERVED: Final = frozenset(dir(nn.ModuleDict)) | frozenset(dir(Step))
 """Names that a step or a tensor in it must not have."""
+QUANTIZED: Final = ("Quantize", "QLinear", "QGemm", "QAttention", "MatMulInteger")
+"""In the names of operators that round to levels, or compute with them."""
 ADVICE: Final = {
     "NonMaxSuppression": "how many boxes it keeps depends on the picture",
     "com.microsoft.NonMaxSuppression": "how many boxes it keeps depends on the picture",
@@ -93,7 +96,7 @@ class Builder:
     is_quantized: bool = False
     _slots: int = 0
     _names: set[str] = field(default_factory=lambda: set(RESERVED))
-    _held: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    _held: dict[tuple[str, torch.dtype, tuple[int, ...]], Tensor] = field(default_factory=dict)
 
     def list_problems(self) -> list[str]:
         """Return what is not supported, in words."""
@@ -205,7 +208,7 @@ class Builder:
     def _add_step(
         self, node: Node, call: Call, tensors: Sequence[Tensor | None], shapes: Sequence[Tensor | None]
     ) -> list[Value | None]:
-        self.is_quantized |= "Quantize" in node.kind or "QLinear" in node.kind
+        self.is_quantized |= any(word in node.kind for word in QUANTIZED)
         sources: list[int | str | None] = []
         held: dict[str, Tensor] = {}
         used = set(RESERVED)
@@ -230,13 +233,13 @@ class Builder:
         return made
 
     def _hold(self, tensor: Tensor) -> Tensor:
-        """Return a constant as steps hold it: one parameter for one tensor of the file."""
-        if id(tensor) not in self._held:
+        """Return a constant as steps hold it: one parameter for equal tensors, as turns of a loop make them."""
+        key = _key_of(tensor)
+        if key not in self._held:
             computed = as_computed(tensor)
             is_weight = computed.dtype is torch.float32
-            own = nn.Parameter(computed, requires_grad=False) if is_weight else computed
-            self._held[id(tensor)] = (tensor, own)
-        return self._held[id(tensor)][1]
+            self._held[key] = nn.Parameter(computed, requires_grad=False) if is_weight else computed
+        return self._held[key]
 
     def _add_function(self, proto: NodeProto, kind: str, place: Place) -> None:
         """Put the nodes in place of an operator that ONNX defines by others.
@@ -267,6 +270,12 @@ class Builder:
         for name, outer in zip(body.output, proto.output, strict=False):
             if outer:
                 place.scope[outer] = inner.get(name)
+
+
+def _key_of(tensor: Tensor) -> tuple[str, torch.dtype, tuple[int, ...]]:
+    """Return what only equal tensors share."""
+    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
+    return hashlib.sha256(data).hexdigest(), tensor.dtype, tuple(tensor.shape)
 
 
 def _with_attributes(proto: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:

@@ -3,12 +3,13 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from alcove.platform.cli.importing.onnx_files.build import Builder, Scope
 from alcove.platform.cli.importing.onnx_files.control_flow import CONTROL
+from alcove.platform.cli.importing.onnx_files.cut import find_cut
 from alcove.platform.cli.importing.onnx_files.errors import OnnxError
-from alcove.platform.cli.importing.onnx_files.inputs import fix_inputs
+from alcove.platform.cli.importing.onnx_files.inputs import fix_constants, fix_inputs, is_setting
 from alcove.platform.cli.importing.onnx_files.module import OnnxModule, make_module
 from alcove.platform.cli.importing.onnx_files.node import Node, Value
 from alcove.platform.cli.importing.onnx_files.reader import opsets_of, read_model, read_names, sort_nodes
@@ -23,7 +24,9 @@ def read_onnx(
     path: Path,
     shapes: Mapping[str, Sequence[int]] | None = None,
     outputs: Sequence[str] = (),
-    size: int | None = None,
+    size: tuple[int, int] | None = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
 ) -> OnnxModule:
     """Return the module of a file, in float32.
 
@@ -32,12 +35,13 @@ def read_onnx(
         shapes: of inputs whose sizes vary.
         outputs: names of the tensors to give; empty for the file's own outputs.
         size: height and width of pictures whose sizes vary.
+        constants: inputs that are always the same, as numbers or nested lists of them.
 
     Raises:
         OnnxError: the file is damaged or too large, an input's size varies, there is no such output, or operators are
             not supported; all of these at once.
     """
-    return module_of(read_model(path), path.parent, shapes or {}, outputs, size)
+    return module_of(read_model(path), path.parent, shapes or {}, outputs, size, constants=constants)
 
 
 def module_of(
@@ -45,7 +49,9 @@ def module_of(
     folder: Path,
     shapes: Mapping[str, Sequence[int]],
     outputs: Sequence[str] = (),
-    size: int | None = None,
+    size: tuple[int, int] | None = None,
+    *,
+    constants: Mapping[str, Any] | None = None,
 ) -> OnnxModule:
     """Return the module of a model, as `read_onnx` does.
 
@@ -55,20 +61,32 @@ def module_of(
     graph = model.graph
     wanted = _find_outputs(graph, outputs)
     held = {tensor.name for tensor in graph.initializer}
-    ports = [each for each in graph.input if each.name not in held]
-    known = {*held, *(each.name for each in ports)}
+    inputs = [each for each in graph.input if each.name not in held]
+    fixed = fix_constants(inputs, constants or {})
+    ports = [each for each in inputs if each.name not in fixed]
+    known = {*held, *(each.name for each in inputs)}
     needed = _names_needed(graph, known, wanted)
     examples = fix_inputs([each for each in ports if each.name in needed or each.name in shapes], shapes, size)
     builder = Builder(folder, CONTROL, {(each.domain, each.name): each for each in model.functions})
     scope: Scope = {name: builder.add_input(example) for name, example in examples.items()}
+    scope |= {name: Value(tensor) for name, tensor in fixed.items()}
     builder.read_graph(graph, scope, opsets_of(model), wanted)
     if builder.problems:
         count = sum(len(names) for names in builder.problems.values())
-        raise OnnxError(f"{count} node{'s are' if count > 1 else ' is'} not supported:", builder.list_problems())
+        problems = builder.list_problems()
+        whole = [each.name for each in ports if each.name in examples and is_setting(examples[each.name])]
+        if whole:
+            given = " ".join(f"--constant {name}=VALUE" for name in whole)
+            problems.append(f"if an input is always the same, say so: {given}")
+        cut = find_cut(graph, scope, wanted)
+        if cut:
+            problems.append(f"or leave it to the app: --outputs {','.join(cut)}")
+        raise OnnxError(f"{count} node{'s are' if count > 1 else ' is'} not supported:", problems)
     declared = {each.name: each.type.tensor_type.elem_type for each in graph.output}
     found = {name: _output(builder, name, scope, declared.get(name, 0)) for name in wanted}
     module = make_module(examples, builder.steps, found)
     module.is_quantized = builder.is_quantized
+    module.fixed = {name: tensor.numpy() for name, tensor in fixed.items()}
     return module
 
 

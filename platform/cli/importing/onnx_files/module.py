@@ -4,11 +4,13 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
 from alcove.platform.cli.importing.onnx_files.node import Function
 from alcove.platform.cli.importing.onnx_files.tensors import computed_dtype
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 LONGEST: Final = 48
@@ -72,9 +74,11 @@ class OnnxModule(nn.Module):
         shapes: shape and type of each input.
         order: names of the outputs.
         is_quantized: whether it rounds to levels of quantization.
+        fixed: the file's inputs that are always the same, by name.
     """
 
     is_quantized: bool = False
+    fixed: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     def __init__(
         self, inputs: Mapping[str, Tensor], steps: Mapping[str, Step], outputs: Mapping[str, int | Tensor]

@@ -1,7 +1,7 @@
 """Defines a node as rules see it: its attributes, what is known of its inputs, and the function that a rule makes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
@@ -94,6 +94,13 @@ class Node:
     def rank(self, index: int = 0) -> int:
         """Return the number of dimensions of an input."""
         return self.tensor(index).dim()
+
+    def permute(self, order: list[int]) -> "Node":
+        """Return the node as it is where the axes of its first input come in another order."""
+        value = self.inputs[0]
+        if value is None:
+            return self
+        return replace(self, inputs=(replace(value, tensor=value.tensor.permute(order)), *self.inputs[1:]))
 
     def constant(self, index: int, what: str) -> Tensor:
         """Return the elements of an input.

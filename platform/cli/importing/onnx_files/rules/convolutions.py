@@ -59,26 +59,34 @@ def conv(node: Node) -> Function:
     pads = window_pads(node, node.shape()[2:], kernel, strides, dilations)
     padding = [before for before, _ in pads] if is_even(pads) else [0] * rank
     outside = () if is_even(pads) else pads
-    activate = _activation(node)
+    activate = activation(node)
 
-    def function(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def function(x: Tensor, weight: Tensor, bias: Tensor | None = None, added: Tensor | None = None) -> Tensor:
         x = pad_axes(x, outside)
-        found: Tensor = activate(convolve(x, weight, bias, strides, padding, dilations, groups))
+        y = convolve(x, weight, bias, strides, padding, dilations, groups)
+        found: Tensor = activate(y if added is None else y + added)
         return found
 
     return function
 
 
-def _activation(node: Node) -> Function:
-    """Return what ONNX Runtime has fused behind a convolution."""
+def activation(node: Node) -> Function:
+    """Return what ONNX Runtime has fused behind a layer."""
     name = node.text_of("activation", "")
-    parameters = [float(each) for each in node.attributes.get("activation_params", [])]
+    given = node.attributes.get("activation_params", [])
+    parameters = [float(each) for each in given] or [
+        node.float_of(each) for each in ("activation_alpha", "activation_beta") if each in node.attributes
+    ]
     if not name:
         return lambda x: x
-    if name == "Clip" and len(parameters) == 2:
-        return lambda x: torch.clamp(x, parameters[0], parameters[1])
-    if name == "LeakyRelu" and parameters:
-        return lambda x: F.leaky_relu(x, parameters[0])
+    if len(parameters) == 2:
+        low, high = parameters
+        if name == "Clip":
+            return lambda x: torch.clamp(x, low, high)
+        if name == "HardSigmoid":
+            return lambda x: torch.clamp(x * low + high, 0.0, 1.0)
+    if name == "LeakyRelu":
+        return lambda x: F.leaky_relu(x, parameters[0] if parameters else 0.01)
     known = {"Relu": torch.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh}
     if name not in known:
         raise UnsupportedError(f"activation {name!r}")

@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that torch uses
-from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
 from alcove.platform.cli.importing.onnx_files.node import Call, Function, Node, rule
 from torch import Tensor
 
@@ -53,10 +52,10 @@ def fused_matmul(node: Node) -> Function:
     """A product of transposed matrices, times a number."""
     alpha = node.float_of("alpha", 1.0)
     flips_a, flips_b = bool(node.int_of("transA")), bool(node.int_of("transB"))
-    if node.int_of("transBatchA") or node.int_of("transBatchB"):
-        raise UnsupportedError("transposed batches")
+    batches_a, batches_b = bool(node.int_of("transBatchA")), bool(node.int_of("transBatchB"))
 
     def function(a: Tensor, b: Tensor) -> Tensor:
+        a, b = a.movedim(0, -2) if batches_a else a, b.movedim(0, -2) if batches_b else b
         y = torch.matmul(a.transpose(-1, -2) if flips_a else a, b.transpose(-1, -2) if flips_b else b)
         return y if alpha == 1 else y * alpha
 

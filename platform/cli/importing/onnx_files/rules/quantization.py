@@ -38,7 +38,7 @@ def _along(parameter: Tensor, rank: int, axis: int) -> Tensor:
     return parameter.reshape([-1 if each == axis else 1 for each in range(rank)])
 
 
-def _range_of(node: Node, index: int) -> tuple[int, int]:
+def range_of(node: Node, index: int) -> tuple[int, int]:
     """Return the least and the greatest level, by the type of a zero point or by an attribute."""
     number = node.int_of("output_dtype")
     if not number:
@@ -63,14 +63,15 @@ def _repeat(node: Node, parameter: Tensor, axis: int) -> Tensor:
     return parameter.repeat_interleave(block, axis).narrow(axis, 0, node.shape()[axis]) if block else parameter
 
 
-def _level(x: Tensor, scale: Tensor, zero: Tensor | float, bounds: tuple[int, int]) -> Tensor:
+def level(x: Tensor, scale: Tensor, zero: Tensor | float, bounds: tuple[int, int]) -> Tensor:
+    """Return the nearest level of each element, halves to even."""
     return torch.clamp(torch.round(x / scale) + zero, bounds[0], bounds[1])
 
 
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize(node: Node) -> Function:
     """To the nearest level, halves to even."""
-    bounds = _range_of(node, 2)
+    bounds = range_of(node, 2)
     rank = node.rank()
     axis = _axis(node)
     try:
@@ -86,8 +87,8 @@ def quantize(node: Node) -> Function:
             both = [_repeat(node, each, axis) for each in both]
         else:
             both = [_along(each, rank, axis) for each in both]
-        level = _level(x.float(), both[0].float(), both[1], bounds)
-        return level.to(dtype) if node.is_folded else level
+        found = level(x.float(), both[0].float(), both[1], bounds)
+        return found.to(dtype) if node.is_folded else found
 
     return function
 
@@ -117,7 +118,7 @@ def dynamic_quantize(_node: Node) -> Function:
 
     def function(x: Tensor) -> tuple[Tensor, ...]:
         low, high = torch.clamp(x.amin(), max=0.0), torch.clamp(x.amax(), min=0.0)
-        scale = (high - low) / 255
+        scale = torch.where(high > low, (high - low) / 255, torch.ones_like(high))
         zero = torch.clamp(torch.round(-low / scale), 0, 255)
         return torch.clamp(torch.round(x / scale) + zero, 0, 255), scale, zero
 
@@ -164,7 +165,7 @@ def integer_product(node: Node) -> Function:
 @rule("QLinearConv")
 def qlinear_conv(node: Node) -> Function:
     """A convolution of what the levels stand for; scales of the weight may be one for each channel."""
-    bounds = _range_of(node, 7)
+    bounds = range_of(node, 7)
     inner = Node(node.kind, node.name, node.opset, node.attributes, (node.value(0), node.value(3)))
     convolve = conv(inner)
     rank = node.rank(3)
@@ -177,7 +178,7 @@ def qlinear_conv(node: Node) -> Function:
         weights = (weight.float() - _along(w_zero.float(), rank, 0)) * _along(w_scale, rank, 0)
         shift = None if bias is None else bias.float() * x_scale.reshape(()) * w_scale.reshape(-1)
         y = convolve((x.float() - x_zero.float().reshape(())) * x_scale.reshape(()), weights, shift)
-        return _level(y, scale.reshape(()), zero.float().reshape(()), bounds)
+        return level(y, scale.reshape(()), zero.float().reshape(()), bounds)
 
     return function
 
@@ -186,7 +187,7 @@ def _of_levels(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
     """Return the rule of an operator on levels of two inputs; `places` are x, scale, zero twice, then the result's."""
 
     def make(node: Node) -> Function:
-        bounds = _range_of(node, places[7])
+        bounds = range_of(node, places[7])
         ranks = node.rank(places[0]), node.rank(places[3])
 
         def function(*given: Any) -> Tensor:
@@ -194,7 +195,7 @@ def _of_levels(product: Callable[..., Tensor], places: tuple[int, ...]) -> Rule:
             left = _real(parts[0], parts[1], parts[2], ranks[0] - 2, ranks[0])
             right = _real(parts[3], parts[4], parts[5], ranks[1] - 1, ranks[1])
             zero = 0.0 if parts[7] is None else parts[7].float().reshape(())
-            return _level(product(left, right), parts[6].reshape(()), zero, bounds)
+            return level(product(left, right), parts[6].reshape(()), zero, bounds)
 
         return function
 
@@ -214,7 +215,7 @@ rule("com.microsoft.QLinearMul")(_of_levels(torch.mul, tuple(range(8))))
 @rule("com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearSigmoid", "com.microsoft.QLinearLeakyRelu")
 def qlinear_unary(node: Node) -> Function:
     """An operator on what the levels of one input stand for."""
-    bounds = _range_of(node, 4)
+    bounds = range_of(node, 4)
     axes = list(range(2, node.rank()))
     if node.kind.endswith("Pool") and node.int_of("channels_last"):
         axes = list(range(1, node.rank() - 1))
@@ -232,7 +233,7 @@ def qlinear_unary(node: Node) -> Function:
         zero = _pick_input(given, 4)
         shift = 0.0 if x_zero is None else x_zero.float().reshape(())
         found = compute((x.float() - shift) * x_scale.reshape(()))
-        return _level(found, scale.reshape(()), 0.0 if zero is None else zero.float().reshape(()), bounds)
+        return level(found, scale.reshape(()), 0.0 if zero is None else zero.float().reshape(()), bounds)
 
     return function
 
@@ -240,7 +241,7 @@ def qlinear_unary(node: Node) -> Function:
 @rule("com.microsoft.QLinearConcat")
 def qlinear_concat(node: Node) -> Function:
     """Levels of several inputs, one after the other, on one scale."""
-    bounds = _range_of(node, 1)
+    bounds = range_of(node, 1)
     axis = normalize_axis(node.int_of("axis"), node.rank(2))
 
     def function(scale: Tensor, zero: Tensor, *given: Tensor) -> Tensor:
@@ -248,6 +249,6 @@ def qlinear_concat(node: Node) -> Function:
             (given[i].float() - given[i + 2].float().reshape(())) * given[i + 1].reshape(())
             for i in range(0, len(given), 3)
         ]
-        return _level(torch.cat(parts, axis), scale.reshape(()), zero.float().reshape(()), bounds)
+        return level(torch.cat(parts, axis), scale.reshape(()), zero.float().reshape(()), bounds)
 
     return function

@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - the name that torch uses
 from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
 from alcove.platform.cli.importing.onnx_files.limits import MAX_STEPS
 from alcove.platform.cli.importing.onnx_files.node import Call, Node, rule
+from alcove.platform.cli.importing.onnx_files.rules.quantized_layers import round_to_levels
 from torch import Tensor
 
 GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -32,6 +33,8 @@ class Layer:
         clip: bound of what activations take, or None.
         resets_after: of a GRU, whether the reset gate works on the product with the state.
         couples: of an LSTM, whether the forget gate is what the input gate leaves.
+        rounds: whether what its matrices take is rounded to 256 levels of its own range.
+        has_lengths: whether sequences end before the tensor does.
     """
 
     kind: str
@@ -44,6 +47,8 @@ class Layer:
     clip: float | None
     resets_after: bool
     couples: bool
+    rounds: bool = False
+    has_lengths: bool = False
 
     @property
     def is_torch(self) -> bool:
@@ -52,21 +57,23 @@ class Layer:
         is_plain = list(self.activations) == names or (
             self.kind == "RNN" and list(self.activations) == ["relu"] * self.directions
         )
-        return is_plain and self.clip is None and not self.couples and (self.kind != "GRU" or self.resets_after)
+        is_alone = self.clip is None and not (self.couples or self.rounds or self.has_lengths)
+        return is_plain and is_alone and (self.kind != "GRU" or self.resets_after)
 
 
 def _layer(node: Node) -> Layer:
+    kind = node.kind.removeprefix("com.microsoft.DynamicQuantize")
     direction = node.text_of("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
-    default = DEFAULTS[node.kind] * directions
+    default = DEFAULTS[kind] * directions
     names = [str(each).lower() for each in node.attributes.get("activations", [])] or default
     alphas, betas = node.attributes.get("activation_alpha", []), node.attributes.get("activation_beta", [])
     slopes = [(_at(alphas, index), _at(betas, index)) for index in range(len(names))]
     if len(names) != len(default) or any(name not in ACTIVATIONS for name in names):
         raise UnsupportedError(f"activations {names}")
     return Layer(
-        node.kind,
-        node.shape(2)[2],
+        kind,
+        node.shape(2)[2] if kind == node.kind else node.shape(2)[1],
         directions,
         direction == "reverse",
         bool(node.int_of("layout")),
@@ -75,6 +82,8 @@ def _layer(node: Node) -> Layer:
         node.float_of("clip") if "clip" in node.attributes else None,
         bool(node.int_of("linear_before_reset")),
         bool(node.int_of("input_forget")),
+        kind != node.kind,
+        _has_lengths(node),
     )
 
 
@@ -101,15 +110,14 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor, float | None, float | None], Tens
 }
 
 
-@rule("LSTM", "GRU", "RNN")
+@rule("LSTM", "GRU", "RNN", "com.microsoft.DynamicQuantizeLSTM")
 def recurrent(node: Node) -> Call:
     """A layer with one or two directions, over all steps."""
     layer = _layer(node)
-    _check_lengths(node, layer)
-    weights = [node.constant(index, "weights").float() for index in (1, 2)]
-    gates = GATES[node.kind]
+    weights = _weights(node, layer)
+    gates = GATES[layer.kind]
     bias = node.constant(3, "bias").float() if node.has(3) else torch.zeros(layer.directions, 2 * gates * layer.hidden)
-    peepholes = node.constant(7, "peepholes").float() if node.kind == "LSTM" and node.has(7) else None
+    peepholes = node.constant(7, "peepholes").float() if layer.kind == "LSTM" and node.has(7) else None
     if peepholes is not None and not bool(peepholes.any()):
         peepholes = None
     steps = node.shape()[1 if layer.batch_first else 0]
@@ -123,7 +131,7 @@ def recurrent(node: Node) -> Call:
         extras = (weights[0], weights[1], bias, *(() if peepholes is None else (peepholes,)))
         run = _run_steps(layer, len(extras), has_peepholes=peepholes is not None)
     count = len(node.inputs)
-    has_states = node.has(5), node.kind == "LSTM" and node.has(6)
+    has_states = node.has(5), layer.kind == "LSTM" and node.has(6)
 
     def function(*given: Tensor | None) -> tuple[Tensor, ...]:
         x = given[0]
@@ -136,26 +144,37 @@ def recurrent(node: Node) -> Call:
             elif layer.batch_first:
                 state = state.transpose(0, 1)
             states.append(state)
-        y, hidden, cell = run(x.transpose(0, 1) if layer.batch_first else x, states, given[count:])
+        lengths = given[4] if layer.has_lengths else None
+        y, hidden, cell = run(x.transpose(0, 1) if layer.batch_first else x, states, given[count:], lengths)
         # [steps, batch, directions * hidden] to [steps, directions, batch, hidden]
         y = y.reshape(steps, batch, layer.directions, layer.hidden)
         if layer.batch_first:
             found = [y.permute(1, 0, 2, 3), hidden.transpose(0, 1), cell.transpose(0, 1)]
         else:
             found = [y.permute(0, 2, 1, 3), hidden, cell]
-        return tuple(found if node.kind == "LSTM" else found[:2])
+        return tuple(found if layer.kind == "LSTM" else found[:2])
 
-    return Call(function, extras, frozenset({1, 2, 3, 4, 7}))
+    unused = {1, 2, 3, 7, *range(8, 12)} | (set() if layer.has_lengths else {4})
+    return Call(function, extras, frozenset(unused))
 
 
-def _check_lengths(node: Node, layer: Layer) -> None:
-    """Find out that all sequences are as long as the tensor."""
-    if not node.has(4):
-        return
-    steps = node.shape()[1 if layer.batch_first else 0]
+def _weights(node: Node, layer: Layer) -> list[Tensor]:
+    """Return both matrices of each direction, [directions, gates * hidden, inputs], in float32."""
+    found = [node.constant(index, "weights").float() for index in (1, 2)]
+    if not layer.rounds:
+        return found
+    for index, (scale, zero) in enumerate(((8, 9), (10, 11))):
+        factor = node.constant(scale, "scales").float().reshape(layer.directions, 1, -1)
+        point = node.constant(zero, "zero points").float().reshape(layer.directions, 1, -1)
+        found[index] = ((found[index] - point) * factor).transpose(1, 2).contiguous()
+    return found
+
+
+def _has_lengths(node: Node) -> bool:
+    """Return whether sequences may end before the tensor does."""
     value = node.value(4)
-    if value is None or not value.is_constant or any(length != steps for length in node.integers(4, "lengths")):
-        raise UnsupportedError(f"sequences of other lengths than {steps}, the steps of its input")
+    steps = node.shape()[1 if node.int_of("layout") else 0]
+    return value is not None and not (value.is_constant and all(n == steps for n in node.integers(4, "lengths")))
 
 
 def _torch_weights(layer: Layer, inner: Tensor, outer: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
@@ -170,13 +189,15 @@ def _torch_weights(layer: Layer, inner: Tensor, outer: Tensor, bias: Tensor) -> 
     return tuple(found)
 
 
-Run = Callable[[Tensor, Sequence[Tensor], Sequence[Any]], tuple[Tensor, Tensor, Tensor]]
+Run = Callable[[Tensor, Sequence[Tensor], Sequence[Any], Tensor | None], tuple[Tensor, Tensor, Tensor]]
 
 
 def _run_torch(layer: Layer, count: int) -> Run:
     is_both = layer.directions == 2
 
-    def run(x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def run(
+        x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], _lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         flat = list(weights[len(weights) - count :])
         x = x.flip(0) if layer.is_backward else x
         if layer.kind == "LSTM":
@@ -192,18 +213,28 @@ def _run_torch(layer: Layer, count: int) -> Run:
 
 
 def _run_steps(layer: Layer, count: int, *, has_peepholes: bool) -> Run:
-    def run(x: Tensor, states: Sequence[Tensor], weights: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    def run(
+        x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         own = weights[len(weights) - count :]
+        x = round_to_levels(x) if layer.rounds else x
         found: list[Tensor] = []
         ends: list[tuple[Tensor, Tensor]] = []
         for direction in range(layer.directions):
             back = layer.is_backward or direction == 1
             cell = _Cell(layer, direction, own[:3], own[3] if has_peepholes else None)
             hidden, memory = states[0][direction], states[1][direction]
+            gates = cell.product(x)
             rows: list[Tensor] = []
             for step in reversed(range(x.shape[0])) if back else range(x.shape[0]):
-                hidden, memory = cell.step(x[step], hidden, memory)
-                rows.append(hidden)
+                new, kept = cell.step(gates[step], round_to_levels(hidden) if layer.rounds else hidden, memory)
+                if lengths is None:
+                    hidden, memory = new, kept
+                    rows.append(hidden)
+                    continue
+                is_inside = (lengths > step)[:, None]
+                hidden, memory = torch.where(is_inside, new, hidden), torch.where(is_inside, kept, memory)
+                rows.append(torch.where(is_inside, new, torch.zeros_like(new)))
             found.append(torch.stack(rows[::-1] if back else rows))
             ends.append((hidden, memory))
         return torch.cat(found, -1), torch.stack([h for h, _ in ends]), torch.stack([c for _, c in ends])
@@ -229,9 +260,12 @@ class _Cell:
         place = self.first + index
         return ACTIVATIONS[layer.activations[place]](x, *layer.slopes[place])
 
-    def step(self, x: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next state."""
-        gates = F.linear(x, self.inner, self.bias)
+    def product(self, x: Tensor) -> Tensor:
+        """Return what the inputs of all steps give to the gates."""
+        return F.linear(x, self.inner, self.bias)
+
+    def step(self, gates: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the next state, by what the inputs of the step give to the gates."""
         if self.layer.kind == "GRU":
             return self._gru(gates, hidden), memory
         gates = gates + F.linear(hidden, self.outer, self.recurrent_bias)

@@ -1,0 +1,79 @@
+"""Rules of operators that ONNX's first versions had, and of ONNX Runtime's that have another name alone."""
+
+from collections.abc import Callable
+
+import torch
+from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
+from alcove.platform.cli.importing.onnx_files.node import RULES, Function, Node, rule
+from alcove.platform.cli.importing.onnx_files.rules import indexing, products, resizing, shapes
+from alcove.platform.cli.importing.onnx_files.rules.convolutions import activation
+from torch import Tensor
+
+
+@rule("ImageScaler")
+def image_scaler(node: Node) -> Function:
+    """Times a number, plus one for each channel."""
+    scale, bias = node.float_of("scale", 1.0), [float(each) for each in node.attributes.get("bias", [])]
+    return lambda x: x * scale + torch.tensor(bias).reshape(1, -1, 1, 1)
+
+
+@rule("Affine", "ScaledTanh", "ParametricSoftplus", "Scale")
+def scaled(node: Node) -> Function:
+    """A function of one number with two parameters."""
+    alpha, beta = node.float_of("alpha", 1.0), node.float_of("beta", 0.0)
+    factor = node.float_of("scale", 1.0)
+    functions: dict[str, Function] = {
+        "Affine": lambda x: x * alpha + beta,
+        "ScaledTanh": lambda x: alpha * torch.tanh(beta * x),
+        "ParametricSoftplus": lambda x: alpha * torch.nn.functional.softplus(beta * x),
+        "Scale": lambda x: x * factor,
+    }
+    return functions[node.kind]
+
+
+@rule("Crop")
+def crop(node: Node) -> Function:
+    """Without its borders, or a part of a given size."""
+    left, top, right, bottom = node.ints("border")
+    height, width = node.shape()[2:]
+    size = node.ints("scale", []) or [height - top - bottom, width - left - right]
+    if min(size) < 1 or top + size[0] > height or left + size[1] > width:
+        raise UnsupportedError(f"a border of {[left, top, right, bottom]} of {height}x{width}")
+    return lambda x: x[:, :, top : top + size[0], left : left + size[1]]
+
+
+@rule("com.microsoft.FusedGemm")
+def fused_gemm(node: Node) -> Function:
+    """A linear layer and what comes behind it."""
+    made, after = products.gemm(node), activation(node)
+    if not callable(made):
+        inner = made.function
+        count = len(node.inputs)
+
+        def function(*given: Tensor | None) -> Tensor:
+            found: Tensor = after(inner(*given[:count], *given[count:]))
+            return found
+
+        return type(made)(function, made.extras, made.without)  # type: ignore[return-value]
+    return lambda *given: after(made(*given))
+
+
+_ALIASES: dict[str, Callable[[Node], Function]] = {
+    "com.microsoft.GatherND": indexing.gather_nd,
+    "com.microsoft.GridSample": resizing.grid_sample,
+    "com.microsoft.Trilu": shapes.trilu,
+}
+RULES.update(_ALIASES)
+
+
+@rule("com.microsoft.ExpandDims")
+def expand_dims(node: Node) -> Function:
+    """A new axis of size 1."""
+    axis = node.integers(1, "axis")[0]
+    return lambda x, _axis: x.unsqueeze(axis)
+
+
+@rule("com.microsoft.Inverse")
+def inverse(_node: Node) -> Function:
+    """Of matrices."""
+    return torch.linalg.inv
