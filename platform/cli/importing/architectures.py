@@ -10,6 +10,8 @@ from typing import Any, Final
 import torch
 import typer
 from alcove.platform.cli.exporting import call_function
+from alcove.platform.cli.importing.folders import PREFIX, is_folder
+from alcove.platform.cli.importing.pretrained import import_transformers, read_config
 from torch import nn
 
 SHOWN: Final = 5
@@ -27,11 +29,8 @@ def make_architecture(name: str, options: Mapping[str, Any]) -> nn.Module:
         typer.BadParameter: there is no such architecture, it raises, or makes no torch module; the package that has it
             is not installed.
     """
-    path = Path(name)
-    if path.suffix == ".json" or path.is_dir():
-        if options:
-            raise typer.BadParameter("--option goes with MODULE:CLASS; a transformers config holds its own")
-        return _of_config(path)
+    if is_folder(name):
+        return _of_config(Path(name.removeprefix(PREFIX)))
     package, colon, model = name.partition(":")
     made = _PUBLIC[package](model, options) if colon and package in _PUBLIC else call_function(name, **options)
     if not isinstance(made, nn.Module):
@@ -92,17 +91,14 @@ def _make(name: str, make: Callable[[], Any]) -> Any:
 
 
 def _of_config(path: Path) -> nn.Module:
+    transformers = import_transformers(path)
+    config = read_config(transformers, path)
     try:
-        import transformers  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise typer.BadParameter(f"--architecture {path}: pip install transformers ({error})") from None
-    try:
-        config = transformers.AutoConfig.from_pretrained(str(path), local_files_only=True)
         named = (getattr(transformers, name, None) for name in config.architectures or ())
         maker = next(filter(None, named), transformers.AutoModelForImageClassification.from_config)
         made = maker(config)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
         words = str(error).strip().partition("\n")[0]
-        raise typer.BadParameter(f"--architecture {path}: no transformers config ({words})") from None
+        raise typer.BadParameter(f"--architecture {path}: transformers makes no picture model ({words})") from None
     module: nn.Module = made.float()
     return module

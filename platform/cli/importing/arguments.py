@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
@@ -10,8 +11,30 @@ import typer
 IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Means and deviations that most public models were trained with."""
 CHANNELS: Final = {"rgb": 3, "bgr": 3, "gray": 1}
+FITS: Final = ("crop", "center", "stretch", "letterbox")
+"""crop: the middle of the picture at 256/224 of the size, as image models are evaluated; center: as much of its middle
+as has the size's proportions; stretch: the whole, in other proportions; letterbox: the whole, with gray beside it."""
 LARGEST_SIDE: Final = 2048
 LEAST_STD: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Size and normalization of a model's pictures.
+
+    Attributes:
+        size: height and width of what the program takes, in pixels.
+        mean: of each channel in the model's order, for pixels in [0, 1].
+        std: of each channel.
+        channels: in the order in which the model takes them: `rgb`, `bgr` or `gray`.
+        fit: how a picture of the folder gets that size, one of `FITS`; an app does it by itself.
+    """
+
+    size: tuple[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    channels: str = "rgb"
+    fit: str = "crop"
 
 
 def parse_options(given: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs `alcove model import` for each kind of model: an architecture with weights, or an ONNX file."""
+"""Runs `alcove model import` for each kind of model: an architecture, a folder of transformers, an ONNX file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from alcove.platform.cli.importing.backbone import Int8, import_backbone
-from alcove.platform.cli.importing.pictures import Pictures
+from alcove.platform.cli.importing.arguments import Pictures
+from alcove.platform.cli.importing.backbone import import_backbone
+from alcove.platform.cli.importing.folders import Folder
+from alcove.platform.cli.importing.programs import Imported, Int8
 from alcove.platform.cli.importing.show import facts_of, onnx_facts_of, show_import, show_onnx
 from alcove.platform.cli.output import print_json
 
-__all__ = ["Given", "Int8", "import_architecture", "import_onnx"]
+__all__ = ["Given", "Int8", "import_architecture", "import_onnx", "import_sound_folder", "import_text_folder"]
 
 Show = Callable[[bool], None]
 """Says what was made, as JSON or in words."""
@@ -57,8 +59,56 @@ def import_architecture(given: Given, architecture: str, weights: Path, options:
         int8=given.int8,
         classes=given.classes,
     )
-    imported.program.save(given.out)
-    return lambda as_json: print_json(facts_of(imported, given.out)) if as_json else show_import(imported, given.out)
+    return _save(imported, given.out, "pictures")
+
+
+def import_text_folder(given: Given, folder: Folder, texts: Path, task: str | None, length: int | None) -> Show:
+    """Write the program of a text model in a folder of transformers.
+
+    Raises:
+        typer.BadParameter: as `import_texts`.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ.
+    """
+    from alcove.platform.cli.importing.pretrained_program import import_texts  # noqa: PLC0415 - loads the tokenizers
+
+    imported = import_texts(
+        folder,
+        texts,
+        task=task,
+        length=length,
+        samples=given.samples,
+        int8=given.int8,
+        classes=given.classes,
+    )
+    return _save(imported, given.out, "texts")
+
+
+def import_sound_folder(given: Given, folder: Folder, sounds: Path, task: str | None, seconds: float | None) -> Show:
+    """Write the program of an audio model in a folder of transformers.
+
+    Raises:
+        typer.BadParameter: as `import_sounds`.
+        ExportError: the module holds what no program can.
+        CertificateError: native and torch differ.
+    """
+    from alcove.platform.cli.importing.pretrained_program import import_sounds  # noqa: PLC0415 - likewise
+
+    imported = import_sounds(
+        folder,
+        sounds,
+        task=task,
+        seconds=seconds,
+        samples=given.samples,
+        int8=given.int8,
+        classes=given.classes,
+    )
+    return _save(imported, given.out, "sounds")
+
+
+def _save(imported: Imported, out: Path, samples: str) -> Show:
+    imported.program.save(out)
+    return lambda as_json: print_json(facts_of(imported, out)) if as_json else show_import(imported, out, samples)
 
 
 def import_onnx(given: Given, path: Path, fixed: Mapping[str, Any]) -> Show:

@@ -1,7 +1,7 @@
-"""Compares an imported program's answers with its module's, on the team's pictures."""
+"""Compares an imported program's answers with its module's, on the team's samples."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 import typer
-from alcove.platform.cli.importing.pictures import Pixels
 from alcove.runtime import load
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -17,6 +16,9 @@ from torch import Tensor, nn
 SHOWN: Final = 5
 
 Numbers = NDArray[np.float64]
+Places = NDArray[np.intp]
+Input = str | NDArray[Any]
+"""What a program takes: a text, pixels, or a sound."""
 
 
 @dataclass(frozen=True)
@@ -101,36 +103,93 @@ def read_classes(folder: Path, paths: Sequence[Path], outputs: int, names: Path 
     return classes, [classes.index(each) for each in of_pictures]
 
 
-def module_answers(module: nn.Module, pictures: Sequence[Pixels]) -> Numbers:
-    """Return the first output of a module for each picture, f64 [pictures, outputs]."""
+def best_output(answers: Numbers) -> Places:
+    """Return the place of the greatest output of each row, [samples, rows]."""
+    found: Places = answers.argmax(axis=2)
+    return found
+
+
+def nearest_sample(answers: Numbers) -> Places:
+    """Return the place of the other sample whose vector has the least angle to each one's, [samples, 1]."""
+    flat = answers.reshape(len(answers), -1)
+    unit = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
+    near = unit @ unit.T
+    np.fill_diagonal(near, -2.0)
+    return near.argmax(axis=1)[:, None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How answers are read.
+
+    Attributes:
+        best: what counts as the answer, [samples, rows], of f64 [samples, rows, outputs].
+        by_row: whether the output's last axis is compared for each of the others, as labels of tokens are.
+        word: what is best.
+        has_angles: whether answers are vectors, which agree by the cosine of their angle while int8 is chosen.
+    """
+
+    best: Callable[[Numbers], Places] = best_output
+    by_row: bool = False
+    word: str = "best output"
+    has_angles: bool = False
+
+    def agreement(self, expected: Numbers, found: Numbers) -> float:
+        """Return how much of the answers is the same, up to 1: samples with the same best, or the mean cosine."""
+        if not self.has_angles:
+            return float((self.best(expected) == self.best(found)).all(axis=1).mean())
+        left, right = expected.reshape(len(expected), -1), found.reshape(len(found), -1)
+        lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        return float(((left * right).sum(axis=1) / np.maximum(lengths, 1e-12)).mean())
+
+    def numbers(self, output: NDArray[Any]) -> Numbers:
+        """Return the output for one sample as f64 [rows, outputs]."""
+        return output.astype(np.float64).reshape((-1, output.shape[-1]) if self.by_row else (1, -1))
+
+
+def tensor_of(value: Input) -> Tensor:
+    """Return a sample as a torch module takes it."""
+    if isinstance(value, str):
+        return torch.tensor(list(value.encode("utf-8")), dtype=torch.uint8)
+    return torch.from_numpy(value)
+
+
+def module_answers(module: nn.Module, samples: Sequence[Input], reading: Reading) -> Numbers:
+    """Return the first output of a module for each sample, f64 [samples, rows, outputs]."""
     with torch.no_grad():
-        return np.stack([_first(module(torch.from_numpy(pixels))) for pixels in pictures])
+        return np.stack([reading.numbers(_first(module(tensor_of(sample)))) for sample in samples])
 
 
-def program_answers(program: bytes, pictures: Sequence[Pixels]) -> Numbers:
-    """Return the first output of a program for each picture, f64 [pictures, outputs]."""
+def program_answers(program: bytes, samples: Sequence[Input], reading: Reading) -> Numbers:
+    """Return the first output of a program for each sample, f64 [samples, rows, outputs]."""
     session = load(program).session()
-    return np.stack([session(pixels)[0].astype(np.float64).reshape(-1) for pixels in pictures])
+    return np.stack([reading.numbers(session(sample)[0]) for sample in samples])
 
 
-def _first(found: Any) -> Numbers:
+def _first(found: Any) -> NDArray[Any]:
     if isinstance(found, Mapping):
         found = next(iter(found.values()))
     first = found if isinstance(found, Tensor) else found[0]
-    return first.numpy().astype(np.float64).reshape(-1)
+    array: NDArray[Any] = first.numpy()
+    return array
 
 
-def compare_answers(expected: Numbers, native: Numbers, classes: Sequence[str], labels: Sequence[int]) -> Comparison:
-    """Compare the answers to pictures, both f64 [pictures, outputs]; `labels` are indices into `classes`, or empty."""
-    spans = np.ptp(expected, axis=1)
-    errors = np.abs(native - expected).max(axis=1) / np.where(spans > 0, spans, 1.0)
-    before, after = expected.argmax(axis=1), native.argmax(axis=1)
+def compare_answers(
+    expected: Numbers, native: Numbers, classes: Sequence[str], labels: Sequence[int], reading: Reading
+) -> Comparison:
+    """Compare answers to samples, both f64 [samples, rows, outputs]; `labels` are indices into `classes`, or empty."""
+    flat, other = expected.reshape(len(expected), -1), native.reshape(len(native), -1)
+    spans = np.ptp(flat, axis=1)
+    errors = np.abs(other - flat).max(axis=1) / np.where(spans > 0, spans, 1.0)
+    before, after = reading.best(expected), reading.best(native)
+    is_same = (before == after).all(axis=1)
     accuracy = None
     if labels:
-        changed = Counter((labels[i], int(before[i]), int(after[i])) for i in map(int, np.flatnonzero(before != after)))
+        changed = Counter((labels[i], int(before[i, 0]), int(after[i, 0])) for i in map(int, np.flatnonzero(~is_same)))
         changes = tuple(
             Change(classes[label], classes[old], classes[new], count)
             for (label, old, new), count in changed.most_common()
         )
-        accuracy = Accuracy(float((before == labels).mean()), float((after == labels).mean()), changes)
-    return Comparison(len(errors), float((before == after).mean()), float(errors.mean()), float(errors.max()), accuracy)
+        right = np.asarray(labels)
+        accuracy = Accuracy(float((before[:, 0] == right).mean()), float((after[:, 0] == right).mean()), changes)
+    return Comparison(len(errors), float(is_same.mean()), float(errors.mean()), float(errors.max()), accuracy)

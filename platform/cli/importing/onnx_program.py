@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 import typer
-from alcove.platform.cli.importing.arguments import CHANNELS
-from alcove.platform.cli.importing.backbone import Imported, Int8, PictureModel, import_module
+from alcove.platform.cli.importing.arguments import CHANNELS, Pictures
+from alcove.platform.cli.importing.backbone import PictureModel, import_module
 from alcove.platform.cli.importing.certifying import certify_float32
 from alcove.platform.cli.importing.onnx_files import OnnxError, OnnxModule, read_onnx
 from alcove.platform.cli.importing.onnx_parity import Arrays, Parity, compare_with_runtime, procedural_inputs
-from alcove.platform.cli.importing.pictures import Pictures, picture_files, read_picture, spread
+from alcove.platform.cli.importing.pictures import picture_files, read_picture, spread
+from alcove.platform.cli.importing.programs import CERTIFIED, Imported, Int8
 from alcove.runtime import load
 from alcove.runtime.certificate import SAMPLE_DTYPES, Sample, embed_certificate
 from alcove.runtime.compiler import export
@@ -21,7 +22,6 @@ from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
 from torch import Tensor, nn
 
-CERTIFIED: Final = 2
 COMPARED: Final = 3
 """Samples for ONNX Runtime: each is a run of the float32 model."""
 

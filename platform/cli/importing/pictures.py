@@ -1,7 +1,6 @@
 """Reads pictures as image models are evaluated: the middle of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,33 +11,11 @@ from numpy.typing import NDArray
 ENDINGS: Final = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 CROP: Final = 224 / 256
 """Of the shorter side, as image models are evaluated."""
-FITS: Final = ("crop", "center", "stretch", "letterbox")
-"""crop: the middle of the picture at 256/224 of the size, as image models are evaluated; center: as much of its middle
-as has the size's proportions; stretch: the whole, in other proportions; letterbox: the whole, with gray beside it."""
 GRAY: Final = (114, 114, 114)
 """Beside a picture in a letterbox, as detectors are trained with."""
 MOST_PIXELS: Final = 64_000_000
 
 Pixels = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Size and normalization of a model's pictures.
-
-    Attributes:
-        size: height and width of what the program takes, in pixels.
-        mean: of each channel in the model's order, for pixels in [0, 1].
-        std: of each channel.
-        channels: in the order in which the model takes them: `rgb`, `bgr` or `gray`.
-        fit: how a picture of the folder gets that size, one of `FITS`; an app does it by itself.
-    """
-
-    size: tuple[int, int]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    channels: str = "rgb"
-    fit: str = "crop"
 
 
 def picture_files(folder: Path) -> list[Path]:

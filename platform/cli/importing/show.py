@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.cli.importing.backbone import Imported
+from alcove.platform.cli.importing.programs import Imported
 from alcove.platform.cli.output import print_table, say
 
 if TYPE_CHECKING:
@@ -66,29 +66,26 @@ def facts_of(imported: Imported, out: Path) -> dict[str, Any]:
     }
 
 
-def show_import(imported: Imported, out: Path) -> None:
-    """Say it: what was made, how its answers compare, and what to do where they differ too much."""
+def show_import(imported: Imported, out: Path, samples: str = "pictures") -> None:
+    """Say it: what was made, how its answers compare on `samples`, and what to do where they differ too much."""
     compared = imported.comparison
     say(f"{out}: {len(bytes(imported.program)):,} bytes, sha256 {imported.program.digest}")
     for note in imported.notes:
-        say(f"weights: {note}")
+        say(note)
     if imported.calibrated_on:
-        say(f"int8, calibrated on {imported.calibrated_on} pictures")
+        say(f"int8, calibrated on {imported.calibrated_on} {samples}")
     if imported.kept_float:
         more = f" and {len(imported.kept_float) - SHOWN} more" if len(imported.kept_float) > SHOWN else ""
         say(f"float32 as before, to lose no more: {', '.join(imported.kept_float[:SHOWN])}{more}")
     say(
-        f"same best output as torch in float32: {compared.same_best:.1%} of {compared.pictures} pictures; outputs "
+        f"same {imported.word} as torch in float32: {compared.same_best:.1%} of {compared.pictures} {samples}; outputs "
         f"differ by {compared.mean_error:.1%} of their range (mean), {compared.worst_error:.1%} at most"
     )
     if compared.accuracy is not None:
-        say(
-            f"right, by the names of the folders: {compared.accuracy.program:.1%}; torch in float32 "
-            f"{compared.accuracy.torch:.1%}"
-        )
+        say(f"right, by the labels: {compared.accuracy.program:.1%}; torch in float32 {compared.accuracy.torch:.1%}")
         if compared.accuracy.changes:
             print_table(
-                ("class", "torch_says", "the_program_says", "pictures"),
+                ("class", "torch_says", "the_program_says", samples),
                 [
                     (change.folder, change.torch, change.program, str(change.pictures))
                     for change in compared.accuracy.changes[:SHOWN]
@@ -97,8 +94,8 @@ def show_import(imported: Imported, out: Path) -> None:
     _show_tolerance(imported.tolerance)
     if imported.calibrated_on and compared.same_best < GOOD:
         say(
-            "int8 changes more answers than it should: give more pictures (--samples), or a smaller --max-drop, which "
-            "keeps more layers float32, or --float32"
+            f"int8 changes more answers than it should: give more {samples} (--samples), or a smaller --max-drop, "
+            "which keeps more layers float32, or --float32"
         )
 
 
