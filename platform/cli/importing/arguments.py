@@ -134,6 +134,8 @@ def parse_normalization(
     if white not in {None, 1, 255}:
         raise typer.BadParameter(f"--white is 1 or 255; got {white}")
     count = CHANNELS[channels]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
     if mean is None and std is None:
         means, deviations = IMAGENET if count == 3 else ((0.0,), (1.0,))
         if channels == "bgr":

@@ -115,7 +115,8 @@ def nearest_sample(answers: Numbers) -> Places:
     unit = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
     near = unit @ unit.T
     np.fill_diagonal(near, -2.0)
-    return near.argmax(axis=1)[:, None]
+    found: Places = near.argmax(axis=1)[:, None]
+    return found
 
 
 @dataclass(frozen=True)

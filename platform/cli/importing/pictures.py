@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import typer
@@ -16,6 +16,7 @@ GRAY: Final = (114, 114, 114)
 MOST_PIXELS: Final = 64_000_000
 
 Pixels = NDArray[np.uint8]
+Sample = TypeVar("Sample")
 
 
 def picture_files(folder: Path) -> list[Path]:
@@ -31,10 +32,10 @@ def picture_files(folder: Path) -> list[Path]:
     return found
 
 
-def spread(paths: Sequence[Path], most: int) -> list[Path]:
-    """Return at most `most` of the paths, evenly over all of them: folders are often classes."""
-    count = min(most, len(paths))
-    return [paths[i * len(paths) // count] for i in range(count)]
+def spread(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """Return at most `most` of the samples, evenly over all of them: folders are often classes."""
+    count = min(most, len(samples))
+    return [samples[i * len(samples) // count] for i in range(count)]
 
 
 def read_picture(path: Path, size: tuple[int, int], fit: str = "crop") -> Pixels:

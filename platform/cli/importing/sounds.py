@@ -19,7 +19,8 @@ from torch import Tensor, nn
 SECONDS: Final = 5.0
 """Of sound where no number is given."""
 MOST_SECONDS: Final = 60.0
-WIDTHS: Final = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+WIDTHS: Final = {2: "<i2", 4: "<i4"}
+"""Types of samples by their bytes."""
 
 Sound = NDArray[np.float32]
 

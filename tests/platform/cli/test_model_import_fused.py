@@ -423,8 +423,10 @@ def test_the_app_gives_rgb_and_the_model_gets_its_order(channels: str, is_bytes:
     assert said.code == 0, said.err
     pixels = np.broadcast_to(np.array([200, 100, 50], np.uint8), (12, 16, 3)).copy()
     found = load(tmp_path / "net.alc")(pixels)[0][0]
-    colors = {"rgb": [200, 100, 50], "bgr": [50, 100, 200], "gray": [0.299 * 200 + 0.587 * 100 + 0.114 * 50]}[channels]
+    gray = 0.299 * 200 + 0.587 * 100 + 0.114 * 50
+    orders: dict[str, list[float]] = {"rgb": [200, 100, 50], "bgr": [50, 100, 200], "gray": [gray]}
+    colors = np.array(orders[channels])
     if is_bytes:
-        np.testing.assert_allclose(found, np.round(colors), atol=1e-3)
+        np.testing.assert_allclose(found, colors.round(), atol=1e-3)
     else:
-        np.testing.assert_allclose(found, (np.array(colors) - [10, 20, 30][:count]) / 2, atol=1e-3)
+        np.testing.assert_allclose(found, (colors - [10, 20, 30][:count]) / 2, atol=1e-3)

@@ -274,7 +274,7 @@ class Builder:
 
 def _key_of(tensor: Tensor) -> tuple[str, torch.dtype, tuple[int, ...]]:
     """Return what only equal tensors share."""
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
+    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
     return hashlib.sha256(data).hexdigest(), tensor.dtype, tuple(tensor.shape)
 
 

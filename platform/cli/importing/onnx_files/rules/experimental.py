@@ -1,13 +1,12 @@
 """Rules of operators that ONNX's first versions had, and of ONNX Runtime's that have another name alone."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
-from alcove.platform.cli.importing.onnx_files.node import RULES, Function, Node, rule
+from alcove.platform.cli.importing.onnx_files.node import RULES, Call, Function, Node, Rule, rule
 from alcove.platform.cli.importing.onnx_files.rules import indexing, products, resizing, shapes
 from alcove.platform.cli.importing.onnx_files.rules.convolutions import activation
-from torch import Tensor
 
 
 @rule("ImageScaler")
@@ -43,22 +42,16 @@ def crop(node: Node) -> Function:
 
 
 @rule("com.microsoft.FusedGemm")
-def fused_gemm(node: Node) -> Function:
+def fused_gemm(node: Node) -> Function | Call:
     """A linear layer and what comes behind it."""
     made, after = products.gemm(node), activation(node)
-    if not callable(made):
+    if isinstance(made, Call):
         inner = made.function
-        count = len(node.inputs)
-
-        def function(*given: Tensor | None) -> Tensor:
-            found: Tensor = after(inner(*given[:count], *given[count:]))
-            return found
-
-        return type(made)(function, made.extras, made.without)  # type: ignore[return-value]
+        return replace(made, function=lambda *given: after(inner(*given)))
     return lambda *given: after(made(*given))
 
 
-_ALIASES: dict[str, Callable[[Node], Function]] = {
+_ALIASES: dict[str, Rule] = {
     "com.microsoft.GatherND": indexing.gather_nd,
     "com.microsoft.GridSample": resizing.grid_sample,
     "com.microsoft.Trilu": shapes.trilu,
@@ -76,4 +69,5 @@ def expand_dims(node: Node) -> Function:
 @rule("com.microsoft.Inverse")
 def inverse(_node: Node) -> Function:
     """Of matrices."""
-    return torch.linalg.inv
+    found: Function = torch.linalg.inv
+    return found

@@ -72,7 +72,8 @@ def qgemm(node: Node) -> Function:
         bias = pick(given, 6)
         y = (y if bias is None else y + bias.float()) * (alpha * a_scale * b_scale)
         if not has_scale:
-            return y
+            found: Tensor = y
+            return found
         zero = pick(given, 8)
         return level(y, given[7], 0.0 if zero is None else zero.float(), bounds)
 
