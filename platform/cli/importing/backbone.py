@@ -115,14 +115,14 @@ def import_module(
     module = PictureModel(backbone.eval(), pictures).eval()
     paths = spread(found, 2 * samples)
     chosen = [read_picture(path, pictures.size, pictures.fit) for path in paths]
-    given = Samples(chosen, samples, _certified(chosen))
+    given = Samples(chosen, samples, _certificate_samples(chosen))
     reading = Reading()
     expected = module_answers(module, [chosen[i] for i in given.compared], reading)
     names, labels = read_classes(folder, [paths[i] for i in given.compared], expected.shape[2], classes)
     return make_program(module, given, expected, Labels(names, labels), reading=reading, int8=int8, notes=notes)
 
 
-def _certified(pictures: Sequence[Pixels]) -> list[Sample]:
+def _certificate_samples(pictures: Sequence[Pixels]) -> list[Sample]:
     """Return a certificate's samples: made by a rule, for no picture of the team's may travel, as bright as these."""
     low, high = (float(each) for each in np.percentile(np.stack(pictures), CONTRAST))
     return [

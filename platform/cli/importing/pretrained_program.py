@@ -72,7 +72,7 @@ def import_texts(
     texts = read_texts(path)
     places = check_length(folder, length)
     tokenizer = read_tokenizer(folder)
-    pretrained = _named(read_pretrained(folder, task), classes)
+    pretrained = _rename_outputs(read_pretrained(folder, task), classes)
     module = TextModel(pretrained, tokenizer, places, read_pooling(folder)).eval()
     reading = _reading(pretrained)
     order = spread(range(len(texts.texts)), 2 * samples)
@@ -124,7 +124,7 @@ def import_sounds(
     front = make_front_end(folder)
     count = check_seconds(front, seconds)
     sounds = [read_sound(each, front.rate, count) for each in files]
-    pretrained = _named(read_pretrained(folder, task), classes)
+    pretrained = _rename_outputs(read_pretrained(folder, task), classes)
     if pretrained.config.model_type == "whisper" and pretrained.task == "tokens":
         raise typer.BadParameter("--task tokens is for models with one label a frame; Whisper gives an embedding")
     module = SoundModel(pretrained, front).eval()
@@ -182,7 +182,7 @@ def _folder_labels(path: Path, files: Sequence[Path], names: Sequence[str]) -> L
     return Labels(names, [known[each] for each in folders])
 
 
-def _named(pretrained: Pretrained, classes: Path | None) -> Pretrained:
+def _rename_outputs(pretrained: Pretrained, classes: Path | None) -> Pretrained:
     """Return the model with the names of its outputs that a file has.
 
     Raises:

@@ -1,6 +1,8 @@
 """Finds out that the options of `alcove model import` go together, before anything large is loaded."""
 
+import difflib
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
 
 import typer
@@ -9,6 +11,8 @@ from alcove.platform.cli.importing.arguments import FITS, Pictures
 from alcove.platform.cli.importing.folders import Folder, is_folder, read_folder
 from alcove.platform.cli.importing.options import TASKS, Model, PictureOptions, TextAndSound
 
+PACKAGES: Final = ("onnx", "timm", "torchvision", "transformers")
+"""Optional ones, each for a kind of model."""
 SIZE: Final = (224, 224)
 """Of pictures where none is given, in pixels."""
 
@@ -30,6 +34,24 @@ def find_folder(model: Model) -> Folder | None:
             "--weights, or put them there"
         )
     return folder
+
+
+def check_packages(model: Model, folder: Folder | None) -> None:
+    """Find out that the package that a model needs is installed.
+
+    Raises:
+        typer.BadParameter: it is not; says how it is.
+    """
+    prefix = (model.architecture or "").partition(":")[0]
+    needed = "onnx" if model.onnx is not None else "transformers" if folder is not None else prefix
+    if needed in PACKAGES and find_spec(needed) is None:
+        given = f"--onnx {model.onnx}" if model.onnx is not None else f"--architecture {model.architecture}"
+        raise typer.BadParameter(f"{given}: pip install {needed}")
+    if model.onnx is None and folder is None and prefix and not prefix.endswith(".py"):
+        near = difflib.get_close_matches(prefix, PACKAGES, 1)
+        if near and prefix != near[0] and find_spec(prefix.partition(".")[0]) is None:
+            hint = f"no package {prefix!r}; near it: {near[0]}:NAME"
+            raise typer.BadParameter(f"--architecture {model.architecture}: {hint}")
 
 
 def fit_pictures(pictures: PictureOptions, size: tuple[int, int] | None, folder: Folder | None) -> Pictures:

@@ -94,14 +94,14 @@ def attention(a: Arrays) -> Any:
     return attend(q, k, v, np.where(hidden, -10000.0, 0.0)[:, None, None, :])
 
 
-def cached(a: Arrays) -> Any:
+def attend_with_cache(a: Arrays) -> Any:
     """Causal, with what was kept before."""
     k, v = (np.concatenate([a[f"past_{name}"], split(a[name])], 2) for name in "kv")
     later = np.arange(8)[None, :] > np.arange(5)[:, None] + 3
     return attend(split(a["q"]), k, v, np.where(later, -np.inf, 0.0))
 
 
-def rounded(x: Any) -> Any:
+def round_to_range(x: Any) -> Any:
     """Return an array rounded to 256 levels of its own range."""
     step = (max(x.max(), 0) - min(x.min(), 0)) / 255
     zero = np.round(-min(x.min(), 0) / step)
@@ -113,23 +113,23 @@ def level(x: Any, step: float, zero: int) -> Any:
     return np.clip(np.round(x / step) + zero, 0, 255)
 
 
-def unpacked(a: Arrays) -> Any:
+def multiply_unpacked(a: Arrays) -> Any:
     """Weights of 4 bits in blocks of 16 with a scale each."""
     levels = np.stack([a["w"] & 15, a["w"] >> 4], -1).reshape(6, 2, 16).astype(np.float32)
     return a["x"] @ ((levels - 8) * a["s"].reshape(6, 2, 1)).reshape(6, 32).T
 
 
-def normalized(x: Any) -> Any:
+def normalize(x: Any) -> Any:
     """Return rows of mean 0 and deviation 1."""
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
 
 
-def embedded(a: Arrays) -> Any:
+def embed(a: Arrays) -> Any:
     """Words, places and segments."""
-    return normalized(a["words"][a["ids"]] + a["places"][:5] + a["kinds"][a["segments"]]) * a["gamma"] + a["beta"]
+    return normalize(a["words"][a["ids"]] + a["places"][:5] + a["kinds"][a["segments"]]) * a["gamma"] + a["beta"]
 
 
-def rotated(a: Arrays) -> Any:
+def rotate(a: Arrays) -> Any:
     """Halves turned by the angle of their place."""
     x, cosine, sine = split(a["x"]), a["cos"][:5][None, None], a["sin"][:5][None, None]
     left, right = x[..., : SIZE // 2], x[..., SIZE // 2 :]
@@ -153,7 +153,7 @@ CASES: dict[str, Case] = {
         "q k v _ _ _ past_k past_v",
         {"num_heads": HEADS, "unidirectional": 1},
         "q k v past_k past_v",
-        cached,
+        attend_with_cache,
     ),
     "rotary embedding": (
         "RotaryEmbedding",
@@ -166,7 +166,7 @@ CASES: dict[str, Case] = {
         "x at cos sin",
         {"num_heads": HEADS},
         "x at",
-        rotated,
+        rotate,
     ),
     "embeddings of BERT": (
         "EmbedLayerNormalization",
@@ -182,7 +182,7 @@ CASES: dict[str, Case] = {
         "ids segments words places kinds gamma beta",
         {},
         "ids segments",
-        embedded,
+        embed,
     ),
     "product of levels of its own": (
         "DynamicQuantizeMatMul",
@@ -190,7 +190,7 @@ CASES: dict[str, Case] = {
         "x w s z b",
         {},
         "x",
-        lambda a: rounded(a["x"]) @ (a["w"] * a["s"]) + a["b"],
+        lambda a: round_to_range(a["x"]) @ (a["w"] * a["s"]) + a["b"],
     ),
     "linear layer on levels": (
         "QGemm",
@@ -244,7 +244,7 @@ CASES: dict[str, Case] = {
         "x w s",
         {"K": 32, "N": 6, "bits": 4, "block_size": 16},
         "x",
-        unpacked,
+        multiply_unpacked,
     ),
     "linear layer and what follows": (
         "FusedGemm",

@@ -17,7 +17,7 @@ def image_scaler(node: Node) -> Function:
 
 
 @rule("Affine", "ScaledTanh", "ParametricSoftplus", "Scale")
-def scaled(node: Node) -> Function:
+def scale_function(node: Node) -> Function:
     """A function of one number with two parameters."""
     alpha, beta = node.float_of("alpha", 1.0), node.float_of("beta", 0.0)
     factor = node.float_of("scale", 1.0)
