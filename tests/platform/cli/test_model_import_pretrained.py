@@ -320,7 +320,7 @@ def test_sound_classifier_takes_samples_of_a_microphone(tmp_path: Path) -> None:
     assert "no sound there" in words_of(said)
 
 
-def test_wrong_options_are_told_before_torch_is_loaded(tmp_path: Path) -> None:
+def test_wrong_options_are_errors_before_torch_is_loaded(tmp_path: Path) -> None:
     """A new process that has not loaded it when it says what is wrong."""
     code = (
         "import atexit, sys; from alcove.platform.cli.entry import main\n"
