@@ -11,8 +11,7 @@ import pytest
 
 PACKAGES = ("kernels", "runtime", "privacy", "features", "registry", "sdk", "platform")
 DEVICE_SIDE = {"runtime", "privacy", "registry", "sdk", "features"}
-FEATURE_TOOLS = {"train.py", "runs.py", "evaluate.py"}  # of each feature: how its weights and its card were made
-FEATURE_TOOLS = {"train.py", "cross_validate.py", "evaluate.py"}  # how weights and cards were made
+FEATURE_TOOLS = {"train.py", "runs.py", "cross_validate.py", "evaluate.py"}  # how weights and cards were made
 SOCKET_MODULES = {"socket", "http", "urllib", "urllib3", "requests", "asyncio.streams", "ssl", "ftplib", "smtplib"}
 EGRESS = "sdk/egress.py"
 
