@@ -229,7 +229,7 @@ def embed_layer_norm(node: Node) -> Function:
 
     def function(*given: Any) -> tuple[Tensor, ...]:
         ids, segments, mask = given[0].long(), pick(given, 1), pick(given, 7)
-        tables = [pick(given, index) for index in range(2, 7)]
+        tables: list[Any] = [pick(given, index) for index in range(2, 7)]
         if is_quantized:
             scales = given[8:13]
             zeros = [pick(given, index) for index in range(13, 18)]
