@@ -224,7 +224,7 @@ def test_options_of_an_export_are_checked_before_it(shop: Shop, tmp_path: Path) 
     for options, words in (
         (("--out", tmp_path / "x.alc", "--quantize", "int16"), "quantize must be one of"),
         (("--out", tmp_path / "x.alc", "--quantize", "int8", "--max-drop", "0.1"), "max_drop and metric need calibrat"),
-        (("--out", tmp_path / "x.alc", "--tolerance", "loose"), "--tolerance is one of"),
+        (("--out", tmp_path / "x.alc", "--tolerance", "lax"), "--tolerance is one of"),
         (("--out", tmp_path / "x.alc", "--licence", "mine"), "--licence is one of"),
         (("--out", tmp_path), "it is a folder; name a file in it"),
         (("--out", tmp_path / "none" / "x.alc"), "there is no folder"),

@@ -35,7 +35,7 @@ def i8(*shape: int) -> Any:
     return RNG.integers(-128, 128, shape).astype(np.int8)
 
 
-def scale(value: float) -> Any:
+def one_scale(value: float) -> Any:
     """Return one scale."""
     return np.float32(value)
 
@@ -196,13 +196,13 @@ CASES: dict[str, Case] = {
         "QGemm",
         {
             "x": u8(2, WIDTH),
-            "xs": scale(0.02),
+            "xs": one_scale(0.02),
             "xz": np.uint8(120),
             "w": i8(WIDTH, 6),
-            "ws": scale(0.01),
+            "ws": one_scale(0.01),
             "wz": np.int8(0),
             "b": RNG.integers(-99, 99, 6).astype(np.int32),
-            "ys": scale(0.05),
+            "ys": one_scale(0.05),
             "yz": np.uint8(100),
         },
         "x xs xz w ws wz b ys yz",
@@ -223,12 +223,12 @@ CASES: dict[str, Case] = {
         {
             "c": np.array([[True, False, True]]),
             "x": u8(1, 3),
-            "xs": scale(0.02),
+            "xs": one_scale(0.02),
             "xz": np.uint8(120),
             "y": u8(1, 3),
-            "ys": scale(0.03),
+            "ys": one_scale(0.03),
             "yz": np.uint8(100),
-            "s": scale(0.05),
+            "s": one_scale(0.05),
             "z": np.uint8(110),
         },
         "c x xs xz y ys yz s z",
