@@ -57,14 +57,15 @@ class Served:
     def stop(self) -> int:
         """Ask it to end (SIGTERM); return its exit code."""
         os.kill(self.pid, signal.SIGTERM)
-        return self._wait()
+        return self.wait()
 
     def kill(self) -> None:
         """End it as a power cut would (SIGKILL)."""
         os.kill(self.pid, signal.SIGKILL)
-        self._wait()
+        self.wait()
 
-    def _wait(self) -> int:
+    def wait(self) -> int:
+        """Wait until it has ended; return its exit code."""
         if self.process is None:
             return 0
         code = self.process.wait(STOP_TIMEOUT_S)

@@ -200,7 +200,7 @@ CASES: dict[str, Case] = {
             "xz": np.uint8(120),
             "w": i8(WIDTH, 6),
             "ws": one_scale(0.01),
-            "wz": np.int8(0),
+            "wz": np.zeros((), np.int8),
             "b": RNG.integers(-99, 99, 6).astype(np.int32),
             "ys": one_scale(0.05),
             "yz": np.uint8(100),
