@@ -55,8 +55,14 @@ class Observer:
 
     def count(self, x: NDArray[np.float32]) -> None:
         """Take the spread of a tensor that `see` has had."""
-        if self.high > self.low:
+        if self._is_spread:
             self.counts += np.histogram(spread_sample(x), BINS, (self.low, self.high))[0]
+
+    @property
+    def _is_spread(self) -> bool:
+        """Whether float32 has numbers enough between the extremes to tell `BINS` parts apart; a constant has none."""
+        most = np.float32(max(abs(self.low), abs(self.high)))
+        return bool(self.high - self.low > 2 * BINS * np.spacing(most))
 
     @property
     def channel_means(self) -> Doubles:
@@ -67,7 +73,7 @@ class Observer:
 
     def range(self, clipping: Clipping) -> tuple[float, float]:
         """Return the range to quantize, within what was seen."""
-        if clipping == "minmax" or not self.high > self.low:
+        if clipping == "minmax" or not self._is_spread:
             return self.low, self.high
         if clipping not in self._ranges:
             self._ranges[clipping] = least_squares(self) if clipping == "mse" else least_divergence(self)

@@ -25,6 +25,15 @@ def observe_twice(*arrays: np.ndarray) -> Observer:
     return observer
 
 
+def test_tensor_whose_elements_hardly_differ_keeps_its_whole_range() -> None:
+    """Float32 has fewer numbers between its extremes than a spread has parts: nothing is clipped, nothing fails."""
+    values = np.float32(0.05) + np.arange(200, dtype=np.float32) * np.spacing(np.float32(0.05))
+    observer = observe_twice(values)
+    whole = float(values.min()), float(values.max())
+    for clipping in ("minmax", "mse", "entropy"):
+        assert observer.range(clipping) == whole
+
+
 def test_clipping_leaves_out_what_hardly_ever_comes() -> None:
     """Two outliers in a hundred thousand; the whole range without clipping."""
     values = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
