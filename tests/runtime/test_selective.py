@@ -126,11 +126,11 @@ def run(library: Path, program: Path) -> str:
 def test_a_runtime_for_language_id_is_small_and_gives_the_same_bits(
     selective: ModuleType, manifest: str, repository: Path, tmp_path: Path
 ) -> None:
-    """At most 178 kB with scalar kernels; the bits of the whole one; what needs more is refused by name."""
+    """At most 181 kB with scalar kernels; the bits of the whole one; what needs more is refused by name."""
     program = repository / LANGUAGE_ID
     chosen = selective.choose(selective.operators_of([program]), ["scalar"], manifest)
     library = selective.build(chosen)
-    assert library.stat().st_size <= 178_000
+    assert library.stat().st_size <= 181_000
     result = host(repository, library, tmp_path)
     values, labels = load(program)(TEXT)
     indices = np.array([load(program).outputs[1].labels.index(label) for label in labels[0]], np.int64)
