@@ -34,7 +34,6 @@ from alcove.features.feed_ranking.dataset import (
     read_attributes,
     read_lines,
     read_questions,
-    table_ids,
 )
 from alcove.features.feed_ranking.delta import ItemDelta, delta_bytes
 from alcove.features.feed_ranking.harness import (
@@ -46,7 +45,7 @@ from alcove.features.feed_ranking.harness import (
     popularity,
     score_of_places,
 )
-from alcove.features.feed_ranking.newcomers import split_of
+from alcove.features.feed_ranking.newcomers import split_newcomers
 from alcove.features.feed_ranking.runs import (
     NETWORKS,
     OURS,
@@ -197,9 +196,7 @@ def studies(data: Path, folder: Path, progress: Progress, config: ModelConfig, p
     """Return what deltas, the adapter and the re-ranking do on movielens; trains a program of its own."""
     lines = read_lines(data / "movielens.train.txt.xz")
     attributes = read_attributes(data / "movielens.item_attributes.json.xz")
-    split = split_of(lines, table_ids(lines, (), attributes))
-    by_row = {row: attributes[int(item)] for row, item in enumerate(split.ids, start=1) if int(item) in attributes}
-    seen = {row: values for row, values in by_row.items() if row < split.rows}
+    split, by_row, seen = split_newcomers(lines, attributes)
     trained = train(
         lambda given: new_network(config, given, split.rows, seen, plan),
         split.known,

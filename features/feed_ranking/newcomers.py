@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from alcove.features.feed_ranking.attributes import attributes_of_network, rows_of_attributes
-from alcove.features.feed_ranking.dataset import NEGATIVES, Ids, Lines, Questions, rows_of
+from alcove.features.feed_ranking.dataset import NEGATIVES, Ids, Lines, Questions, rows_of, table_ids
 from alcove.features.feed_ranking.harness import counts_of, score_of
 from alcove.features.feed_ranking.scoring import scores_of
 from torch import Tensor
@@ -42,6 +42,22 @@ class Split:
     new: Ids
     ids: Ids
     left_out: tuple[Ids, ...]
+
+
+Attributes = dict[int, Sequence[int]]
+"""By row."""
+
+
+def split_newcomers(lines: Lines, given: Mapping[int, Sequence[int]]) -> tuple[Split, Attributes, Attributes]:
+    """Return the split of a set's lines, the attributes of all its rows, and of those that training sees.
+
+    Args:
+        lines: of ids.
+        given: attributes by id.
+    """
+    split = split_of(lines, table_ids(lines, (), given))
+    by_row = {row: given[int(item)] for row, item in enumerate(split.ids, start=1) if int(item) in given}
+    return split, by_row, {row: values for row, values in by_row.items() if row < split.rows}
 
 
 def split_of(lines: Lines, every: Ids) -> Split:

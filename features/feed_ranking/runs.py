@@ -31,7 +31,7 @@ from alcove.features.feed_ranking.dataset import (
 )
 from alcove.features.feed_ranking.harness import Answers, answers_of, counts_of
 from alcove.features.feed_ranking.network import FeedRankingNetwork
-from alcove.features.feed_ranking.newcomers import newcomer_figures, split_of
+from alcove.features.feed_ranking.newcomers import newcomer_figures, split_newcomers
 from alcove.features.feed_ranking.scoring import places_of_all, scores_of
 from alcove.features.feed_ranking.train import (
     PLANS,
@@ -169,9 +169,7 @@ def run_newcomers(
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
-    split = split_of(lines, table_ids(lines, (), attributes))
-    by_row = {row: attributes[int(item)] for row, item in enumerate(split.ids, start=1) if int(item) in attributes}
-    seen = {row: values for row, values in by_row.items() if row < split.rows}
+    split, by_row, seen = split_newcomers(lines, attributes)
     trained = train(
         lambda given: new_network(config, given, split.rows, seen, plan),
         split.known,

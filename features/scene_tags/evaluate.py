@@ -21,7 +21,7 @@ from alcove.features.scene_tags import card
 from alcove.features.scene_tags.conditions import CONDITIONS
 from alcove.features.scene_tags.config import CATEGORIES, DEFAULT_VERSION, SIZE, VARIANTS
 from alcove.features.scene_tags.contract import SceneTags, program_path
-from alcove.features.scene_tags.dataset import Photo, is_left_out, photos, scenes, small, truth
+from alcove.features.scene_tags.dataset import SHOWN, Photo, is_left_out, photos, scenes, small, truth
 from alcove.features.scene_tags.drawn import drawings, png_of
 from alcove.features.scene_tags.fit import fitted_module
 from alcove.features.scene_tags.metrics import average_precision, calibration_error, precision_at
@@ -117,7 +117,7 @@ def of_photos(scores: NDArray[np.float32], shown: Sequence[Photo]) -> dict[str, 
     for row, photo in zip(scores, shown, strict=True):
         ranked = rank_tags(row, 8)
         named.append(row[ranked].max() >= NAMED_FROM)
-        if any(share >= 0.02 for share in photo.shares.values()):
+        if any(share >= SHOWN for share in photo.shares.values()):
             right.append(_is_right(TAGS[ranked[0]], photo))
     of_categories = scores[:, columns]
     return {

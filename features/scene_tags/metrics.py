@@ -26,22 +26,6 @@ def average_precision(scores: NDArray[Any], truth: NDArray[Any]) -> float:
     return float(precision[rank].mean())
 
 
-def by_tag(scores: NDArray[Any], truth: NDArray[Any], names: tuple[str, ...]) -> dict[str, float]:
-    """Return the average precision of each tag that some picture has.
-
-    Args:
-        scores: [n, tags].
-        truth: [n, tags].
-        names: of the tags.
-    """
-    return {name: average_precision(scores[:, at], truth[:, at]) for at, name in enumerate(names) if truth[:, at].any()}
-
-
-def mean_average_precision(scores: NDArray[Any], truth: NDArray[Any], names: tuple[str, ...]) -> float:
-    """Return the mean of `by_tag`."""
-    return float(np.mean(list(by_tag(scores, truth, names).values())))
-
-
 def calibration_error(scores: NDArray[Any], truth: NDArray[Any], bins: int = 10) -> float:
     """Return the mean distance of scores from the share of truths among scores alike, each score counting the same.
 
