@@ -128,28 +128,44 @@ def _stack(control: _Control, column: Sequence[Found], axis: int) -> Found:
 
 
 def _scan(control: _Control) -> None:
-    """Every step of the sequences, one after the other."""
-    if control.place.opset_of("") < 9:
-        raise UnsupportedError("version 8 of it")
-    body = control.graph("body")
+    """Every step of the sequences, one after the other; in version 8 those of each part of the batch."""
+    is_old = control.place.opset_of("") < 9
+    if is_old and control.has(0):
+        raise UnsupportedError("sequences of other lengths than their tensors")
+    first = int(is_old)  # the lengths come first
     count = int(control.attributes.get("num_scan_inputs", 0))
-    states = len(control.proto.input) - count
-    carried = [control.value(index) for index in range(states)]
-    sequences = [control.value(index) for index in range(states, len(control.proto.input))]
+    states = len(control.proto.input) - count - first
+    values = [control.value(index) for index in range(first, len(control.proto.input))]
+    known = [each for each in values if isinstance(each, Value)]
+    if len(known) != len(values) or count < 1 or states < 0:
+        raise UnsupportedError("a sequence in it is not known")
+    if not is_old:
+        control.give(_scan_once(control, known[:states], known[states:]))
+        return
+    batch = known[states].tensor.shape[0]
+    found = []
+    for index in range(batch):
+        parts = [control.call("Scan", (each,), _select(0, index))[0] for each in known]
+        part = [each for each in parts if each is not None]
+        found.append(_scan_once(control, part[:states], part[states:]))
+    control.give([_stack(control, column, 0) for column in zip(*found, strict=True)])
+
+
+def _scan_once(control: _Control, carried: Sequence[Found], sequences: Sequence[Value]) -> list[Found]:
+    """Return the states at the end, and what the steps gave."""
+    body = control.graph("body")
+    count, states = len(sequences), len(carried)
     collected: list[list[Found]] = [[] for _ in range(len(body.output) - states)]
     axes = control.attributes.get("scan_input_axes", [0] * count)
-    backward = control.attributes.get("scan_input_directions", [0] * count)
-    if not sequences or not all(isinstance(each, Value) for each in sequences):
-        raise UnsupportedError("a sequence in it is not known")
-    known = [each for each in sequences if isinstance(each, Value)]
-    axes = [normalize_axis(axis, each.tensor.dim()) for axis, each in zip(axes, known, strict=True)]
-    length = known[0].tensor.shape[axes[0]]
+    backward = control.attributes.get("scan_input_directions", control.attributes.get("directions", [0] * count))
+    axes = [normalize_axis(axis, each.tensor.dim()) for axis, each in zip(axes, sequences, strict=True)]
+    length = sequences[0].tensor.shape[axes[0]]
     if length > MAX_STEPS:
         raise UnsupportedError(f"{length} steps; at most {MAX_STEPS} are unrolled")
     for step in range(length):
         slices = [
             control.call("Scan", (each,), _select(axis, length - 1 - step if is_back else step))[0]
-            for each, axis, is_back in zip(known, axes, backward, strict=True)
+            for each, axis, is_back in zip(sequences, axes, backward, strict=True)
         ]
         found = control.run(body, [*carried, *slices])
         carried = found[:states]
@@ -161,7 +177,7 @@ def _scan(control: _Control) -> None:
         _stack(control, column[::-1] if is_back else column, axis)
         for column, axis, is_back in zip(collected, out_axes, out_backward, strict=True)
     ]
-    control.give([*carried, *stacks])
+    return [*carried, *stacks]
 
 
 def _select(axis: int, index: int) -> Function:

@@ -140,10 +140,10 @@ class Node:
         """Return the attribute `axis` counted from the front."""
         return normalize_axis(self.int_of(name, default), self.rank() if rank is None else rank)
 
-    def axes(self, index: int, since: int) -> list[int] | None:
-        """Return `axes`, an attribute before version `since` and an input from it on; None if they are not given."""
-        if self.opset >= since:
-            return self.integers(index, "axes") if self.has(index) else None
+    def axes(self, index: int) -> list[int] | None:
+        """Return `axes`, an attribute in old files and an input in new ones; None if they are not given."""
+        if self.has(index):
+            return self.integers(index, "axes")
         return self.ints("axes") if "axes" in self.attributes else None
 
 

@@ -15,6 +15,7 @@ from alcove.platform.cli.importing.onnx_files.rules import (
     reductions,
     resizing,
     shapes,
+    spectra,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "reductions",
     "resizing",
     "shapes",
+    "spectra",
 ]

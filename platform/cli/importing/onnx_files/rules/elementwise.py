@@ -77,10 +77,17 @@ def broadcast(node: Node, function: Function) -> Function:
     if node.opset >= 7 or not node.int_of("broadcast"):
         return function
     left, right = node.rank(0), node.rank(1)
-    after = left - right - node.int_of("axis", left - right)
-    if after <= 0 or right == 0:
+    axis = node.int_of("axis", left - right)
+    after = left - right - (axis + left if axis < 0 else axis)
+    if after <= 0 or right == 0 or not _fits(node.shape(0), node.shape(1) + (1,) * after):
         return function
     return lambda a, b: function(a, b.reshape(b.shape + (1,) * after))
+
+
+def _fits(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    """Return whether the right shape is broadcast to the left one."""
+    pairs = zip(reversed(left), reversed(right), strict=False)
+    return len(right) <= len(left) and all(size in {1, other} for other, size in pairs)
 
 
 for _kind, _function in BINARY.items():
@@ -191,8 +198,8 @@ def prelu(node: Node) -> Function:
     is_of_channels = len(slope) == len(shape) - 1 and len(shape) > 1 and slope[0] == shape[1] and len(inner) <= 1
     if len(shape) > 1 and (slope in {(1,), ()} or (is_of_channels and all(size == 1 for size in slope[1:]))):
         return lambda x, weight: F.prelu(x, weight.reshape(-1))
-    if node.opset < 7 and len(slope) == 1 and len(shape) > 1 and slope[0] == shape[1]:
-        return F.prelu
+    if len(slope) == 1 and len(shape) > 1 and slope[0] == shape[1] and (node.opset < 7 or slope[0] != shape[-1]):
+        return F.prelu  # Old files, and newer ones that keep their form: one slope for each channel.
     return lambda x, weight: torch.where(x >= 0, x, x * weight)
 
 
@@ -240,7 +247,7 @@ def clip(node: Node) -> Function:
     def number(value: Any) -> Any:
         return int(value) if is_whole else float(value)
 
-    if node.opset < 11:
+    if node.opset < 11 and not (node.has(1) or node.has(2)):
         bounds = [node.attributes.get(name) for name in ("min", "max")]
         low, high = (None if bound is None else number(bound) for bound in bounds)
         return lambda x: x if low is None and high is None else torch.clamp(x, low, high)

@@ -1,12 +1,15 @@
 """Rules of operators that ONNX's first versions had, and of ONNX Runtime's that have another name alone."""
 
+import math
 from dataclasses import replace
 
 import torch
 from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
+from alcove.platform.cli.importing.onnx_files.limits import MAX_CONSTANT_ELEMENTS
 from alcove.platform.cli.importing.onnx_files.node import RULES, Call, Function, Node, Rule, rule
 from alcove.platform.cli.importing.onnx_files.rules import indexing, products, resizing, shapes
 from alcove.platform.cli.importing.onnx_files.rules.convolutions import activation
+from alcove.platform.cli.importing.onnx_files.tensors import dtype_of
 
 
 @rule("ImageScaler")
@@ -28,6 +31,27 @@ def scale_function(node: Node) -> Function:
         "Scale": lambda x: x * factor,
     }
     return functions[node.kind]
+
+
+@rule("ConstantFill", "GivenTensorFill")
+def fill(node: Node) -> Call:
+    """One number everywhere, or numbers that are listed."""
+    shape = node.integers(0, "shape") if node.has(0) and node.int_of("input_as_shape") else node.ints("shape", [])
+    shape = list(node.shape()) if node.has(0) and not shape else shape
+    if any(size < 0 for size in shape) or math.prod(shape) > MAX_CONSTANT_ELEMENTS:
+        raise UnsupportedError(f"shape {shape}")
+    if node.kind == "GivenTensorFill":
+        values = [float(each) for each in node.attributes.get("values", [])]
+        return Call(lambda *_shape: torch.tensor(values).reshape(shape), is_known=True)
+    value, dtype = node.float_of("value"), dtype_of(node.int_of("dtype", 1))
+    return Call(lambda *_shape: torch.full(shape, value).to(dtype), is_known=True)
+
+
+@rule("FC")
+def fully_connected(node: Node) -> Function:
+    """A linear layer whose weights are [outputs, inputs]."""
+    rows = math.prod(node.shape()[: node.int_of("axis", 1)])
+    return lambda x, weight, bias: torch.nn.functional.linear(x.reshape(rows, -1), weight, bias)
 
 
 @rule("Crop")
@@ -52,6 +76,7 @@ def fused_gemm(node: Node) -> Function | Call:
 
 
 _ALIASES: dict[str, Rule] = {
+    "DynamicSlice": shapes.slice_,
     "com.microsoft.GatherND": indexing.gather_nd,
     "com.microsoft.GridSample": resizing.grid_sample,
     "com.microsoft.Trilu": shapes.trilu,

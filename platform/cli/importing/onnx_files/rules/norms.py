@@ -12,14 +12,21 @@ from torch import Tensor
 
 @rule("BatchNormalization")
 def batch_norm(node: Node) -> Function:
-    """By the means and variances in the file."""
-    if node.int_of("training_mode") or (node.opset < 7 and not node.int_of("is_test")):
+    """By the means and variances in the file, of each channel or, where spatial is 0, of each element.
+
+    Old files that leave `is_test` away have one output, as in evaluation.
+    """
+    if node.int_of("training_mode") or any(node.outputs[1:]):
         raise UnsupportedError("it is in training mode; export the model in evaluation mode")
-    if any(node.outputs[1:]):
-        raise UnsupportedError("running means are not given back")
-    if not node.int_of("spatial", 1):
-        raise UnsupportedError("statistics of each element (spatial=0)")
     epsilon = node.float_of("epsilon", 1e-5)
+    shape, count = node.shape()[1:], math.prod(node.shape(3))
+    if len(shape) > 1 and count == math.prod(shape) and count != shape[0]:
+
+        def by_element(x: Tensor, *statistics: Tensor) -> Tensor:
+            scale, bias, mean, var = (each.reshape(shape) for each in statistics)
+            return (x - mean) * torch.rsqrt(var + epsilon) * scale + bias
+
+        return by_element
     return lambda x, scale, bias, mean, var: F.batch_norm(x, mean, var, scale, bias, training=False, eps=epsilon)
 
 
@@ -149,11 +156,13 @@ def lp_norm(node: Node) -> Function:
 
 @rule("MeanVarianceNormalization")
 def mean_variance_norm(node: Node) -> Function:
-    """Over given axes."""
-    axes = node.ints("axes", [0, 2, 3])
+    """Over given axes; before version 9 over each channel or all of them."""
+    axes = node.ints("axes", [0, 1, 2, 3] if node.int_of("across_channels") else [0, 2, 3])
 
     def function(x: Tensor) -> Tensor:
         centered = x - x.mean(axes, keepdim=True)
+        if not node.int_of("normalize_variance", 1):
+            return centered
         return centered / (centered.square().mean(axes, keepdim=True).sqrt() + 1e-9)
 
     return function
@@ -164,7 +173,7 @@ def softmax(node: Node) -> Function:
     """Along one axis; before version 13 over all axes from it on."""
     rank = node.rank()
     is_flat = node.opset < 13
-    axis = node.axis(1 if is_flat else -1)
+    axis = node.axis(min(1, rank - 1) if is_flat else -1)
     functions: dict[str, Function] = {
         "Softmax": torch.softmax,
         "LogSoftmax": torch.log_softmax,

@@ -41,7 +41,7 @@ _REDUCTIONS: Final[dict[str, Reduce]] = {
 
 def _reduction(function: Reduce) -> Callable[[Node], Function]:
     def make(node: Node) -> Function:
-        axes = node.axes(1, 13 if node.kind == "ReduceSum" else 18)
+        axes = node.axes(1)
         keep = bool(node.int_of("keepdims", 1))
         if not axes:
             if node.int_of("noop_with_empty_axes"):
@@ -94,7 +94,7 @@ def cumulate(node: Node) -> Function:
 @rule("TopK")
 def top_k(node: Node) -> Function:
     """The largest or smallest elements along an axis, and where they were."""
-    count = node.int_of("k") if node.opset < 10 else node.integers(1, "k")[0]
+    count = node.int_of("k") if "k" in node.attributes else node.integers(1, "k")[0]
     axis = node.axis(-1)
     if not 0 <= count <= node.shape()[axis]:
         raise UnsupportedError(f"k={count} of {node.shape()[axis]} elements")

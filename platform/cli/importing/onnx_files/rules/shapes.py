@@ -14,7 +14,7 @@ from torch import Tensor
 @rule("Reshape")
 def reshape(node: Node) -> Function:
     """A size of 0 is that of the input, unless zeros are meant."""
-    wanted = node.ints("shape") if node.opset < 5 else node.integers(1, "shape")
+    wanted = node.ints("shape") if "shape" in node.attributes else node.integers(1, "shape")
     have = node.shape()
     if not node.int_of("allowzero"):
         if any(size == 0 and axis >= len(have) for axis, size in enumerate(wanted)):
@@ -45,7 +45,7 @@ def flatten(node: Node) -> Function:
 def squeeze(node: Node) -> Function:
     """Given axes, or all of size 1."""
     shape = node.shape()
-    given = node.axes(1, 13)
+    given = node.axes(1)
     axes = {normalize_axis(axis, len(shape)) for axis in given} if given is not None else None
     if axes is not None and any(shape[axis] != 1 for axis in axes):
         raise UnsupportedError(f"axes {sorted(axes)} of a tensor {list(shape)} have not size 1")
@@ -56,7 +56,7 @@ def squeeze(node: Node) -> Function:
 @rule("Unsqueeze")
 def unsqueeze(node: Node) -> Function:
     """New axes of size 1, counted in the result."""
-    given = node.axes(1, 13) or []
+    given = node.axes(1) or []
     rank = node.rank() + len(given)
     if rank > MAX_RANK:
         raise UnsupportedError(f"{rank} dimensions")
@@ -90,7 +90,7 @@ def split(node: Node) -> Function:
     axis = node.axis(0)
     length = node.shape()[axis]
     count = len(node.outputs)
-    if node.opset >= 13 and node.has(1):
+    if node.has(1):
         sizes = node.integers(1, "lengths")
     elif "split" in node.attributes:
         sizes = node.ints("split")
@@ -108,7 +108,7 @@ def split(node: Node) -> Function:
 def slice_(node: Node) -> Function:
     """From start to end by steps, which may be negative."""
     rank, shape = node.rank(), node.shape()
-    if node.opset < 10:
+    if "starts" in node.attributes:
         starts, ends = node.ints("starts"), node.ints("ends")
         axes, steps = node.ints("axes", list(range(len(starts)))), [1] * len(starts)
     else:
@@ -144,7 +144,7 @@ def expand(node: Node) -> Function:
 @rule("Tile")
 def tile(node: Node) -> Function:
     """Repeated along each axis."""
-    if node.opset < 6:
+    if node.has(2):
         repeats = [1] * node.rank()
         repeats[normalize_axis(node.integers(2, "axis")[0], node.rank())] = node.integers(1, "tiles")[0]
     else:
@@ -159,7 +159,7 @@ def pad(node: Node) -> Function:
     """With a number, the edge, or a reflection; negative pads cut off."""
     rank = node.rank()
     value = 0.0
-    if node.opset < 11:
+    if not node.has(1):
         pads = node.ints("pads", node.attributes.get("paddings"))
         value = node.float_of("value")
         axes = list(range(rank))
