@@ -62,7 +62,9 @@ def pack_node(values: dict[str, Value], node: Node) -> Node:
     """Return a product, of a constant weight and bias, reading them as one constant, which is added to `values`."""
     x, weight_key, bias_key, *rest = node.inputs
     weight, bias = values[weight_key], values[bias_key]
-    key = f"{weight_key}{JOIN}{bias_key}:{node.op}{_FORMS[node.op](node) if node.op in _FORMS else ''}"
+    # Each product without a bias has zeros of its own: those of one weight are packed once.
+    added = bias_key if bias.name or bias.array.any() else ""
+    key = f"{weight_key}{JOIN}{added}:{node.op}{_FORMS[node.op](node) if node.op in _FORMS else ''}"
     if key not in values:
         result = PACKERS[node.op](weight, bias, node)
         values[key] = replace(result, key=key, name=joined_name(weight, bias) + result.name)

@@ -36,6 +36,8 @@ class ImportedOnnx:
         parity: with ONNX Runtime: of the program, or of the module in float32 where there are pictures.
         inputs: name, shape and element type of each, as they were fixed.
         tolerance: class of the certificate's.
+        left: what the file computes and the program leaves to the app, in words; empty for nothing.
+        replaced: names of the file's outputs, where the program gives others because of that.
     """
 
     program: Program
@@ -43,6 +45,8 @@ class ImportedOnnx:
     parity: Parity
     inputs: tuple[tuple[str, tuple[int, ...], str], ...]
     tolerance: str
+    left: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
 
 class PlainPicture(nn.Module):
@@ -121,7 +125,7 @@ def import_plain(path: Path, module: OnnxModule) -> ImportedOnnx:
     else:
         certificate, tolerance = certify_float32(bytes(program), module, made)
     done = program.with_bytes(embed_certificate(bytes(program), certificate))
-    return ImportedOnnx(done, None, parity, tuple(ports), tolerance)
+    return ImportedOnnx(done, None, parity, tuple(ports), tolerance, module.left, module.replaced)
 
 
 def import_with_pictures(
@@ -166,7 +170,9 @@ def import_with_pictures(
 
     parity = compare_with_runtime(path, module.input_names, module.order, given, run, fixed=module.fixed)
     imported = import_module(backbone, (), folder, pictures, samples=samples, int8=int8, classes=classes)
-    return ImportedOnnx(imported.program, imported, parity, tuple(ports), imported.tolerance)
+    return ImportedOnnx(
+        imported.program, imported, parity, tuple(ports), imported.tolerance, module.left, module.replaced
+    )
 
 
 def _ports(module: OnnxModule) -> list[tuple[str, tuple[int, ...], str]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from alcove.platform.cli.importing.programs import Imported
 from alcove.platform.cli.output import print_table, say
+from alcove.runtime import load
 
 if TYPE_CHECKING:
     from alcove.platform.cli.importing.onnx_program import ImportedOnnx
@@ -22,7 +23,15 @@ def onnx_facts_of(result: "ImportedOnnx", out: Path) -> dict[str, Any]:
     found = {"file": str(out), "size_bytes": len(bytes(result.program)), "digest": result.program.digest}
     facts = found if result.imported is None else facts_of(result.imported, out)
     inputs = [{"name": name, "shape": list(shape), "type": kind} for name, shape, kind in result.inputs]
-    return {**facts, "inputs": inputs, "onnxruntime": asdict(result.parity), "tolerance": result.tolerance}
+    return {
+        **facts,
+        "inputs": inputs,
+        "outputs": [{"name": port.name, "shape": list(port.shape)} for port in load(bytes(result.program)).outputs],
+        "left_to_the_app": list(result.left),
+        "outputs_of_the_file": list(result.replaced),
+        "onnxruntime": asdict(result.parity),
+        "tolerance": result.tolerance,
+    }
 
 
 def show_onnx(result: "ImportedOnnx", out: Path) -> None:
@@ -34,6 +43,13 @@ def show_onnx(result: "ImportedOnnx", out: Path) -> None:
         _show_tolerance(result.tolerance)
     else:
         show_import(result.imported, out)
+    for each in result.left:
+        say(f"left to the app: {each}")
+    if result.replaced:
+        given = ", ".join(
+            f"{port.name} {'x'.join(map(str, port.shape))}" for port in load(bytes(result.program)).outputs
+        )
+        say(f"so the program gives {given} in place of {', '.join(result.replaced)}; --outputs NAME,NAME gives others")
     parity = result.parity
     if parity.largest is None or parity.share is None:
         say(f"not compared with ONNX Runtime: {parity.why}")
@@ -43,7 +59,12 @@ def show_onnx(result: "ImportedOnnx", out: Path) -> None:
         f"{what} differs from ONNX Runtime by {parity.largest:.2g} at most, {parity.share:.1e} of the outputs' range, "
         f"on {parity.samples} {'random inputs' if result.imported is None else 'pictures'}"
     )
-    if parity.share > FAR:
+    if parity.is_rounding:
+        say(
+            "rounding decides that much: ONNX Runtime's own answers move by "
+            f"{parity.own:.1e} when inputs and weights change in their last bits"
+        )
+    elif parity.share > FAR:
         say("that is more than rounding: tell us of this file, and do not use the program unless you know why")
 
 

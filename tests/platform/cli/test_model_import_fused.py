@@ -1,5 +1,6 @@
 """`alcove model import --onnx`: operators that ONNX Runtime fuses, files that must be cut, inputs that are fixed."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -338,8 +339,8 @@ def words(said: Any) -> str:
     return " ".join(said.err.replace("│", " ").split())
 
 
-def test_a_detector_names_the_tensors_before_its_boxes_are_chosen(tmp_path: Path) -> None:
-    """The error's own options make the program."""
+def test_a_detectors_choice_of_boxes_is_left_to_the_app(tmp_path: Path) -> None:
+    """The program ends before it, and the command says so, with the numbers of the choice; not where layers follow."""
     make = onnx.helper.make_node
     nodes = [
         make("Conv", ["x", "w"], ["map"], strides=[4, 4]),
@@ -347,7 +348,7 @@ def test_a_detector_names_the_tensors_before_its_boxes_are_chosen(tmp_path: Path
         make("Reshape", ["flat", "to_boxes"], ["boxes"]),
         make("Sigmoid", ["flat"], ["score"]),
         make("Reshape", ["score", "to_scores"], ["scores"]),
-        make("NonMaxSuppression", ["boxes", "scores", "most"], ["kept"]),
+        make("NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["kept"]),
         make("Slice", ["kept", "from", "to", "last"], ["which"]),
         make("Squeeze", ["which", "last"], ["index"]),
         make("Gather", ["boxes", "index"], ["answer"], axis=1),
@@ -357,19 +358,37 @@ def test_a_detector_names_the_tensors_before_its_boxes_are_chosen(tmp_path: Path
         "to_boxes": np.array([1, 16, 4]),
         "to_scores": np.array([1, 1, 64]),
         "most": np.array([5]),
+        "overlap": np.float32([0.5]),
         "from": np.array([2]),
         "to": np.array([3]),
         "last": np.array([1]),
     }
     weights["to_scores"] = np.array([1, 4, 16])
     path = save(nodes, {"x": (1, [1, 3, 16, 16])}, ["answer"], weights, tmp_path / "net.onnx")
-    said = alcove("model", "import", "--onnx", path, "--out", tmp_path / "net.alc")
-    assert said.code == 2
-    assert "how many boxes it keeps depends on the picture" in words(said)
-    assert "or leave it to the app: --outputs boxes,scores" in words(said)
-    said = alcove("model", "import", "--onnx", path, "--out", tmp_path / "net.alc", "--outputs", "boxes,scores")
+    out = tmp_path / "net.alc"
+    said = alcove("model", "import", "--onnx", path, "--out", out)
     assert said.code == 0, said.err
-    assert [port.name for port in load(tmp_path / "net.alc").outputs] == ["boxes", "scores"]
+    assert "left to the app: NonMaxSuppression (opset 17) of node 'kept': how many boxes it keeps depends" in said.out
+    assert "boxes and scores with max_output_boxes_per_class 5, iou_threshold 0.5" in " ".join(said.out.split())
+    assert "so the program gives boxes 1x16x4, scores 1x4x16 in place of answer" in " ".join(said.out.split())
+    assert [port.name for port in load(out).outputs] == ["boxes", "scores"]
+    said = alcove("model", "import", "--onnx", path, "--out", out, "--outputs", "boxes", "--json")
+    assert said.code == 0, said.err
+    facts = json.loads(said.out)
+    assert facts["outputs"] == [{"name": "boxes", "shape": [1, 16, 4]}]
+    assert facts["left_to_the_app"] == []
+    path = save(
+        [*nodes, make("MatMul", ["answer", "layer"], ["more"])],
+        {"x": (1, [1, 3, 16, 16])},
+        ["more"],
+        weights | {"layer": f32(4, 2)},
+        tmp_path / "more.onnx",
+    )
+    said = alcove("model", "import", "--onnx", path, "--out", out)
+    assert said.code == 2
+    assert "how many boxes it keeps depends on the picture; or leave it to the app: --outputs boxes,scores" in words(
+        said
+    )
 
 
 def test_a_branch_by_an_input_is_chosen_by_its_constant(tmp_path: Path) -> None:

@@ -54,3 +54,26 @@ def test_a_shared_table_comes_back_as_a_parameter() -> None:
     model = Tied().eval()
     state = load_state(export(model, (torch.arange(4)[None],)).spec)
     assert state["table.weight"].tobytes() == model.table.weight.detach().numpy().tobytes()
+
+
+class Repeated(nn.Module):
+    """One matrix without a bias, again and again, as an unrolled loop has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 64) / 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the state after five steps."""
+        for _ in range(5):
+            x = torch.tanh(nn.functional.linear(x, self.weight))
+        return x
+
+
+def test_a_weight_of_several_products_is_stored_once() -> None:
+    """Zeros in place of a bias are no reason to store it again."""
+    torch.manual_seed(3)
+    model, x = Repeated().eval(), torch.randn(2, 64)
+    program = export(model, (x,))
+    assert [tensor.name for tensor in program.spec.tensors if tensor.data] == ["weight"]
+    np.testing.assert_allclose(load(bytes(program))(x.numpy())[0], model(x).detach().numpy(), atol=1e-5)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 from alcove.platform.cli.importing.onnx_files import rules
-from alcove.platform.cli.importing.onnx_files.errors import OnnxError, UnsupportedError
+from alcove.platform.cli.importing.onnx_files.errors import CUT, OnnxError, UnsupportedError
 from alcove.platform.cli.importing.onnx_files.limits import (
     MAX_CONSTANT_ELEMENTS,
     MAX_DEPTH,
@@ -42,7 +42,6 @@ ADVICE: Final = {
 """Why some operators have no rule."""
 SHOWN: Final = 3
 """Names of nodes that have the same problem."""
-CUT: Final = "cut the graph before it: --outputs NAME,NAME"
 
 Scope = dict[str, Value | list[Value] | None]
 """What is known by name; None for what a node that is not supported would make."""

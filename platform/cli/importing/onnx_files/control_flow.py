@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import torch
-from alcove.platform.cli.importing.onnx_files.build import CUT, Builder, Place, Scope
-from alcove.platform.cli.importing.onnx_files.errors import OnnxError, UnsupportedError
+from alcove.platform.cli.importing.onnx_files.build import Builder, Place, Scope
+from alcove.platform.cli.importing.onnx_files.errors import CUT, OnnxError, UnsupportedError
 from alcove.platform.cli.importing.onnx_files.limits import MAX_STEPS
 from alcove.platform.cli.importing.onnx_files.node import Function, Node, Value, normalize_axis
 from alcove.platform.cli.importing.onnx_files.reader import attributes_of, name_of, sort_nodes

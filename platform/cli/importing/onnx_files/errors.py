@@ -5,6 +5,8 @@ from typing import Final
 
 SHOWN: Final = 40
 """Problems that a message lists; further ones are counted."""
+CUT: Final = "cut the graph before it: --outputs NAME,NAME"
+"""Ends a problem's words where a part of the graph can be imported."""
 
 
 class OnnxError(ValueError):

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from alcove.platform.cli.importing.onnx_files.build import Builder, Scope
 from alcove.platform.cli.importing.onnx_files.control_flow import CONTROL
-from alcove.platform.cli.importing.onnx_files.cut import find_cut
-from alcove.platform.cli.importing.onnx_files.errors import OnnxError
+from alcove.platform.cli.importing.onnx_files.cut import are_choices, describe_choice, find_cut, has_layers
+from alcove.platform.cli.importing.onnx_files.errors import CUT, OnnxError
 from alcove.platform.cli.importing.onnx_files.inputs import fix_constants, fix_inputs, is_setting
 from alcove.platform.cli.importing.onnx_files.module import OnnxModule, make_module
 from alcove.platform.cli.importing.onnx_files.node import Node, Value
@@ -29,6 +29,8 @@ def read_onnx(
     constants: Mapping[str, Any] | None = None,
 ) -> OnnxModule:
     """Return the module of a file, in float32.
+
+    Where what is not supported lies behind all layers, such as a choice of boxes, the module ends before it.
 
     Args:
         path: of the file; tensors beside it are read from its own folder alone.
@@ -80,6 +82,14 @@ def module_of(
             problems.append(f"if an input is always the same, say so: {given}")
         cut = find_cut(graph, scope, wanted)
         if cut:
+            behind = sort_nodes(graph.node, {*known, *cut}, wanted)
+            if not outputs and are_choices(builder.problems) and not has_layers(behind, held):
+                module = module_of(model, folder, shapes, cut, size, constants=constants)
+                left = builder.list_problems() + describe_choice(behind, scope)
+                module.left = tuple(each.removesuffix(f"; {CUT}") for each in left)
+                module.replaced = tuple(wanted)
+                return module
+            problems = [each.removesuffix(f"; {CUT}") for each in problems]
             problems.append(f"or leave it to the app: --outputs {','.join(cut)}")
         raise OnnxError(f"{count} node{'s are' if count > 1 else ' is'} not supported:", problems)
     declared = {each.name: each.type.tensor_type.elem_type for each in graph.output}

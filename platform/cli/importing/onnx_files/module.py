@@ -75,10 +75,14 @@ class OnnxModule(nn.Module):
         order: names of the outputs.
         is_quantized: whether it rounds to levels of quantization.
         fixed: the file's inputs that are always the same, by name.
+        left: what an app computes of the outputs, for no module does; empty for nothing.
+        replaced: names of the file's outputs, where others are given because of that.
     """
 
     is_quantized: bool = False
     fixed: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    left: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     def __init__(
         self, inputs: Mapping[str, Tensor], steps: Mapping[str, Step], outputs: Mapping[str, int | Tensor]

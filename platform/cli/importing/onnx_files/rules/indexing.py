@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 import torch
-from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
+from alcove.platform.cli.importing.onnx_files.errors import CUT, UnsupportedError
 from alcove.platform.cli.importing.onnx_files.node import Function, Node, normalize_axis, rule
 from torch import Tensor
 
@@ -147,9 +147,7 @@ def _require_constants(node: Node, why: str) -> None:
 @rule("NonZero")
 def non_zero(node: Node) -> Function:
     """Of constants: how many there are must be known."""
-    _require_constants(
-        node, "how many elements are not zero depends on the inputs; cut the graph before it (--outputs)"
-    )
+    _require_constants(node, f"how many elements are not zero depends on the inputs; {CUT}")
     return lambda x: torch.nonzero(x).T.contiguous()
 
 

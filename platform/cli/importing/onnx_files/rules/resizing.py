@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that torch uses
-from alcove.platform.cli.importing.onnx_files.errors import UnsupportedError
+from alcove.platform.cli.importing.onnx_files.errors import CUT, UnsupportedError
 from alcove.platform.cli.importing.onnx_files.node import Call, Function, Node, normalize_axis, rule
 from torch import Tensor
 
@@ -16,7 +16,6 @@ LARGEST_AXIS: Final = 1 << 14
 """Elements of an axis that is resized."""
 LARGEST_MATRIX: Final = 1 << 24
 """Elements of a matrix that resizes an axis: 64 MiB in float32."""
-CUT: Final = "cut the graph before it: --outputs NAME,NAME"
 
 
 @dataclass(frozen=True)
