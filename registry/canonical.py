@@ -11,6 +11,7 @@ import re
 from typing import Annotated, Final, Self
 
 from alcove.registry.errors import DocumentError, DocumentTooLargeError
+from alcove.registry.limits import APP_NAME
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 _FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
@@ -30,7 +31,7 @@ RESERVED_FEATURES: Final = frozenset({"policy", "halt"})
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 FeatureName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_reserved)]
 TeamName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-AppName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+AppName = Annotated[str, StringConstraints(pattern=f"^{APP_NAME}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 VersionText = Annotated[
     str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")

@@ -22,6 +22,8 @@ SIGNING_REQUEST_MAX_BYTES: Final = (
 )  # all bins of a team with 20 000 versions, as a change of its key signs again
 KEYS_MAX: Final = 16  # of one role; more signers than any ceremony brings together
 
+APP_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,63}"  # a folder of the tree, on disks that tell capitals apart or do not
+APP_NAME_BOUND: Final = "1 to 64 of a-z, 0-9, '.', '_' and '-', a letter or digit first"
 FEATURES_MAX: Final = 64  # features that one app may use
 ARMS_MAX: Final = 8  # a device fetches every arm of its experiment
 EXPERIMENTS_MAX: Final = 256  # running for one feature; their audiences are compared in pairs as a policy is read

@@ -8,7 +8,7 @@ No network, and nothing is loaded under the lock.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from alcove.sdk.errors import UnknownFeatureError
 from alcove.sdk.handle import STALE, ActiveModel, ModelRef
 from alcove.sdk.load_attempts import LoadAttempt
 from alcove.sdk.slots import SlotStore
-from alcove.sdk.state import Slot, State
+from alcove.sdk.state import FeatureSlots, Slot, State
 
 UNAVAILABLE = ActiveModel(None, "", "unavailable")
 """Answers for a feature of which nothing could be loaded."""
@@ -60,7 +60,7 @@ class ActiveModels:
         """Return what all handles of a feature share; made again where a sync swapped versions meanwhile.
 
         Raises:
-            UnknownFeatureError: neither installed nor shipped.
+            UnknownFeatureError: never installed, nor shipped.
             DeviceStorageError: the disk failed.
         """
         while True:
@@ -69,12 +69,36 @@ class ActiveModels:
                     return self._model_refs[name]
                 swaps = self._swaps
             state = self._slots.read_state()
-            if self._baseline(name, contract) is None and state.slots(name).current is None:
+            # One that was installed once is known: its version may have been halted, and the app cannot know that.
+            if self._baseline(name, contract) is None and name not in state.features:
                 raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
             model_ref = ModelRef(self._activate(name, state))
             with self._lock:
                 if swaps == self._swaps:
                     return self._model_refs.setdefault(name, model_ref)
+
+    def baseline_path(self, name: str) -> Path | None:
+        """Return the program that ships for a feature, or None."""
+        baseline = self._baseline(name, self.known_contract(name))
+        return None if baseline is None else baseline[0]
+
+    def is_refused(self, name: str) -> bool:
+        """Tell whether the app passed last what no version here takes."""
+        with self._lock:
+            model_ref = self._model_refs.get(name)
+        return model_ref is not None and model_ref.is_refused
+
+    def stand_ins(self, name: str) -> Iterator[ActiveModel]:
+        """Give what may answer in the place of a current version that does not take what the app passes.
+
+        Each is in the version's arm, as one that the device had to leave.
+        """
+        state = self._slots.read_state()
+        slots = state.slots(name)
+        left = slots.current if slots.current is not None and slots.current.task is not None else slots.abandoned_arm
+        for active in self._candidates(name, replace(slots, current=None, abandoned_arm=left)):
+            if active.model is not None:
+                yield active
 
     def known_contract(self, name: str) -> Contract[Any] | None:
         """Return the contract of a feature: what the app gave, else alcove's own; None if nobody knows one."""
@@ -91,7 +115,10 @@ class ActiveModels:
         """Return what answers for a feature: the first of current, previous and baseline that loads and is trusted."""
         if self._is_overdue():
             return self._activate_baseline(name)
-        slots = state.slots(name)
+        return next(self._candidates(name, state.slots(name)))
+
+    def _candidates(self, name: str, slots: FeatureSlots) -> Iterator[ActiveModel]:
+        """Give what could answer for a feature, the best first; nothing at last."""
         abandoned_arm = slots.abandoned_arm
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
             if slot is not None:
@@ -103,14 +130,14 @@ class ActiveModels:
                 model = None if attempt is None else self._load(path)
                 if attempt is not None and model is not None:
                     attempt.leave(is_healthy=False)
-                    return _active_model(slot, model, file, reason, attempt, abandoned_arm=abandoned_arm)
-                if attempt is not None:
+                    yield _active_model(slot, model, file, reason, attempt, abandoned_arm=abandoned_arm)
+                elif attempt is not None:
                     attempt.abandon()
         baseline = self._baseline(name, self.known_contract(name))
         model = None if baseline is None else self._load(baseline[0])
-        if baseline is None or model is None:
-            return UNAVAILABLE
-        return _in_abandoned_arm(ActiveModel(model, baseline[1], "baseline"), abandoned_arm)
+        if baseline is not None and model is not None:
+            yield _in_abandoned_arm(ActiveModel(model, baseline[1], "baseline"), abandoned_arm)
+        yield UNAVAILABLE
 
     def _activate_baseline(self, name: str) -> ActiveModel:
         """Return the baseline, in no arm: its outcomes are not those of the version that should have answered."""

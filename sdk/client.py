@@ -10,6 +10,7 @@ call that needs it.
 """
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -20,13 +21,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
+from alcove.registry.limits import APP_NAME, APP_NAME_BOUND
 from alcove.registry.policy.attributes import NO_ATTRIBUTES, DeviceAttributes, coarse
 from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.clock import Clock, SystemClock
 from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.connection import Connection, TransportMaker
-from alcove.sdk.contract import Contract, decoder_of
+from alcove.sdk.contract import Contract, decoder_of, known_contracts
 from alcove.sdk.engine import Engine, NativeEngine
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.freshness import Freshness
@@ -87,7 +89,7 @@ class Client:
     Raises:
         InsecureServerError: the server's address is refused.
         ForeignFolderError: the data folder holds something that is not the SDK's; nothing in it was touched.
-        OutOfBoundError: `max_stale_s` is below a day, or no number.
+        OutOfBoundError: the app's name is none, or `max_stale_s` is below a day, or no number.
         DeviceStorageError: the data folder cannot be made.
     """
 
@@ -111,6 +113,8 @@ class Client:
         engine: Engine | None = None,
         transport: TransportMaker | None = None,
     ) -> None:
+        if re.fullmatch(APP_NAME, app) is None:
+            raise OutOfBoundError(name="app", bound=APP_NAME_BOUND, value=app)
         self.app = app
         self.server = check_server(server)
         self._clock = clock or SystemClock()
@@ -162,7 +166,8 @@ class Client:
         """Return the handle of a feature, ready to answer; never uses the network.
 
         Args:
-            feature: its name, or its contract (`LanguageId`), which makes answers typed.
+            feature: its name, or its contract (`LanguageId`), which makes the answers of this handle typed; by its name
+                alone a feature of alcove has alcove's contract, any other has none.
             deadline_ms: longest time that a prediction of this handle may take, in milliseconds, > 0; a later one
                 answers with `AnswerError.DEADLINE_EXCEEDED`.  None, as by default: however long it takes.
 
@@ -176,7 +181,7 @@ class Client:
             raise OutOfBoundError(name="deadline_ms", bound=f"above 0, at most {MAX_DEADLINE_MS}", value=deadline_ms)
         contract: Contract[Any] | None
         if isinstance(feature, str):
-            name, contract = feature, self._active_models.known_contract(feature)
+            name, contract = feature, known_contracts().get(feature)
         else:
             own: Contract[Any] = feature() if isinstance(feature, type) else feature
             name, contract = own.name, own
@@ -195,6 +200,7 @@ class Client:
             closing=self._closing,
             watch=self._watch,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
+            stand_ins=partial(self._active_models.stand_ins, name),
         )
 
     def sync(self) -> "SyncResult":

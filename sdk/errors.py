@@ -11,6 +11,7 @@ AlcoveSdkError
 │   └── IncompatibleError           a version that this device cannot run
 │       ├── RuntimeTooOldError      it needs a newer runtime
 │       ├── NoVariantError          none of its variants is for this device
+│       ├── OtherSignatureError     it takes or gives something else than this app passes and reads
 │       └── QuarantinedError        it crashed this app three times in a row
 ├── DeviceError                     us: the device's own state
 │   ├── DeviceStorageError          the disk failed, or is full
@@ -127,6 +128,17 @@ class NoVariantError(IncompatibleError):
         self.version = version
         self.variants = tuple(variants)
         super().__init__(f"{feature} {version} has no variant for this device: {'; '.join(self.variants)}")
+
+
+class OtherSignatureError(IncompatibleError):
+    """A version takes or gives something else than this app passes and reads; `differences` is a sentence each."""
+
+    def __init__(self, *, feature: str, version: str, manifest_sha256: str, differences: Iterable[str]) -> None:
+        self.feature = feature
+        self.version = version
+        self.manifest_sha256 = manifest_sha256
+        self.differences = tuple(differences)
+        super().__init__(f"{feature} {version} is not called as this app calls it: {'; '.join(self.differences)}")
 
 
 class QuarantinedError(IncompatibleError):

@@ -6,14 +6,18 @@ A prediction reads the `ModelRef` once and runs what it found to the end: swappi
 It opens no connection, and waits for no lock that a sync holds.  A version that was installed is watched
 (`load_attempts.py`): two writes to mapped memory at each run, and no other step.
 
+What a version takes is not the app's to know.  Where an installed version does not take what the app passes, the
+previous version or the app's own answers in its place, and the version's arm counts a fallback.  Inputs that nothing on
+the device takes are the app's mistake: `InputError`.
+
 An app may set a deadline for a feature; its predictions are then run one at a time on a thread of the handle's own
 (`deadline.py`).  There is none by default: handing a run over costs more than most runs of small models take.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -69,6 +73,7 @@ class Answer(Generic[T]):
             `max_stale_s`, so the app's own model answers), or "unavailable".
         latency_ms: time of run and decoding, in milliseconds.
         error: None, or why there is no value.
+        cause: what the feature's contract raised, of `DECODE_FAILED`; its text may hold what the user wrote.
     """
 
     value: T | None
@@ -76,6 +81,7 @@ class Answer(Generic[T]):
     reason: str
     latency_ms: float
     error: AnswerError | None = None
+    cause: Exception | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +110,18 @@ class ActiveModel:
 
 
 class ModelRef:
-    """Holds the present `ActiveModel`; setting it is one store, which readers see whole, without a lock."""
+    """Holds the present `ActiveModel`; setting it is one store, which readers see whole, without a lock.
 
-    __slots__ = ("active",)
+    Attributes:
+        active: see above.
+        is_refused: the app passed last what nothing here takes.
+    """
+
+    __slots__ = ("active", "is_refused")
 
     def __init__(self, active: ActiveModel) -> None:
         self.active = active
+        self.is_refused = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +156,7 @@ class FeatureHandle(Generic[T]):
         closing: stops what runs on the client's threads, and the handle's own.
         watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
+        stand_ins: gives what may answer in the place of a version that does not take what the app passes.
     """
 
     def __init__(
@@ -160,6 +173,7 @@ class FeatureHandle(Generic[T]):
         closing: Cancellation,
         watch: Callable[[int], None],
         deadline_s: float | None = None,
+        stand_ins: Callable[[], Iterable[ActiveModel]] = tuple,
     ) -> None:
         self.name = name
         self._model_ref = model_ref
@@ -172,6 +186,8 @@ class FeatureHandle(Generic[T]):
         self._closing = closing
         self._watch = watch
         self._deadline_s = deadline_s
+        self._stand_ins = stand_ins
+        self._has_logged = False
         self._runner = None if deadline_s is None else DeadlineRunner()
         self._last: tuple[Answer[T], ActiveModel] | None = None
 
@@ -187,8 +203,9 @@ class FeatureHandle(Generic[T]):
             inputs: one for each input of the feature's signature: text as `str` or UTF-8 `bytes`, else numpy arrays.
 
         Raises:
-            InputError: the number, type or shape of the inputs is not the feature's.  Bad data, such as text that is
-                not UTF-8, is no wrong use: it answers with an error code.
+            InputError: no version on the device takes inputs of this number, type or shape.  Bad data, such as text
+                that is not UTF-8, is no wrong use: it answers with an error code; nor is a version that takes others
+                than the one before: that one, or the app's own, answers.
         """
         # After close() a handle still answers; what it runs on a thread of its own is then stopped by its deadline
         # alone.
@@ -198,17 +215,39 @@ class FeatureHandle(Generic[T]):
     def _predict(self, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         self._watch(self._clock.monotonic_ns())
         active = self._model_ref.active
-        if self._runner is None:
-            answer = self._answer(active, inputs, closing)
-        else:
+        try:
             answer = self._in_time(active, inputs, closing)
+        except InputError:
+            stood_in = self._stand_in(active, inputs, closing)
+            if stood_in is None:
+                raise
+            active, answer = stood_in
         if answer.error is None:
             self._last = (answer, active)
+            self._model_ref.is_refused = False
             if active.task is not None:
                 self._note(active, answer.latency_ms)
         elif active.task is not None and answer.error in _FAULTS:
             self._measure(active, Outcome.ERROR, 0.0)
         return answer
+
+    def _stand_in(
+        self, refusing: ActiveModel, inputs: tuple[Any, ...], closing: Cancellation | None
+    ) -> tuple[ActiveModel, Answer[T]] | None:
+        """Answer by what takes the inputs in the place of an installed version; None: nothing does."""
+        for active in self._stand_ins() if refusing.key else ():
+            try:
+                answer = self._in_time(active, inputs, closing)
+            except InputError:
+                active.attempt.abandon()
+                continue
+            self._model_ref.is_refused = False
+            self._model_ref.active = active
+            if active.task is not None:
+                self._measure(active, Outcome.FALLBACK, 0.0)
+            return active, answer
+        self._model_ref.is_refused = True
+        return None
 
     def _in_time(self, active: ActiveModel, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
         """Return the answer, or after the deadline one that says so; the late run's own is seen by nobody."""
@@ -232,16 +271,16 @@ class FeatureHandle(Generic[T]):
         error: AnswerError | None = AnswerError.RUN_FAILED
         start_ns = self._clock.monotonic_ns()
         if attempt.is_over:
-            value, error = self._run(active, inputs, cancellation)
+            value, error, cause = self._run(active, inputs, cancellation)
             taken_ns = self._clock.monotonic_ns() - start_ns
         else:
             attempt.enter()
             try:
-                value, error = self._run(active, inputs, cancellation)
+                value, error, cause = self._run(active, inputs, cancellation)
             finally:
                 taken_ns = self._clock.monotonic_ns() - start_ns
                 attempt.leave(is_healthy=error is None, native_ns=taken_ns)
-        return Answer(value, active.version, active.reason, taken_ns / 1e6, error)
+        return Answer(value, active.version, active.reason, taken_ns / 1e6, error, cause)
 
     async def predict_async(self, *inputs: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.
@@ -300,20 +339,39 @@ class FeatureHandle(Generic[T]):
 
     def _run(
         self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None
-    ) -> tuple[T | None, AnswerError | None]:
+    ) -> tuple[T | None, AnswerError | None, Exception | None]:
         if active.model is None:
-            return None, AnswerError.STALE if active.reason == STALE else AnswerError.NO_MODEL
+            return None, AnswerError.STALE if active.reason == STALE else AnswerError.NO_MODEL, None
         try:
             outputs = call(active.model, inputs, cancellation)
         except RunCancelledError:
-            return None, AnswerError.CANCELLED
+            return None, AnswerError.CANCELLED, None
         except InvalidTextError:
-            return None, AnswerError.INVALID_TEXT
+            return None, AnswerError.INVALID_TEXT, None
         except InputError:
             raise
         except (AlcoveRuntimeError, MemoryError):
-            return None, AnswerError.RUN_FAILED
+            return None, AnswerError.RUN_FAILED, None
         try:
-            return self._decode(active.model, outputs), None
-        except Exception:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
-            return None, AnswerError.DECODE_FAILED
+            return self._decode(active.model, outputs), None, None
+        except Exception as error:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
+            self._log_decode(active, error)
+            return None, AnswerError.DECODE_FAILED, error
+
+    def _log_decode(self, active: ActiveModel, error: Exception) -> None:
+        """Log once where the contract raised what; not its text, which may hold what the user wrote."""
+        if self._has_logged:
+            return
+        self._has_logged = True
+        import logging  # noqa: PLC0415 - loaded where something went wrong
+        import traceback  # noqa: PLC0415
+
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        logging.getLogger(__name__).warning(
+            "%s %s: the contract's decode raised %s at %s:%s; Answer.cause has it",
+            self.name,
+            active.version,
+            type(error).__name__,
+            frame.filename,
+            frame.lineno,
+        )

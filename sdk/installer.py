@@ -1,6 +1,7 @@
 """Installs a version from the server into a slot folder, after every check that may refuse it.
 
-    manifest (signed tree) ─▶ is it the one the policy names? ─▶ is there a variant for us? ─▶ download
+    manifest (signed tree) ─▶ is it the one the policy names? ─▶ is there a variant for us?
+      ─▶ does it take and give what the app passes and reads? ─▶ download
       ─▶ runtime loads it ─▶ it says what the manifest says ─▶ weights and certificate ─▶ install
 
 The first refusal ends it, typed; nothing is installed, and what was installed before is not touched.
@@ -9,20 +10,23 @@ The first refusal ends it, typed; nothing is installed, and what was installed b
 from typing import TYPE_CHECKING, Protocol
 
 from alcove.registry.canonical import version_key
+from alcove.registry.compatibility import differences
 from alcove.registry.errors import IntegrityError, ProgramRefusedError, WrongSubjectError
 from alcove.registry.program_verification import verify_program
 from alcove.runtime.errors import RunCancelledError
 from alcove.sdk.capability import choose_variant
 from alcove.sdk.download import Downloader, file_sha256
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import ClosedError, QuarantinedError, RuntimeTooOldError
+from alcove.sdk.errors import ClosedError, OtherSignatureError, QuarantinedError, RuntimeTooOldError
 from alcove.sdk.limits import MAX_CRASHES
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport
 
 if TYPE_CHECKING:
-    from alcove.registry.manifest import Manifest, Variant
+    from collections.abc import Callable
+
+    from alcove.registry.manifest import Manifest, ModelSignature, Variant
     from alcove.registry.policy import VersionRef
 
 
@@ -42,13 +46,22 @@ class Installer:
         files: the disk.
         transport: the way to the server.
         engine: what programs must run on.
+        called_signature: returns what the app calls a feature with; None: nothing says it.
     """
 
-    def __init__(self, slots: SlotStore, files: Files, transport: Transport, engine: Engine) -> None:
+    def __init__(
+        self,
+        slots: SlotStore,
+        files: Files,
+        transport: Transport,
+        engine: Engine,
+        called_signature: "Callable[[str], ModelSignature | None]" = lambda _feature: None,
+    ) -> None:
         self._slots = slots
         self._files = files
         self._download = Downloader(slots, files, transport)
         self._engine = engine
+        self._called_signature = called_signature
         self._verified: set[tuple[str, str]] = set()
 
     def install(self, feature: str, ref: "VersionRef", tree: ManifestSource) -> None:
@@ -62,7 +75,8 @@ class Installer:
             WrongSubjectError: the manifest speaks of another feature or version.
             ProgramRefusedError: the runtime, a weight's digest or the certificate refuses the program, or the manifest
                 says something else than it.
-            IncompatibleError: the version is not for this device; `QuarantinedError` for one that crashed here.
+            IncompatibleError: the version is not for this device; `OtherSignatureError` for one that the app does not
+                call as it is to be called, `QuarantinedError` for one that crashed here.
             RemoteError: the download broke; it continues from there next time.
             ClosedError: the client was closed while the program was checked.
             DeviceStorageError: the disk failed; `NoSpaceError` where a download would fill it.
@@ -75,9 +89,15 @@ class Installer:
         manifest = tree.manifest(feature, ref.version)
         _check_manifest(manifest, feature, ref)
         variant = self._choose(manifest)
+        if key in self._verified and self._slots.is_installed(*key):
+            return
+        called = self._called_signature(feature)
+        broken = [] if called is None else differences(called, manifest.signature)
+        if broken:
+            raise OtherSignatureError(
+                feature=feature, version=ref.version, manifest_sha256=ref.manifest_sha256, differences=broken
+            )
         if self._slots.is_installed(*key):
-            if key in self._verified:
-                return
             if file_sha256(self._slots.program_path(*key)) == variant.sha256:
                 self._verified.add(key)
                 return

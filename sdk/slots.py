@@ -32,6 +32,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from alcove.registry.limits import MANIFEST_MAX_BYTES
 from alcove.sdk.errors import DeviceStorageError
 from alcove.sdk.limits import MAX_STATE_BYTES
 from alcove.sdk.load_attempts import AttemptLog
@@ -124,6 +125,14 @@ class SlotStore:
     def program_path(self, feature: str, manifest_sha256: str) -> Path:
         """Return where the program of a version is, or would be."""
         return self.version_folder(feature, manifest_sha256) / PROGRAM
+
+    def read_manifest(self, feature: str, manifest_sha256: str) -> bytes | None:
+        """Return the manifest of an installed version, None where there is none.
+
+        Raises:
+            DeviceStorageError: it cannot be read.
+        """
+        return self._files.read(self.version_folder(feature, manifest_sha256) / MANIFEST, MANIFEST_MAX_BYTES)
 
     def is_installed(self, feature: str, manifest_sha256: str) -> bool:
         """Tell whether a version is here (then it is whole, I1)."""

@@ -40,6 +40,7 @@ from alcove.sdk.errors import (
     DeviceStorageError,
     ForeignFolderError,
     IncompatibleError,
+    OtherSignatureError,
     QuarantinedError,
     RemoteError,
 )
@@ -291,8 +292,8 @@ class Updater:
                 is_healthy = current is not None and self._slots.attempts.is_healthy(current.manifest_sha256)
                 activated = progress.state.activate(feature, _slot(resolution), is_healthy=is_healthy)
                 self._store(progress, activated.record_fetched(feature, fetched))
-            except QuarantinedError as error:
-                version = self._abandon_arm(progress, feature, resolution)
+            except (QuarantinedError, OtherSignatureError) as error:
+                version = self._abandon_arm(progress, feature, resolution, error)
                 progress.refused.append(Refusal(feature, version, error))
             except VersionHaltedError as error:
                 progress.tasks.setdefault(feature, None)
@@ -365,11 +366,19 @@ class Updater:
             raise min(problems, key=lambda problem: isinstance(problem, QuarantinedError))
         return done
 
-    def _abandon_arm(self, progress: _Progress, feature: str, resolution: "Resolution | None") -> str:
+    def _abandon_arm(
+        self,
+        progress: _Progress,
+        feature: str,
+        resolution: "Resolution | None",
+        error: QuarantinedError | OtherSignatureError,
+    ) -> str:
         """Remember the arm whose version cannot run here, if it is the device's own; return the version's name."""
         if resolution is None:
             return BASELINE
-        if self._slots.attempts.is_quarantined(resolution.version.manifest_sha256):
+        digest = resolution.version.manifest_sha256
+        is_other = isinstance(error, OtherSignatureError) and error.manifest_sha256 == digest
+        if is_other or self._slots.attempts.is_quarantined(digest):
             self._store(progress, progress.state.abandon_arm(feature, _slot(resolution)))
         return resolution.version.version
 

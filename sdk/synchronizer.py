@@ -184,14 +184,17 @@ class Synchronizer:
     def _make_updater(self) -> "Callable[[], SyncResult]":
         """Return what syncs, made once; its caller holds `_sync_lock`."""
         if self._updater is None:
+            from alcove.sdk.called_signature import CalledSignatures  # noqa: PLC0415 - loaded by the sync
             from alcove.sdk.installer import Installer  # noqa: PLC0415 - loads pydantic
             from alcove.sdk.sync import Updater  # noqa: PLC0415
 
             bounds = self._connection.open_bounded()
+            models = self._active_models
+            called = CalledSignatures(self._slots, self._engine, models.baseline_path, models.is_refused)
             self._updater = Updater(
                 self._app,
                 self._slots,
-                Installer(self._slots, self._files, bounds, self._engine),
+                Installer(self._slots, self._files, bounds, self._engine, called.find),
                 partial(self._open_repository, bounds),
                 self._secret,
                 bounds=bounds,

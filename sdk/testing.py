@@ -111,7 +111,9 @@ class FolderTransport:
             raise TransportError(method="GET", path=path, reason="the connection was closed")
 
 
-def fake_program(label: str, *, size_bytes: int = 0, version: str = "", padding: str | None = None) -> bytes:
+def fake_program(
+    label: str, *, size_bytes: int = 0, version: str = "", padding: str | None = None, inputs: int = 1
+) -> bytes:
     """Return a program for `FakeEngine` that answers every text with `label`.
 
     Args:
@@ -119,8 +121,10 @@ def fake_program(label: str, *, size_bytes: int = 0, version: str = "", padding:
         size_bytes: least size; padded with repeatable bytes that differ everywhere.
         version: goes into the bytes, so that two programs with one label differ.
         padding: programs with the same one have nearly the same bytes; each its own by default.
+        inputs: how many texts it takes.
     """
-    head = json.dumps({"label": label, "version": version}, sort_keys=True).encode() + _PADDING_MARK
+    fields = {"label": label, "version": version} | ({} if inputs == 1 else {"inputs": inputs})
+    head = json.dumps(fields, sort_keys=True).encode() + _PADDING_MARK
     seed = label + version if padding is None else padding
     body = head + random.Random(seed).randbytes(max(0, size_bytes - len(head)))  # noqa: S311
     return body + hashlib.sha256(body).digest()
@@ -132,23 +136,24 @@ class _FakePort:
 
 
 class FakeProgram:
-    """What `FakeEngine` runs: one text in, one label out, as an array of text of shape [1, 1]."""
+    """What `FakeEngine` runs: one text in (or more), one label out, as an array of text of shape [1, 1]."""
 
-    inputs = (_FakePort("text"),)
     outputs = (_FakePort("label"),)
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, inputs: int = 1) -> None:
         self.label = label
+        self.inputs = tuple(_FakePort(f"text{number or ''}") for number in range(inputs))
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Return the label.
 
         Raises:
-            InputError: not one text.
+            InputError: not as many texts as it takes.
             InvalidTextError: not UTF-8.
         """
-        if len(inputs) != 1 or not isinstance(inputs[0], (str, bytes)):
-            raise InputError(None, f"one text is due, not {[type(value).__name__ for value in inputs]}")
+        if len(inputs) != len(self.inputs) or not all(isinstance(text, (str, bytes)) for text in inputs):
+            due = f"{len(self.inputs)} text is due"
+            raise InputError(None, f"{due}, not {[type(value).__name__ for value in inputs]}")
         text = inputs[0]
         try:
             text.encode() if isinstance(text, str) else text.decode()
@@ -184,27 +189,30 @@ class FakeEngine:
             OSError: the file cannot be read.
         """
         self.loads.append(path)
-        return FakeProgram(_fake_head(path.read_bytes())["label"])
+        head = _fake_head(path.read_bytes())
+        return FakeProgram(head["label"], head.get("inputs", 1))
 
 
 class _FakeVerifier:
     def inspect(self, variant: str, program: bytes) -> ProgramFacts:
         try:
-            _fake_head(program)
+            head = _fake_head(program)
         except ProgramError as error:
             raise ProgramRefusedError(variant, str(error)) from error
-        text = PortSignature(name="text", dtype="text", shape=())
+        texts = tuple(
+            PortSignature(name=f"text{number or ''}", dtype="text", shape=()) for number in range(head.get("inputs", 1))
+        )
         label = PortSignature(name="label", dtype="i32", shape=(1, 1), labels=("a", "b"))
-        signature = ModelSignature(inputs=(text,), outputs=(label,))
+        signature = ModelSignature(inputs=texts, outputs=(label,))
         return ProgramFacts(signature, 1024, hashlib.sha256(b"certificate").hexdigest())
 
     def certify(self, variant: str, program: bytes) -> None:
         self.inspect(variant, program)
 
 
-def _fake_head(program: bytes) -> Mapping[str, str]:
+def _fake_head(program: bytes) -> Mapping[str, Any]:
     body, digest = program[:-32], program[-32:]
     if hashlib.sha256(body).digest() != digest:
         raise ProgramError("file", None, None, "digest", "this is no fake program, or it is damaged")
-    head: Mapping[str, str] = json.loads(body.partition(_PADDING_MARK)[0])
+    head: Mapping[str, Any] = json.loads(body.partition(_PADDING_MARK)[0])
     return head

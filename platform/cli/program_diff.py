@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from alcove.platform.domain.catalog.compatibility import differences
+from alcove.registry.compatibility import differences
 from alcove.registry.manifest import ModelSignature
 
 __all__ = ["Figure", "ProgramFigures", "Side", "VariantDiff", "VersionDiff", "compare", "figures_of"]

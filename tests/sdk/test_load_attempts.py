@@ -289,7 +289,7 @@ def test_prediction_that_is_refused_is_neither_a_crash_nor_health(updated_device
 
     def refuse_and_crash() -> None:
         handle = updated_device.client(engine=deadly).feature(FEATURE)
-        handle._run = lambda *_: (None, "invalid_text")  # type: ignore[method-assign, assignment]
+        handle._run = lambda *_: (None, "invalid_text", None)  # type: ignore[method-assign, assignment]
         handle.predict(b"\xff")
         del handle._run
         handle.predict("hello")

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 from alcove.runtime.errors import AlcoveRuntimeError, InputError
-from alcove.sdk import Answer, AnswerError, ClosedError, NoPredictionError, UnknownFeatureError
+from alcove.sdk import (
+    Answer,
+    AnswerError,
+    Client,
+    ClosedError,
+    NoPredictionError,
+    OutOfBoundError,
+    UnknownFeatureError,
+)
 from alcove.sdk.engine import Runnable
 from alcove.sdk.testing import FakeEngine, SeededEntropy, fake_program
 
@@ -52,7 +60,6 @@ def test_contract_makes_typed_answers(device: Device, kind: Any) -> None:
     """A class or an instance of it: the value is what the contract decodes."""
     client = device.client()
     assert client.feature(kind).predict("hi").value == "SHIPPED"
-    assert client.feature(FEATURE).predict("hi").value == "SHIPPED"
     client.sync()
     assert client.feature(kind).predict("hi").value == "ONE"
 
@@ -61,6 +68,31 @@ def test_decoding_that_fails_is_an_error_code(device: Device) -> None:
     """A contract that does not fit the program's outputs never breaks the app."""
     answer = device.client().feature(Broken).predict("hi")
     assert (answer.value, answer.error) == (None, AnswerError.DECODE_FAILED)
+
+
+def test_what_a_contract_raises_is_in_the_answer_and_its_place_in_the_log(
+    device: Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The developer finds the exception, its text included; the log has its type and line, never what a user wrote."""
+    handle = device.client().feature(Broken)
+    for _ in range(2):
+        answer = handle.predict("a secret")
+        assert isinstance(answer.cause, KeyError)
+        assert "no such label" in str(answer.cause)
+    assert "no such label" not in repr(answer)
+    [record] = [record for record in caplog.records if record.name == "alcove.sdk.handle"]
+    assert "KeyError" in record.message
+    assert "test_predict.py" in record.message
+    assert "no such label" not in record.message
+    assert "a secret" not in record.message
+
+
+def test_contract_does_not_stick_to_the_name(device: Device) -> None:
+    """A handle by the name alone answers as it would have before a contract was given."""
+    client = device.client()
+    assert client.feature(Broken).predict("hi").error is AnswerError.DECODE_FAILED
+    assert client.feature(FEATURE).predict("hi").value == {"label": [["shipped"]]}
+    assert client.feature(Greeting).predict("hi").value == "SHIPPED"
 
 
 @pytest.mark.parametrize("text", ["\ud800", b"\xff\xfe", b"abc\x80"])
@@ -81,6 +113,27 @@ def test_unknown_feature_raises_when_it_is_asked_for(device: Device) -> None:
     """The error names the feature and the known ones; predict is too late for that."""
     with pytest.raises(UnknownFeatureError, match="no feature 'weather' here; known: greeting"):
         device.client().feature("weather")
+
+
+def test_feature_whose_only_version_was_halted_still_gives_a_handle(device: Device) -> None:
+    """An app that makes its handles at its start starts after a halt, and answers when there is a version again."""
+    device.client(baselines=None).sync()
+    device.world.halt("1.0.0")
+    device.client(baselines=None).sync()
+    client = device.client(baselines=None)
+    handle = client.feature(FEATURE)
+    assert (handle.predict("hi").error, handle.predict("hi").reason) == (AnswerError.NO_MODEL, "unavailable")
+    device.world.set_policy("2.0.0")
+    client.sync()
+    assert handle.predict("hi").version == "2.0.0"
+
+
+@pytest.mark.parametrize("app", ["", "My App", "Notes", "-notes", "n" * 65, "a/b", "notes\n"])
+def test_name_that_no_policy_has_is_refused_at_once(device: Device, app: str) -> None:
+    """An app's name that no server takes raises where it was written, not at a sync, and names the bound."""
+    with pytest.raises(OutOfBoundError, match="app must be 1 to 64 of a-z"):
+        Client(app, device.folder / "other", "http://127.0.0.1:1", device.world.root)
+    assert not (device.folder / "other").exists()
 
 
 def test_installed_feature_needs_no_baseline(device: Device) -> None:

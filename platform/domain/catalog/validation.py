@@ -6,16 +6,16 @@
     latency       median of the certificate's samples, in ms   ≤ the feature's rule
     weights       elements of weights that are NaN             = 0
     operators     those of each program                        ⊆ the feature's rule
-    signature     what an app passes and gets                  as in the version before (`compatibility`)
+    signature     what an app passes and gets                  as in the version before (`registry.compatibility`)
 
 Every check is made and reported, whatever fails; a figure without a rule is reported and passes.
 """
 
 from collections.abc import Mapping
 
-from alcove.platform.domain.catalog.compatibility import differences
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules
+from alcove.registry.compatibility import differences
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.program_validation import Parity, ProgramSummary
 

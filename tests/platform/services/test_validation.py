@@ -14,7 +14,7 @@ from alcove.platform.client import (
     PlatformClient,
 )
 from alcove.platform.domain import catalog_records
-from alcove.platform.domain.catalog.compatibility import differences
+from alcove.registry.compatibility import differences
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog.validation import validate
 from alcove.platform.domain.catalog_records import CheckResult
