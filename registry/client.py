@@ -165,7 +165,7 @@ class RepositoryClient:
         path = layout.policy_path(app)
         target = self._find(path)
         if target is None:
-            raise MissingTargetError(path)
+            raise MissingTargetError(path, f"the first rollout of the app {app!r} makes one; is this the app's name?")
         file = self._document_file("policy", app)
         policy = policy_from_bytes(self._document(target, file, "policy", limits.POLICY_MAX_BYTES))
         self._check_dated("policy", app, policy, self.read_stored_policy(app))

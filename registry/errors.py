@@ -99,11 +99,11 @@ class RollbackError(MetadataError):
 
 
 class MissingTargetError(MetadataError):
-    """No trusted role of the tree names this path."""
+    """No trusted role of the tree names this path; `advice` says what to do about it, where that is known."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, advice: str = "") -> None:
         self.path = path
-        super().__init__("", f"the tree holds no {path}")
+        super().__init__("", f"the tree holds no {path}{advice and ': '}{advice}")
 
 
 class IntegrityError(MetadataError):

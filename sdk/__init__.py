@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         ForeignFolderError,
         IncompatibleError,
         InsecureServerError,
-        InstallationIdentityError,
         NoPredictionError,
         NoSpaceError,
         NoVariantError,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     )
     from alcove.sdk.handle import Answer, AnswerError, FeatureHandle
     from alcove.sdk.metric_records import RecordedMetric
+    from alcove.sdk.ports import Port
     from alcove.sdk.reports import ReportResult
     from alcove.sdk.summary import PrivacySummary, RequestCount
     from alcove.sdk.sync import Refusal, SyncResult, VersionChange
@@ -68,7 +68,6 @@ __all__ = [
     "ForeignFolderError",
     "IncompatibleError",
     "InsecureServerError",
-    "InstallationIdentityError",
     "IntegrityError",
     "NoPredictionError",
     "NoSpaceError",
@@ -77,6 +76,7 @@ __all__ = [
     "OtherSignatureError",
     "OutOfBoundError",
     "OutboundRequest",
+    "Port",
     "PrivacySummary",
     "QuarantinedError",
     "RecordedMetric",
@@ -108,6 +108,7 @@ _HOMES = {
     "FeatureHandle": "alcove.sdk.handle",
     "IntegrityError": "alcove.registry.errors",
     "OutboundRequest": "alcove.sdk.transport",
+    "Port": "alcove.sdk.ports",
     "PrivacySummary": "alcove.sdk.summary",
     "RecordedMetric": "alcove.sdk.metric_records",
     "Refusal": "alcove.sdk.sync",

@@ -7,12 +7,12 @@
 No network, and nothing is loaded under the lock.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.contract import Contract, default_baseline, known_contracts
@@ -22,6 +22,8 @@ from alcove.sdk.handle import STALE, ActiveModel, ModelRef
 from alcove.sdk.load_attempts import LoadAttempt
 from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import FeatureSlots, Slot, State
+
+_LOG: Final = logging.getLogger(__name__)
 
 UNAVAILABLE = ActiveModel(None, "", "unavailable")
 """Answers for a feature of which nothing could be loaded."""
@@ -71,7 +73,8 @@ class ActiveModels:
             state = self._slots.read_state()
             # One that was installed once is known: its version may have been halted, and the app cannot know that.
             if self._baseline(name, contract) is None and name not in state.features:
-                raise UnknownFeatureError(feature=name, known={*self._baselines, *state.features})
+                known = {*self._baselines, *state.features}
+                raise UnknownFeatureError(feature=name, known=known, has_synced=bool(state.features))
             model_ref = ModelRef(self._activate(name, state))
             with self._lock:
                 if swaps == self._swaps:
@@ -146,9 +149,11 @@ class ActiveModels:
         return STALE_MODEL if baseline is None or model is None else ActiveModel(model, baseline[1], STALE)
 
     def _load(self, path: Path) -> Runnable | None:
-        with suppress(AlcoveRuntimeError, OSError, MemoryError):
+        try:
             return self._engine.load(path)
-        return None
+        except (AlcoveRuntimeError, OSError, MemoryError) as error:
+            _LOG.warning("a program cannot be loaded: %s: %s", type(error).__name__, error)
+            return None
 
     def refresh(self) -> None:
         """Let every handle answer with what the state says; a running prediction ends with what it began with.

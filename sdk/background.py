@@ -93,6 +93,10 @@ def report_turn(send: Callable[[], "ReportResult"]) -> Turn:
         error = None if result.sent else result.error
         asked_wait_s = error.retry_after_s if isinstance(error, StatusError) else None
         is_failed = isinstance(error, (TransportError, StatusError))
+        if error is not None:
+            # Nothing of a report is in its error: who was asked, and what they said.
+            level = logging.WARNING if is_failed else logging.DEBUG
+            _LOG.log(level, "a background report was not sent: %s: %s", type(error).__name__, error)
         return Turn(
             is_failed=is_failed, asked_wait_s=asked_wait_s or 0.0, left=result.waiting, next_due_s=result.next_due_s
         )

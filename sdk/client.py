@@ -9,6 +9,7 @@ Importing this loads neither the network's libraries nor the signed tree's nor t
 call that needs it.
 """
 
+import logging
 import os
 import re
 import threading
@@ -33,6 +34,7 @@ from alcove.sdk.engine import Engine, NativeEngine
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.handle import FeatureHandle
+from alcove.sdk.instruments import Instruments, Recorder
 from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_QUESTIONS, MAX_STALE_S
 from alcove.sdk.outcomes import Outcomes
 from alcove.sdk.slots import SlotStore
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from alcove.sdk.tokens import Attestation
 
 T = TypeVar("T")
+
+logging.getLogger("alcove").addHandler(logging.NullHandler())  # an app that wants no log of ours gets none
 
 
 class Client:
@@ -82,6 +86,7 @@ class Client:
             bytes that it is called with; asked once, when a task first asks for tokens, on the thread that reports.
             Without it the device makes no report of such a task.
         observer: hears of every request that leaves.
+        instruments: the app's counters and histograms, for its own monitoring (`instruments.py` lists them).
         files: the disk.
         engine: runs programs.
         transport: makes the way to a server from its address and counters; HTTP unless tests bring their own.
@@ -109,6 +114,7 @@ class Client:
         aggregators: Iterable[AggregatorPair] = (),
         attestation: "Attestation | None" = None,
         observer: RequestObserver | None = None,
+        instruments: Instruments | None = None,
         files: Files | None = None,
         engine: Engine | None = None,
         transport: TransportMaker | None = None,
@@ -120,6 +126,7 @@ class Client:
         self._clock = clock or SystemClock()
         self._entropy = entropy or OsEntropy()
         self._closing = Cancellation()
+        self._recorder = None if instruments is None else Recorder(instruments)
         files, engine = files or Files(), engine or NativeEngine(self._closing)
         slots = SlotStore(Path(data_dir), files)
         self._freshness = Freshness(Path(data_dir), files, self._clock, max_stale_s)
@@ -136,7 +143,8 @@ class Client:
         )
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._active_models = ActiveModels(slots, engine, shipped, lambda: self._freshness.is_overdue)
-        self._connection = Connection(self.server, self._clock, self._closing, observer, transport)
+        observers = [one for one in (observer, self._recorder and self._recorder.request) if one is not None]
+        self._connection = Connection(self.server, self._clock, self._closing, observers, transport)
         self._synchronizer = Synchronizer(
             app,
             self._connection,
@@ -150,6 +158,7 @@ class Client:
             freshness=self._freshness,
             active_models=self._active_models,
             outcomes=self._outcomes,
+            recorder=self._recorder,
         )
         self._lock = threading.Lock()
         self._executor: Executor | None = None
@@ -199,6 +208,7 @@ class Client:
             note=self._outcomes.note,
             closing=self._closing,
             watch=self._watch,
+            recorder=self._recorder,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
             stand_ins=partial(self._active_models.stand_ins, name),
         )

@@ -1,12 +1,14 @@
 """Holds an app's ways to its server and to aggregators: opened by the first call that needs one, counted, and closed.
 
-open() ─┬─ randomized reports               every request ─▶ traffic, requests, the app's observer
+open() ─┬─ randomized reports               every request ─▶ traffic, requests, the app's observers
         └─ open_bounded() ─▶ a sync's requests, ended by cancel_sync()
 open(address of an aggregator) ─▶ its keys, reports of two aggregators
 """
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.clock import Clock
@@ -16,6 +18,8 @@ from alcove.sdk.summary import RequestCounter
 from alcove.sdk.transport import OutboundRequest, RequestObserver, TrafficStats, Transport
 
 __all__ = ["Connection", "TransportMaker"]
+
+_LOG: Final = logging.getLogger(__name__)
 
 TransportMaker = Callable[[str, TrafficStats, RequestObserver], Transport]
 """Makes the way to a server from its address and counters."""
@@ -34,7 +38,7 @@ class Connection:
         server: address of the app's server, checked.
         clock: measures how long a sync takes.
         closing: cancelled when the client is closed; nothing is opened afterwards.
-        observer: hears of every request that leaves.
+        observers: hear of every request that leaves.
         make: makes the way; None: over HTTP.
     """
 
@@ -43,7 +47,7 @@ class Connection:
         server: str,
         clock: Clock,
         closing: Cancellation,
-        observer: RequestObserver | None,
+        observers: Sequence[RequestObserver],
         make: TransportMaker | None,
     ) -> None:
         self.server = server
@@ -52,7 +56,7 @@ class Connection:
         self.requests = RequestCounter()
         self._clock = clock
         self._closing = closing
-        self._observer = observer
+        self._observers = tuple(observers)
         self._make = make
         self._lock = threading.Lock()
         self._transports: dict[str, Transport] = {}
@@ -124,5 +128,6 @@ class Connection:
 
     def _on_sent(self, sent: OutboundRequest) -> None:
         self.requests(sent)
-        if self._observer is not None:
-            self._observer(sent)
+        _LOG.debug("%s %s%s: %d bytes", sent.method, sent.server, sent.path, len(sent.wire))
+        for observer in self._observers:
+            observer(sent)

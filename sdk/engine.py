@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from alcove.registry.program_verification import ProgramVerifier
     from alcove.runtime.cancellation import Cancellation
+    from alcove.runtime.format.spec import DType
     from alcove.sdk.capability import Capability
 
 
@@ -18,9 +19,39 @@ class PortView(Protocol):
         """Return the port's name."""
         ...
 
+    @property
+    def dtype(self) -> "DType":
+        """Return the type of its elements."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return its dimensions, at their greatest; () for a text."""
+        ...
+
+    @property
+    def is_ragged(self) -> bool:
+        """Tell whether the first dimension is an upper bound."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names that an output chooses from; () where it has none."""
+        ...
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Return the dimensions for people: "3", or "1..256" where the size comes with an input."""
+        ...
+
 
 class Runnable(Protocol):
     """A loaded program; several threads may call it at a time."""
+
+    @property
+    def inputs(self) -> Sequence[PortView]:
+        """Return the inputs, in the order that a call takes them."""
+        ...
 
     @property
     def outputs(self) -> Sequence[PortView]:

@@ -14,9 +14,8 @@ AlcoveSdkError
 │       ├── OtherSignatureError     it takes or gives something else than this app passes and reads
 │       └── QuarantinedError        it crashed this app three times in a row
 ├── DeviceError                     us: the device's own state
-│   ├── DeviceStorageError          the disk failed, or is full
-│   │   └── NoSpaceError            too little is free for a download, which was not begun
-│   └── InstallationIdentityError   the installation's secret is damaged
+│   └── DeviceStorageError          the disk failed, or is full
+│       └── NoSpaceError            too little is free for a download, which was not begun
 └── CallError                       the call
     ├── InsecureServerError         a server address that would not be private
     ├── ForeignFolderError          a data folder that holds something else than ours
@@ -175,16 +174,6 @@ class NoSpaceError(DeviceStorageError):
         super().__init__(step="reserve", path=path, reason=f"{needed_bytes} bytes are needed, {free_bytes} are free")
 
 
-class InstallationIdentityError(DeviceError):
-    """The installation's secret is damaged; a new one would change the device's arms, so none is made."""
-
-    def __init__(self, *, path: str, expected_bytes: int, seen_bytes: int) -> None:
-        self.path = path
-        self.expected_bytes = expected_bytes
-        self.seen_bytes = seen_bytes
-        super().__init__(f"{path} must have {expected_bytes} bytes, it has {seen_bytes}")
-
-
 class CallError(AlcoveSdkError):
     """The call is wrong."""
 
@@ -216,12 +205,20 @@ class ForeignFolderError(CallError):
 
 
 class UnknownFeatureError(CallError):
-    """This app has neither a baseline nor an installed version of a feature."""
+    """This app has neither a baseline nor an installed version of a feature.
 
-    def __init__(self, *, feature: str, known: Iterable[str]) -> None:
+    Attributes:
+        feature: its name.
+        known: features that have one.
+        has_synced: a sync has brought features to this device already.
+    """
+
+    def __init__(self, *, feature: str, known: Iterable[str], has_synced: bool) -> None:
         self.feature = feature
         self.known = tuple(sorted(known))
-        super().__init__(f"no feature {feature!r} here; known: {', '.join(self.known) or 'none'}")
+        self.has_synced = has_synced
+        advice = "" if has_synced else "; nothing was synced yet, so call client.sync() first"
+        super().__init__(f"no feature {feature!r} here; known: {', '.join(self.known) or 'none'}{advice}")
 
 
 class NoPredictionError(CallError):

@@ -14,12 +14,14 @@ An app may set a deadline for a feature; its predictions are then run one at a t
 (`deadline.py`).  There is none by default: handing a run over costs more than most runs of small models take.
 """
 
-from collections.abc import Callable, Iterable
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
@@ -27,12 +29,15 @@ from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError, RunCancelledError
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
-from alcove.sdk.errors import NoPredictionError
+from alcove.sdk.errors import NoPredictionError, OutOfBoundError
+from alcove.sdk.instruments import Recorder
 from alcove.sdk.load_attempts import NO_ATTEMPT, LoadAttempt
 from alcove.sdk.metric_records import MetricRecord, check_name, check_value
+from alcove.sdk.ports import Port, arrange_inputs, ports_of
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
 
 STALE = "stale"
 """Reason of what answers while the server was not heard for longer than `max_stale_s`."""
@@ -124,6 +129,13 @@ class ModelRef:
         self.is_refused = False
 
 
+class Inputs(NamedTuple):
+    """What an app passed to one prediction: by place, and by name."""
+
+    placed: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """What came of one prediction.
@@ -157,6 +169,7 @@ class FeatureHandle(Generic[T]):
         watch: called before each prediction with the monotonic clock's reading.
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
         stand_ins: gives what may answer in the place of a version that does not take what the app passes.
+        recorder: records answers in the app's instruments.
     """
 
     def __init__(
@@ -174,6 +187,7 @@ class FeatureHandle(Generic[T]):
         watch: Callable[[int], None],
         deadline_s: float | None = None,
         stand_ins: Callable[[], Iterable[ActiveModel]] = tuple,
+        recorder: Recorder | None = None,
     ) -> None:
         self.name = name
         self._model_ref = model_ref
@@ -187,7 +201,8 @@ class FeatureHandle(Generic[T]):
         self._watch = watch
         self._deadline_s = deadline_s
         self._stand_ins = stand_ins
-        self._has_logged = False
+        self._recorder = recorder
+        self._logged: set[tuple[str, AnswerError]] = set()
         self._runner = None if deadline_s is None else DeadlineRunner()
         self._last: tuple[Answer[T], ActiveModel] | None = None
 
@@ -196,23 +211,44 @@ class FeatureHandle(Generic[T]):
         """Return the version that answers at present, or "baseline"."""
         return self._model_ref.active.version
 
-    def predict(self, *inputs: Any) -> Answer[T]:
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Return what a prediction takes at present, in order; () where nothing could be loaded."""
+        model = self._model_ref.active.model
+        return () if model is None else ports_of(model.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """Return what the program that answers at present gives, before a contract decodes it; () as `inputs`."""
+        model = self._model_ref.active.model
+        return () if model is None else ports_of(model.outputs)
+
+    def __repr__(self) -> str:
+        active = self._model_ref.active
+        if active.model is None:
+            return f"<feature {self.name}: {active.reason}>"
+        takes, gives = (", ".join(map(str, ports_of(views))) for views in (active.model.inputs, active.model.outputs))
+        return f"<feature {self.name} {active.version} ({active.reason}): {takes} -> {gives}>"
+
+    def predict(self, /, *inputs: Any, **named: Any) -> Answer[T]:
         """Return the answer for one set of inputs; never uses the network.
 
         Args:
-            inputs: one for each input of the feature's signature: text as `str` or UTF-8 `bytes`, else numpy arrays.
+            inputs: one for each input of the feature's signature (`inputs`): text as `str` or UTF-8 `bytes`, else numpy
+                arrays, or lists and numbers that are arrays of the input's type without a change of value.
+            named: the same by name, for those that `inputs` leaves out.
 
         Raises:
-            InputError: no version on the device takes inputs of this number, type or shape.  Bad data, such as text
-                that is not UTF-8, is no wrong use: it answers with an error code; nor is a version that takes others
-                than the one before: that one, or the app's own, answers.
+            InputError: no version on the device takes inputs of this number, name, type or shape.  Bad data, such as
+                text that is not UTF-8, is no wrong use: it answers with an error code; nor is a version that takes
+                others than the one before: that one, or the app's own, answers.
         """
         # After close() a handle still answers; what it runs on a thread of its own is then stopped by its deadline
         # alone.
         is_stopped = self._runner is None or self._closing.is_cancelled
-        return self._predict(inputs, None if is_stopped else self._closing)
+        return self._predict(Inputs(inputs, named), None if is_stopped else self._closing)
 
-    def _predict(self, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
+    def _predict(self, inputs: Inputs, closing: Cancellation | None) -> Answer[T]:
         self._watch(self._clock.monotonic_ns())
         active = self._model_ref.active
         try:
@@ -222,6 +258,10 @@ class FeatureHandle(Generic[T]):
             if stood_in is None:
                 raise
             active, answer = stood_in
+        if self._recorder is not None:
+            self._recorder.prediction(
+                self.name, answer.version, answer.reason, latency_ms=answer.latency_ms, error=answer.error
+            )
         if answer.error is None:
             self._last = (answer, active)
             self._model_ref.is_refused = False
@@ -229,10 +269,12 @@ class FeatureHandle(Generic[T]):
                 self._note(active, answer.latency_ms)
         elif active.task is not None and answer.error in _FAULTS:
             self._measure(active, Outcome.ERROR, 0.0)
+        if answer.error in _FAULTS:
+            self._log_once(answer)
         return answer
 
     def _stand_in(
-        self, refusing: ActiveModel, inputs: tuple[Any, ...], closing: Cancellation | None
+        self, refusing: ActiveModel, inputs: Inputs, closing: Cancellation | None
     ) -> tuple[ActiveModel, Answer[T]] | None:
         """Answer by what takes the inputs in the place of an installed version; None: nothing does."""
         for active in self._stand_ins() if refusing.key else ():
@@ -249,7 +291,20 @@ class FeatureHandle(Generic[T]):
         self._model_ref.is_refused = True
         return None
 
-    def _in_time(self, active: ActiveModel, inputs: tuple[Any, ...], closing: Cancellation | None) -> Answer[T]:
+    def _log_once(self, answer: Answer[T]) -> None:
+        """Log how a version fails, once; not an error's text, which could hold what the user wrote."""
+        error, cause = answer.error, answer.cause
+        if error is None or (answer.version, error) in self._logged:
+            return
+        self._logged.add((answer.version, error))
+        place = ""
+        if cause is not None:
+            frame = traceback.extract_tb(cause.__traceback__)[-1]
+            raised = type(cause).__name__
+            place = f": the contract raised {raised} at {frame.filename}:{frame.lineno}; Answer.cause has it"
+        _LOG.warning("%s %s gives no answer: %s%s", self.name, answer.version, error, place)
+
+    def _in_time(self, active: ActiveModel, inputs: Inputs, closing: Cancellation | None) -> Answer[T]:
         """Return the answer, or after the deadline one that says so; the late run's own is seen by nobody."""
         if self._runner is None or self._deadline_s is None:
             return self._answer(active, inputs, closing)
@@ -265,7 +320,7 @@ class FeatureHandle(Generic[T]):
             latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
             return Answer(None, active.version, active.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
 
-    def _answer(self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None) -> Answer[T]:
+    def _answer(self, active: ActiveModel, inputs: Inputs, cancellation: Cancellation | None) -> Answer[T]:
         attempt = active.attempt
         value: T | None = None
         error: AnswerError | None = AnswerError.RUN_FAILED
@@ -282,7 +337,7 @@ class FeatureHandle(Generic[T]):
                 attempt.leave(is_healthy=error is None, native_ns=taken_ns)
         return Answer(value, active.version, active.reason, taken_ns / 1e6, error, cause)
 
-    async def predict_async(self, *inputs: Any) -> Answer[T]:
+    async def predict_async(self, /, *inputs: Any, **named: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.
 
         Raises:
@@ -292,7 +347,7 @@ class FeatureHandle(Generic[T]):
         import asyncio  # noqa: PLC0415 - an app that calls this has loaded it
 
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor(), self._predict, inputs, self._closing)
+        return await loop.run_in_executor(self._executor(), self._predict, Inputs(inputs, named), self._closing)
 
     def record_outcome(self, accepted: bool, answer: Answer[T] | None = None) -> None:
         """Note on this device how the user took an answer; at most one noised report a window comes of it.
@@ -300,13 +355,16 @@ class FeatureHandle(Generic[T]):
         The device remembers the last ones for experiments that ask what was accepted before (`history.py`).
 
         Args:
-            accepted: the user kept the answer.
+            accepted: True, the user kept the answer, or False.
             answer: which one; the handle's last if omitted.  One with an error, or of a version that no longer
                 answers, says nothing about the present version and is left out.
 
         Raises:
+            OutOfBoundError: `accepted` is neither True nor False.
             NoPredictionError: nothing was predicted yet.
         """
+        if not (accepted is True or accepted is False or getattr(accepted, "dtype", None) == "bool"):
+            raise OutOfBoundError(name="accepted", bound="True or False", value=accepted)
         last = self._last
         if last is None:
             raise NoPredictionError(feature=self.name)
@@ -338,12 +396,12 @@ class FeatureHandle(Generic[T]):
         self._record(Measurement(self.name, active, *recorded))
 
     def _run(
-        self, active: ActiveModel, inputs: tuple[Any, ...], cancellation: Cancellation | None
+        self, active: ActiveModel, inputs: Inputs, cancellation: Cancellation | None
     ) -> tuple[T | None, AnswerError | None, Exception | None]:
         if active.model is None:
             return None, AnswerError.STALE if active.reason == STALE else AnswerError.NO_MODEL, None
         try:
-            outputs = call(active.model, inputs, cancellation)
+            outputs = call(active.model, arrange_inputs(active.model, *inputs), cancellation)
         except RunCancelledError:
             return None, AnswerError.CANCELLED, None
         except InvalidTextError:
@@ -355,23 +413,4 @@ class FeatureHandle(Generic[T]):
         try:
             return self._decode(active.model, outputs), None, None
         except Exception as error:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
-            self._log_decode(active, error)
             return None, AnswerError.DECODE_FAILED, error
-
-    def _log_decode(self, active: ActiveModel, error: Exception) -> None:
-        """Log once where the contract raised what; not its text, which may hold what the user wrote."""
-        if self._has_logged:
-            return
-        self._has_logged = True
-        import logging  # noqa: PLC0415 - loaded where something went wrong
-        import traceback  # noqa: PLC0415
-
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        logging.getLogger(__name__).warning(
-            "%s %s: the contract's decode raised %s at %s:%s; Answer.cause has it",
-            self.name,
-            active.version,
-            type(error).__name__,
-            frame.filename,
-            frame.lineno,
-        )

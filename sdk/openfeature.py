@@ -50,6 +50,7 @@ __all__ = ["AlcoveProvider"]
 ARM: Final = "arm"
 ROLLOUT: Final = "rollout"
 ROLLOUT_ARMS: Final = ("control", "treatment")
+_TYPES: Final = {"": "a string or an object", ARM: "a string", ROLLOUT: "a boolean"}
 
 _Value = TypeVar("_Value")
 _Object = Sequence[FlagValueType] | Mapping[str, FlagValueType]
@@ -102,40 +103,41 @@ class AlcoveProvider(AbstractProvider):
     ) -> FlagResolutionDetails[str]:
         """Return the version (FEATURE) or the arm's name (FEATURE.arm)."""
         del evaluation_context
-        return self._resolve(flag_key, default_value, {"": _version, ARM: _arm})
+        return self._resolve(flag_key, default_value, "string", {"": _version, ARM: _arm})
 
     def resolve_boolean_details(
         self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[bool]:
         """Return whether the device runs the rollout's new version (FEATURE.rollout)."""
         del evaluation_context
-        return self._resolve(flag_key, default_value, {ROLLOUT: _is_moved})
+        return self._resolve(flag_key, default_value, "boolean", {ROLLOUT: _is_moved})
 
     def resolve_object_details(
         self, flag_key: str, default_value: _Object, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[_Object]:
         """Return everything about a feature's assignment (FEATURE)."""
         del evaluation_context
-        return self._resolve(flag_key, default_value, {"": _all_assignments})
+        return self._resolve(flag_key, default_value, "object", {"": _all_assignments})
 
     def resolve_integer_details(
         self, flag_key: str, default_value: int, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[int]:
         """Return an error: no flag has a number."""
         del evaluation_context
-        return self._resolve(flag_key, default_value, {})
+        return self._resolve(flag_key, default_value, "integer", {})
 
     def resolve_float_details(
         self, flag_key: str, default_value: float, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[float]:
         """Return an error: no flag has a number."""
         del evaluation_context
-        return self._resolve(flag_key, default_value, {})
+        return self._resolve(flag_key, default_value, "float", {})
 
     def _resolve(
         self,
         key: str,
         default: _Value,
+        asked: str,
         readers: Mapping[str, Callable[["Resolution", "FeaturePolicy"], tuple[_Value, str] | None]],
     ) -> FlagResolutionDetails[_Value]:
         seen = self._seen
@@ -145,7 +147,7 @@ class AlcoveProvider(AbstractProvider):
         if feature not in seen.resolutions or aspect not in ("", ARM, ROLLOUT):
             return _fail(default, ErrorCode.FLAG_NOT_FOUND, f"the policy knows no flag {key!r}")
         if aspect not in readers:
-            return _fail(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} has another type")
+            return _fail(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} is {_TYPES[aspect]}, not of type {asked}")
         resolution, rules = seen.resolutions[feature], seen.rules[feature]
         metadata: dict[str, bool | int | float | str] = {"policy_serial": seen.policy_serial}
         if resolution is None:

@@ -30,7 +30,7 @@ PARTS: Final = ("downloads", "metadata", "reports", "staging", "tries", "version
 WITHIN: Final = ("metadata/documents", "metadata/manifests", "metadata/tuf", "metadata/tuf/root_history")
 """Folders within them that are written to without a look; others are removed where they are links."""
 
-_FILES: Final = frozenset({"freshness.json", "freshness.lock", "identity", "lock", "state.json"})
+_FILES: Final = frozenset({"freshness.json", "freshness.lock", "identity", "identity.lock", "lock", "state.json"})
 _BEFORE: Final = frozenset({"downloads", "lock", "staging", "versions"})
 """What an SDK from before the mark made at its first start, before anything else."""
 

@@ -2,7 +2,7 @@
 
     data_dir/
       alcove.folder                             says that the folder is ours; see `owned.py`
-      identity                                  the installation's secret
+      identity, identity.lock                   the installation's secret; see `identity.py`
       lock                                      held by the process that changes what is below
       freshness.json, freshness.lock            when the server was last heard; see `freshness.py`
       state.json                                which version is current and previous, per feature
@@ -63,6 +63,7 @@ class SlotStore:
         self._downloads = folder / "downloads"
         self._staging = folder / "staging"
         self._versions = folder / "versions"
+        self._own_folders = (self._downloads, self._staging, self._versions, folder / "reports")
         self.attempts = AttemptLog(folder / "tries", files)
 
     @property
@@ -82,22 +83,27 @@ class SlotStore:
             ForeignFolderError: it holds something that is not ours (`owned.py`); nothing was touched.
             DeviceStorageError: a folder could not be made.
         """
-        claim_folder(self.folder, self._files)
-        for folder in (self._downloads, self._staging, self._versions, self.folder / "reports"):
-            self._files.make_folder(folder)
+        self._make_folders()
         with self._lock.hold_if_free() as is_held:
             if is_held:
                 with contextlib.suppress(DeviceStorageError):
                     self._remove_leftovers()
 
+    def _make_folders(self) -> None:
+        claim_folder(self.folder, self._files)
+        for folder in self._own_folders:
+            self._files.make_folder(folder)
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock of this folder (I6).
+        """Hold the lock of this folder (I6); one that was removed while the app ran is made again.
 
         Raises:
-            ForeignFolderError: a part of the folder is a link by now (I7).
+            ForeignFolderError: a part of the folder is a link by now (I7), or its place holds something else.
             DeviceStorageError: the lock could not be made.
         """
+        if not all(folder.is_dir() for folder in self._own_folders):
+            self._make_folders()
         with self._lock.hold():
             check_links(self.folder)
             yield

@@ -72,9 +72,10 @@ class PrivacySummary:
     answers_cap_30_days: int
     promise: str = PROMISE
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the same as plain JSON values; epsilon as exact text, "2" or "1/4"."""
-        return {name: str(value) if isinstance(value, Fraction) else value for name, value in asdict(self).items()}
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as values that `json.dumps` takes; epsilon as exact text, "2" or "1/4"."""
+        values = {name: str(value) if isinstance(value, Fraction) else value for name, value in asdict(self).items()}
+        return values | {"requests": [asdict(request) for request in self.requests]}
 
 
 class RequestCounter:

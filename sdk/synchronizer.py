@@ -5,13 +5,14 @@
 Nothing that a sync needs is loaded before the first.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from alcove.privacy.entropy import Entropy
 from alcove.registry.policy.attributes import DeviceAttributes
@@ -19,7 +20,7 @@ from alcove.runtime.clock import Clock
 from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.connection import Connection
 from alcove.sdk.engine import Engine
-from alcove.sdk.errors import DeviceStorageError
+from alcove.sdk.errors import DeviceStorageError, ForeignFolderError
 from alcove.sdk.freshness import Freshness
 from alcove.sdk.identity import installation_secret
 from alcove.sdk.outcomes import Outcomes
@@ -30,10 +31,13 @@ from alcove.sdk.transport import Transport
 if TYPE_CHECKING:
     from alcove.registry.client import RepositoryClient
     from alcove.sdk.assignments import Assignments
+    from alcove.sdk.instruments import Recorder
     from alcove.sdk.questions import Questions
     from alcove.sdk.sync import SyncResult
 
 __all__ = ["Synchronizer"]
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Synchronizer:
@@ -56,6 +60,7 @@ class Synchronizer:
         freshness: how long ago the server was heard.
         active_models: what answers; read again after a sync.
         outcomes: what was recorded, and the user's consent.
+        recorder: records syncs in the app's instruments.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Synchronizer:
         freshness: Freshness,
         active_models: ActiveModels,
         outcomes: Outcomes,
+        recorder: "Recorder | None" = None,
     ) -> None:
         self.trusted_root = trusted_root
         self.last_result: SyncResult | None = None
@@ -86,6 +92,7 @@ class Synchronizer:
         self._freshness = freshness
         self._active_models = active_models
         self._outcomes = outcomes
+        self._recorder = recorder
         self._secret = partial(installation_secret, slots.identity_path, files, entropy)
         # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
         self._sync_lock = threading.Lock()
@@ -106,13 +113,19 @@ class Synchronizer:
             before = replace(traffic)
             run = self._make_updater()
             self._connection.check_open()
+            start_ns = self._clock.monotonic_ns()
             result = run()
+            seconds = (self._clock.monotonic_ns() - start_ns) / 1e9
             self.last_result = result
-            self._freshness.check()
+            if not isinstance(result.error, ForeignFolderError):
+                self._freshness.check()
             self._active_models.refresh()
             # A version that was refused leaves the policy as true as it was.
             self._is_current = result.error is None or bool(result.refused)
             listeners = tuple(self._listeners)
+        _log(result)
+        if self._recorder is not None:
+            self._recorder.sync(result, seconds)
         for listener in listeners:
             listener(result)
         return replace(
@@ -195,7 +208,7 @@ class Synchronizer:
                 self._app,
                 self._slots,
                 Installer(self._slots, self._files, bounds, self._engine, called.find),
-                partial(self._open_repository, bounds),
+                partial(self._open_checked_repository, bounds),
                 self._secret,
                 bounds=bounds,
                 on_withdrawn=self._active_models.refresh,
@@ -207,6 +220,12 @@ class Synchronizer:
                 clock=self._clock,
             ).run
         return self._updater
+
+    def _open_checked_repository(self, transport: Transport) -> "RepositoryClient":
+        from alcove.sdk.repository import check_trusted_root  # noqa: PLC0415 - loads tuf
+
+        check_trusted_root(self.trusted_root)
+        return self._open_repository(transport)
 
     def _open_repository(self, transport: Transport) -> "RepositoryClient":
         from alcove.sdk.repository import open_repository  # noqa: PLC0415 - loads tuf
@@ -220,3 +239,13 @@ class Synchronizer:
             floor=self._freshness.floor_s,
             files=self._files,
         )
+
+
+def _log(result: "SyncResult") -> None:
+    """Log what a sync did; names and errors are the server's and the disk's, nothing that a person wrote."""
+    for change in result.changed:
+        _LOG.info("%s answers with %s in place of %s: %s", change.feature, change.after, change.before, change.reason)
+    for refusal in result.refused:
+        error = refusal.error
+        _LOG.warning("%s %s was refused: %s: %s", refusal.feature, refusal.version, type(error).__name__, error)
+    _LOG.debug("a sync ended: %s", "well" if result.error is None else f"{type(result.error).__name__}: {result.error}")

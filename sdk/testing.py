@@ -20,6 +20,7 @@ from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
 from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
+from alcove.runtime.format.spec import DType
 from alcove.runtime.testing_seams import ManualClock
 from alcove.sdk.capability import Capability
 from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
@@ -133,16 +134,21 @@ def fake_program(
 @dataclass(frozen=True, slots=True)
 class _FakePort:
     name: str
+    dtype: DType
+    shape: tuple[int, ...] = ()
+    is_ragged: bool = False
+    labels: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
 
 
 class FakeProgram:
     """What `FakeEngine` runs: one text in (or more), one label out, as an array of text of shape [1, 1]."""
 
-    outputs = (_FakePort("label"),)
+    outputs = (_FakePort("label", DType.I32, (1, 1), labels=("a", "b"), dims=("1", "1")),)
 
     def __init__(self, label: str, inputs: int = 1) -> None:
         self.label = label
-        self.inputs = tuple(_FakePort(f"text{number or ''}") for number in range(inputs))
+        self.inputs = tuple(_FakePort(f"text{number or ''}", DType.TEXT) for number in range(inputs))
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Return the label.

@@ -57,6 +57,7 @@ ROOTS: Final = (
     "alcove.runtime.profile",
 )
 BARE_FILES: Final = (
+    "alcove/runtime/__main__.py",
     "alcove/runtime/include/",
     "alcove/runtime/libalcove",
     "alcove/runtime/_native",

@@ -28,12 +28,19 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
     assert {path.stem for path in PAGES} >= {"app", "team", "operator", "test-an-app", "vary-sizes", "call-from-c"}
     assert all("`alcove" in path.read_text("utf-8") or "```" in path.read_text("utf-8") for path in PAGES)
     languages = {name for path in PAGES for name in re.findall(r"^```(\w+)$", path.read_text("utf-8"), re.MULTILINE)}
-    assert languages == {"python", "c", "sh"}
+    assert languages == {"python", "c", "sh", "cmake"}
 
 
 @pytest.mark.parametrize(
     "page",
-    ["tutorials/app", "how-to/test-an-app", "how-to/vary-sizes", "how-to/record-a-metric", "how-to/tokenizers"],
+    [
+        "tutorials/app",
+        "how-to/test-an-app",
+        "how-to/vary-sizes",
+        "how-to/record-a-metric",
+        "how-to/tokenizers",
+        "how-to/watch-an-app",
+    ],
 )
 def test_python_of_a_page_runs_from_top_to_bottom(
     page: str, world: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -49,17 +56,27 @@ def test_python_of_a_page_runs_from_top_to_bottom(
 
 
 def test_the_c_program_prints_the_language(tmp_path: Path) -> None:
-    """Compiled with warnings as errors against the library and header here."""
-    (snippet,) = blocks(REPOSITORY / "docs/how-to/call-from-c.md", "c")
-    source = tmp_path / "language.c"
-    source.write_text(snippet, encoding="utf-8")
-    library = Path(_native.__file__).parent
-    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{REPOSITORY}/runtime/native/include"]
-    link = [f"-L{library}", "-lalcove", f"-Wl,-rpath,{library}"]
-    subprocess.run(["cc", *flags, str(source), "-o", str(tmp_path / "language"), *link], check=True)
-    command = [str(tmp_path / "language"), str(program_path("1.0.0")), "Wo ist der Bahnhof?"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    """By the lines of the guide for an installed wheel, with warnings as errors."""
+    page = REPOSITORY / "docs/how-to/call-from-c.md"
+    (snippet,) = blocks(page, "c")
+    (tmp_path / "language.c").write_text(snippet, encoding="utf-8")
+    (tmp_path / "language_id.alc").write_bytes(program_path("1.0.0").read_bytes())
+    lines = blocks(page, "sh")[0].replace("cc ", "cc -std=c11 -Wall -Wextra -Wpedantic -Werror ")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", lines], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
     assert done.stdout == "de\n"
+
+
+def test_the_interface_for_c_is_where_the_command_says() -> None:
+    """`python -m alcove.runtime` names folders that hold the headers and the library."""
+    asked = [sys.executable, "-m", "alcove.runtime", "--includedir", "--libdir"]
+    done = subprocess.run(asked, check=True, capture_output=True, text=True)
+    headers, library = map(Path, done.stdout.split())
+    assert (headers / "alcove.h").read_bytes() == (REPOSITORY / "runtime/native/include/alcove.h").read_bytes()
+    assert (headers / "alcove.hpp").is_file()
+    assert library == Path(_native.__file__).parent
 
 
 @pytest.mark.thorough

@@ -206,6 +206,31 @@ def test_a_project_of_its_own_finds_the_installed_runtime(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1800)
+def test_the_guide_for_c_links_by_cmake_and_by_pkg_config(
+    selective: ModuleType, prefix: Path, repository: Path, tmp_path: Path
+) -> None:
+    """Its program and its lines, as they stand, against an installed runtime."""
+    page = (repository / "docs/how-to/call-from-c.md").read_text(encoding="utf-8")
+    blocks = {
+        kind: re.findall(rf"^```{kind}\n(.*?)^```", page, re.MULTILINE | re.DOTALL) for kind in ("c", "cmake", "sh")
+    }
+    (tmp_path / "language.c").write_text(blocks["c"][0], encoding="utf-8")
+    (tmp_path / "CMakeLists.txt").write_text(blocks["cmake"][0], encoding="utf-8")
+    configure = [selective.cmake(), "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"]
+    for command in (configure, [selective.cmake(), "--build", tmp_path / "build"]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (lines,) = (block for block in blocks["sh"] if "pkg-config --cflags" in block)
+    (found,) = prefix.rglob("alcove.pc")
+    lines = lines.replace("$PREFIX/lib", str(found.parent.parent))
+    subprocess.run(["bash", "-ec", lines], cwd=tmp_path, check=True)
+    for program in (tmp_path / "build/language", tmp_path / "language"):
+        done = subprocess.run([program, "absent.alc", TEXT], check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "absent.alc" in done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_the_command_runs_programs_on_arrays_texts_and_raw_bytes(prefix: Path, tmp_path: Path) -> None:
     """alcove-run: outputs as JSON and .npy equal to Python's bits, ports without inputs, refusals with their code."""
 

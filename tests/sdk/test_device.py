@@ -3,16 +3,18 @@
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import alcove.sdk
 import pytest
 from alcove.runtime.clock import SystemClock
-from alcove.sdk import DeviceStorageError, InstallationIdentityError, OutOfBoundError
+from alcove.sdk import DeviceStorageError, ForeignFolderError, OutOfBoundError
 from alcove.sdk.background import BackgroundSync, Turn, next_wait_s
 from alcove.sdk.engine import NativeEngine
 from alcove.sdk.identity import installation_secret
@@ -50,22 +52,64 @@ def test_secret_is_made_once_and_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 64, 100])
-def test_damaged_secret_is_never_replaced(tmp_path: Path, size: int) -> None:
-    """A new secret would move the device to other arms: a typed error instead."""
+def test_a_secret_of_a_wrong_size_is_replaced_and_logged(
+    tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its arms are lost with it, so the device begins as a new installation does; the log says so, once."""
     path = tmp_path / "identity"
     path.write_bytes(b"x" * size)
-    with pytest.raises((InstallationIdentityError, DeviceStorageError)):
-        installation_secret(path, Files(), SeededEntropy())
-    assert path.stat().st_size == size
+    secret = installation_secret(path, Files(), SeededEntropy(1))
+    assert len(secret) == 32
+    assert installation_secret(path, Files(), SeededEntropy(2)) == secret
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert caplog.messages == ["identity has not 32 bytes: a new one is made, and the device's arms change"]
 
 
-def test_damaged_secret_leaves_predictions_alone(device: Device) -> None:
-    """The sync says it; the installed version answers."""
+def test_a_device_with_a_damaged_secret_follows_rollouts_again(device: Device) -> None:
+    """The next sync brings what the policy says."""
     client = device.client()
     client.sync()
     (device.folder / "identity").write_bytes(b"short")
-    assert isinstance(client.sync().error, InstallationIdentityError)
+    device.world.set_policy("1.0.0", rollout=("2.0.0", 10_000))
+    assert client.sync().error is None
+    assert device.answer(client) == "two 2.0.0 rollout"
+
+
+def test_threads_that_replace_a_damaged_secret_agree(tmp_path: Path) -> None:
+    """One of them replaces it; nobody removes what another made."""
+    path = tmp_path / "identity"
+    path.write_bytes(b"x")
+    with ThreadPoolExecutor(8) as pool:
+        secrets = set(pool.map(lambda seed: installation_secret(path, Files(), SeededEntropy(seed)), range(32)))
+    assert secrets == {path.read_bytes()}
+
+
+def test_a_data_folder_removed_while_the_app_runs_is_made_again(device: Device) -> None:
+    """The version in memory answers on; the next sync installs again, and what it installs answers after a restart."""
+    client = device.client()
+    client.sync()
     assert device.answer(client) == "one 1.0.0 default"
+    shutil.rmtree(device.folder)
+    assert device.answer(client) == "one 1.0.0 default"
+    assert client.sync().error is None
+    assert device.answer(client) == "one 1.0.0 default"
+    handle = client.feature(FEATURE)
+    handle.predict("hi")
+    handle.record_outcome(accepted=True)
+    assert client.report().error is None
+    client.close()
+    assert device.answer(device.client()) == "one 1.0.0 default"
+
+
+def test_a_data_folder_replaced_by_somebody_elses_is_left_alone(device: Device) -> None:
+    """A folder that is made again is ours, or is not touched."""
+    client = device.client()
+    client.sync()
+    shutil.rmtree(device.folder)
+    device.folder.mkdir()
+    (device.folder / "holiday.jpg").write_bytes(b"mine")
+    assert isinstance(client.sync().error, ForeignFolderError)
+    assert [path.name for path in device.folder.iterdir()] == ["holiday.jpg"]
 
 
 def test_racing_processes_agree_on_one_secret(tmp_path: Path) -> None:

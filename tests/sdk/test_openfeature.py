@@ -160,6 +160,8 @@ def test_flag_of_another_type_is_a_mismatch(device: Device) -> None:
     ]
     assert {(details.reason, details.error_code) for details in asked} == {(Reason.ERROR, ErrorCode.TYPE_MISMATCH)}
     assert [details.value for details in asked] == [True, 3, 3.5, True, {}, "mine", 3]
+    assert asked[0].error_message == "flag 'greeting' is a string or an object, not of type boolean"
+    assert asked[-1].error_message == "flag 'greeting.rollout' is a boolean, not of type integer"
 
 
 def test_syncs_are_heard_with_the_flags_that_changed(device: Device) -> None:

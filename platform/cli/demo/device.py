@@ -92,7 +92,7 @@ class Device:
 
     def privacy(self) -> dict[str, Any]:
         """Tell what has left this device so far."""
-        return self._client.privacy_summary().as_json()
+        return self._client.privacy_summary().to_json()
 
 
 def _make_attestation(key: Path, data_dir: Path) -> Attestation:
