@@ -16,6 +16,7 @@ from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.serve import USUAL_PORTS, serve_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
 from alcove.platform.cli.connection import Database
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, say
 from alcove.platform.domain.errors import AggregatorFileError
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE, MIN_WINDOW_S
@@ -24,7 +25,7 @@ from pydantic import SecretStr
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Make and run the two aggregators of private telemetry.")
+app = CommandGroup(no_args_is_help=True, help="Make and run the two aggregators of private telemetry.")
 
 DataDir = Annotated[Path, typer.Option(help="Database, HPKE keys and aggregator.json of this aggregator alone.")]
 Config = Annotated[
@@ -136,16 +137,18 @@ def _make_serve(seat: Seat, asks: str) -> Callable[..., None]:
     return serve
 
 
-app.command(
-    "leader",
-    help="Run the leader: it takes reports, verifies them with the helper, and releases batches to the collector.\n\n"
-    "Prints one line of JSON with its address when it answers.",
-)(_make_serve(Seat.LEADER, "devices and the collector"))
-app.command(
-    "helper",
-    help="Run the helper: it verifies reports with the leader, and refuses batches that are too small.\n\n"
-    "Prints one line of JSON with its address when it answers.",
-)(_make_serve(Seat.HELPER, "the leader, and for devices that ask for its key"))
+_leader = _make_serve(Seat.LEADER, "devices and the collector")
+_leader.__doc__ = """Run the leader: it takes reports, verifies them with the helper, and releases batches.
+
+Prints one line of JSON with its address when it answers.
+"""
+app.command("leader")(_leader)
+_helper = _make_serve(Seat.HELPER, "the leader, and for devices that ask for its key")
+_helper.__doc__ = """Run the helper: it verifies reports with the leader, and refuses batches that are too small.
+
+Prints one line of JSON with its address when it answers.
+"""
+app.command("helper")(_helper)
 
 
 @app.command("rotate-key")

@@ -1,52 +1,99 @@
-"""`alcove audit`: lists who changed what, when and why, on the machine that holds the server's data folder."""
+"""`alcove audit`: lists who changed what, when and why: from the server, or beside its data folder."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from alcove.platform.cli.connection import Database
-from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.cli.connection import CallOptions, Database
+from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.output import print_json, print_rows, when
+from alcove.platform.cli.plans import duration_s
+from alcove.platform.client import AuditLine
+from alcove.runtime.clock import SYSTEM_CLOCK
 
-__all__ = ["app"]
+__all__ = ["app", "since_of"]
 
-app = typer.Typer(no_args_is_help=True, help="Read the audit log (beside the server's data folder).")
+app = CommandGroup(no_args_is_help=True, help="Read the audit log.")
 
 
 @app.callback()
 def audit() -> None:
-    """Read the audit log (beside the server's data folder)."""
+    """Read the audit log."""
 
 
 @app.command("list")
 def list_command(
     *,
-    data_dir: Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")],
-    database: Database = None,
     about: Annotated[
         str, typer.Option("--object", help="List only what was done to this object: a rollout, an experiment, …")
     ] = "",
-    as_json: AsJson = False,
+    app_name: Annotated[
+        str, typer.Option("--app", help="List only what was done in this app, to its rollouts and experiments too.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(help="List only what was done since: 90s, 15m, 6h or 2d ago, or a day, YYYY-MM-DD (UTC).")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Largest number of changes to list; 0: all.")] = 50,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="The server's data folder: read it here, without a token, instead of asking the server."),
+    ] = None,
+    database: Database = None,
+    call: CallOptions,
 ) -> None:
-    """List every change, oldest first: when, who, what was done to what, and the details with the reasons given."""
-    from alcove.platform.services.auth.local import list_local_audit  # noqa: PLC0415 - other verbs need no database
-
-    entries = [entry for entry in list_local_audit(data_dir, database=database) if about in ("", entry.subject)]
-    if as_json:
-        rows = [
-            {"at_s": e.at_s, "who": e.principal, "action": e.action, "object": e.subject, "details": e.details}
-            for e in entries
-        ]
-        print_json(rows)
+    """List changes, the newest first: when, who, what was done to what, and the details with the reasons given."""
+    since_s = since_of(since, now_s=SYSTEM_CLOCK.now_s()) if since else 0
+    if data_dir is None:
+        with call.connect() as client:
+            lines = client.audit(about=about, app=app_name, since_s=since_s, limit=limit or None)
+    else:
+        lines = _local_lines(data_dir, database, about=about, app_name=app_name, since_s=since_s, limit=limit or None)
+    if call.as_json:
+        keys = {"at_s": "at_s", "who": "who", "action": "action", "object": "subject", "details": "details"}
+        print_json([{key: getattr(line, field) for key, field in keys.items()} for line in lines])
         return
     rows = [
         {
-            "when": when(entry.at_s),
-            "who": entry.principal,
-            "action": entry.action,
-            "object": entry.subject,
-            "details": json.dumps(entry.details, ensure_ascii=False),
+            "when": when(line.at_s),
+            "who": line.who,
+            "action": line.action,
+            "object": line.subject,
+            "details": json.dumps(line.details, ensure_ascii=False),
         }
-        for entry in entries
+        for line in lines
     ]
-    print_rows(rows, as_json=False, empty="nothing was changed yet")
+    is_filtered = bool(about or app_name or since)
+    print_rows(rows, as_json=False, empty="no such change" if is_filtered else "nothing was changed yet")
+
+
+def _local_lines(
+    data_dir: Path, database: str | None, *, about: str, app_name: str, since_s: int, limit: int | None
+) -> list[AuditLine]:
+    from alcove.platform.services.auth.local import newest_local_audit  # noqa: PLC0415 - others need no database
+    from alcove.platform.store.audit import AuditFilter  # noqa: PLC0415
+
+    wanted = AuditFilter(subject=about, app=app_name, since_s=since_s)
+    return [
+        AuditLine(
+            at_s=entry.at_s, who=entry.principal, action=entry.action, subject=entry.subject, details=entry.details
+        )
+        for entry in newest_local_audit(data_dir, wanted, limit=limit, database=database)
+    ]
+
+
+def since_of(text: str, *, now_s: int) -> int:
+    """Return the time that "2d" (ago) or "2026-11-30" (its beginning, UTC) names, in seconds since 1970-01-01 UTC.
+
+    Raises:
+        typer.BadParameter: it names none.
+    """
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        pass
+    try:
+        return max(0, now_s - duration_s(text))
+    except typer.BadParameter:
+        raise typer.BadParameter(f"write 2d, 6h, 15m, 90s or 2026-11-30; got {text!r}", param_hint="--since") from None

@@ -3,15 +3,17 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from alcove.platform.cli.files import read_secret
-from alcove.platform.cli.output import AsJson
-from alcove.platform.client import PlatformClient
-from alcove.registry.keys import check_private_file
+from alcove.platform.cli.output import AsJson, Wide
+from alcove.platform.cli.profiles import Profile, ProfileName, find_profile
 
-__all__ = ["Blobs", "CallOptions", "Database"]
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient
+
+__all__ = ["LOCAL_SERVER", "Blobs", "CallOptions", "Database", "has_certificate", "make_client"]
 
 Database = Annotated[
     str | None,
@@ -31,14 +33,21 @@ Blobs = Annotated[
 ]
 
 
+LOCAL_SERVER: Final = "127.0.0.1:7443"
+
+
 @dataclass(frozen=True)
 class CallOptions:
     """Options of every command that calls the server: where it is, as whom, and how to print what it answers."""
 
     server: Annotated[
-        str,
-        typer.Option("--server", envvar="ALCOVE_SERVER", help="host:port of the gRPC server; TLS unless this machine."),
-    ] = "127.0.0.1:7443"
+        str | None,
+        typer.Option(
+            "--server",
+            envvar="ALCOVE_SERVER",
+            help=f"host:port of the gRPC server; TLS unless this machine.  Else the profile's, else {LOCAL_SERVER}.",
+        ),
+    ] = None
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", envvar="ALCOVE_TOKEN_FILE", help="File with the API token (alcove token create)."),
@@ -46,36 +55,61 @@ class CallOptions:
     tls_root: Annotated[
         Path | None, typer.Option("--tls-root", envvar="ALCOVE_TLS_ROOT", help="PEM file of certificates to trust.")
     ] = None
+    profile: ProfileName = None
+    is_wide: Wide = False
     as_json: AsJson = False
 
-    def connect(self) -> PlatformClient:
+    def connect(self) -> "PlatformClient":
         """Return a client; the token is read from a file, so that no process list or shell history shows it.
 
-        Where ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY name PEM files, they are shown to the server, and a token
-        is not needed.
+        What is not given is the profile's.  Where ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY name PEM files, they
+        are shown to the server, and a token is not needed.
 
         Raises:
-            typer.BadParameter: neither a token's file nor a certificate, or one of its two files.
-            InvalidFieldError: the token's file is not UTF-8.
+            typer.BadParameter: neither a token's file nor a certificate, one of its two files, or no such profile.
+            InvalidFieldError: the token's file or the profiles are not to be read.
             OSError: a file cannot be read.
         """
-        certificate = _certificate()
-        if self.token_file is None and certificate is None:
-            problem = "name the token's file, or set ALCOVE_TOKEN_FILE (make one: alcove token create --out FILE)"
+        kept = find_profile(self.profile, server=self.server) or Profile(LOCAL_SERVER)
+        token_file = self.token_file or (Path(kept.token_file) if kept.token_file else None)
+        tls_root = self.tls_root or (Path(kept.tls_root) if kept.tls_root else None)
+        if token_file is None and not has_certificate():
+            problem = (
+                "name the token's file, set ALCOVE_TOKEN_FILE, or keep both once with alcove login"
+                " (make a token: alcove token create --out FILE)"
+            )
             raise typer.BadParameter(problem, param_hint="--token-file")
-        token = "" if self.token_file is None else read_secret(self.token_file).strip()
-        trusted = None if self.tls_root is None else self.tls_root.read_bytes()
-        return PlatformClient(self.server, token, tls_root=trusted, certificate=certificate)
+        token = "" if token_file is None else read_secret(token_file).strip()
+        return make_client(self.server or kept.server, token, tls_root)
+
+
+def make_client(server: str, token: str, tls_root: Path | None) -> "PlatformClient":
+    """Return a client of a server, which is shown the caller's certificate where the environment names one.
+
+    Raises:
+        typer.BadParameter: the environment names one file of two.
+        OSError: a file cannot be read.
+    """
+    from alcove.platform.client import PlatformClient  # noqa: PLC0415 - a mistake in the options needs no gRPC
+
+    trusted = None if tls_root is None else tls_root.read_bytes()
+    return PlatformClient(server, token, tls_root=trusted, certificate=_certificate())
+
+
+def has_certificate() -> bool:
+    """Return whether the environment names a certificate of the caller."""
+    return any(os.environ.get(f"ALCOVE_CLIENT_{part}") for part in ("KEY", "CERTIFICATE"))
 
 
 def _certificate() -> tuple[bytes, bytes] | None:
     """Return key and certificate of the caller, as the environment names their files; None where it names none."""
-    names = [os.environ.get(f"ALCOVE_CLIENT_{part}") for part in ("KEY", "CERTIFICATE")]
-    if not any(names):
+    if not has_certificate():
         return None
-    key, chain = names
+    key, chain = (os.environ.get(f"ALCOVE_CLIENT_{part}") for part in ("KEY", "CERTIFICATE"))
     if not key or not chain:
         problem = "ALCOVE_CLIENT_CERTIFICATE and ALCOVE_CLIENT_KEY come together"
         raise typer.BadParameter(problem)
+    from alcove.registry.keys import check_private_file  # noqa: PLC0415 - loads TUF
+
     check_private_file(Path(key))
     return Path(key).read_bytes(), Path(chain).read_bytes()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from alcove.platform.cli import drafts
 from alcove.platform.cli.allocation import AllocationKind, MaxStep, MinShare, bandit_of
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.dimensions import DIMENSION_HELP, one_dimension
@@ -238,6 +239,8 @@ def create(
         say(plan_sentence(experiment))
     if not call.as_json and experiment.pre_edges:
         say(cuped_sentence(experiment))
+    if not call.as_json and not validate_only:
+        say(_next_line(experiment))
 
 
 @app.command("plan")
@@ -397,7 +400,10 @@ def watch(
 def start(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) -> None:
     """Put the arms on devices and collect reports."""
     with call.connect() as client:
-        _show([client.start_experiment(experiment_id, etag=etag)], as_json=call.as_json)
+        experiment = client.start_experiment(experiment_id, etag=etag)
+    _show([experiment], as_json=call.as_json)
+    if not call.as_json:
+        say(_next_line(experiment))
 
 
 @app.command("stop")
@@ -420,6 +426,28 @@ def list_command(
     """List experiments."""
     with call.connect() as client:
         _show(client.experiments(app_name, feature), as_json=call.as_json)
+
+
+@app.command("show")
+def show(*, experiment_id: ExperimentId, call: CallOptions) -> None:
+    """Show one experiment: its arms, what decides it, what it needs, and its decision once it has stopped."""
+    with call.connect() as client:
+        experiment = client.experiment(experiment_id)
+    _show([experiment], as_json=call.as_json)
+    if call.as_json:
+        return
+    say(f"audience: {experiment.audience or 'every device'}")
+    if experiment.plan.mde:
+        say(plan_sentence(experiment))
+    if experiment.pre_edges:
+        say(cuped_sentence(experiment))
+    if experiment.decision is not None:
+        say(sentence(experiment.arms, experiment.decision))
+    say(_next_line(experiment))
+
+
+app.command("status", hidden=True)(show)
+app.command("delete")(drafts.delete_experiment)
 
 
 @app.command("results")
@@ -481,6 +509,16 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
         for experiment in experiments
     ]
     print_rows(rows, as_json=False, empty="no experiment yet: alcove experiment create")
+
+
+def _next_line(experiment: Experiment) -> str:
+    """Return the commands that usually come next."""
+    name = experiment.experiment_id
+    if experiment.state == "draft":
+        return f"next: alcove experiment start {name} (or alcove experiment delete {name})"
+    if experiment.state == "running":
+        return f"next: alcove experiment results {name}, then alcove experiment stop {name}"
+    return f"next: alcove experiment results {name}; alcove rollout create for the arm that won"
 
 
 def _edges(text: str) -> tuple[float, ...]:

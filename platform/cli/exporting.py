@@ -9,13 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import typer
-from alcove.runtime.program import Program
 
-__all__ = ["ExportOptions", "call_function", "export_factory", "made_by", "take_rounded_weights", "validate_out_path"]
+if TYPE_CHECKING:
+    from alcove.runtime.program import Program
 
+__all__ = [
+    "ExportOptions",
+    "call_function",
+    "export_factory",
+    "made_by",
+    "take_rounded_weights",
+    "validate_arguments",
+    "validate_out_path",
+]
+
+QUANTIZATIONS: Final = (
+    "int8", "int8_dynamic", "int8_weights", "int4_dynamic", "int4_weights", "float16_weights", "bfloat16_weights",
+)  # fmt: skip
+"""Those of the compiler, which takes seconds to load; a test compares them."""
 LARGE_BYTES: Final = 2048
 """A certificate has 64 KiB for 16 samples."""
 
@@ -43,7 +57,9 @@ class ExportOptions:
     cast: str | None = None
 
 
-def export_factory(name: str, options: ExportOptions, progress: Callable[[str], None] = lambda _step: None) -> Program:
+def export_factory(
+    name: str, options: ExportOptions, progress: Callable[[str], None] = lambda _step: None
+) -> "Program":
     """Return the program of the module that `MODULE:FACTORY` makes, with its parity certificate.
 
     `progress` is called with the name of each step before it begins.
@@ -57,32 +73,20 @@ def export_factory(name: str, options: ExportOptions, progress: Callable[[str], 
         ExportError: the module holds what no program can.
         CertificateError: native and torch differ, or a sample is refused.
     """
+    validate_arguments(name, options)
     try:
-        from alcove.runtime.certificate import LICENCES, TOLERANCES, Sample, embed_certificate  # noqa: PLC0415 - torch is optional
+        from alcove.runtime.certificate import Sample, embed_certificate  # noqa: PLC0415 - torch is optional
         from alcove.runtime.compiler import export, load_state  # noqa: PLC0415
-        from alcove.runtime.compiler.cast import FLOAT32, cast_module, cast_samples  # noqa: PLC0415
+        from alcove.runtime.compiler.cast import cast_module, cast_samples  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
-        from alcove.runtime.compiler.quantize import options_of  # noqa: PLC0415
     except ImportError as error:
         problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
         raise typer.BadParameter(problem) from None
-    for option, value, known in (
-        ("--tolerance", options.tolerance, ("", *TOLERANCES)),
-        ("--licence", options.licence, LICENCES),
-    ):
-        if value not in known:
-            raise typer.BadParameter(f"{option} is one of {', '.join(filter(None, known))}; got {value!r}")
     module, args, samples = made_by(name)
     eager = module
     calibration = None if options.calibration is None else _samples_of(options.calibration)
     if options.cast is not None:
-        if options.cast != FLOAT32:
-            raise typer.BadParameter(f"--cast is {FLOAT32}; got {options.cast!r}")
         eager, samples = cast_module(module), cast_samples(samples)
-    try:
-        options_of(options.quantize, calibration, options.max_drop, None)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
     program = export(
         module,
         args,
@@ -106,6 +110,53 @@ def export_factory(name: str, options: ExportOptions, progress: Callable[[str], 
         tolerance=options.tolerance or ("quantised" if is_rounded else "standard"),
     )
     return program.with_bytes(embed_certificate(bytes(program), certificate))
+
+
+def validate_arguments(name: str, options: ExportOptions) -> None:
+    """Find out what is wrong with the arguments before torch is loaded, which takes seconds.
+
+    Raises:
+        typer.BadParameter: a value that there is not, or a file or module that is not there.
+    """
+    for place in (name, options.calibration):
+        if place is not None:
+            _find_place(place)
+    from alcove.runtime.certificate import LICENCES, TOLERANCES  # noqa: PLC0415 - loads numpy
+
+    for option, value, known in (
+        ("--tolerance", options.tolerance, ("", *TOLERANCES)),
+        ("--licence", options.licence, LICENCES),
+        ("--cast", options.cast, (None, "float32")),
+        ("--quantize", options.quantize, (None, *QUANTIZATIONS)),
+    ):
+        if value not in known:
+            raise typer.BadParameter(f"one of {', '.join(filter(None, known))}; got {value!r}", param_hint=option)
+    if options.calibration is not None and options.quantize != "int8":
+        problem = "real inputs are for --quantize int8; no other mode uses any"
+        raise typer.BadParameter(problem, param_hint="--calibration")
+    if options.max_drop is not None and options.calibration is None:
+        problem = "it needs real inputs to measure the noise with: add --calibration MODULE:FUNCTION"
+        raise typer.BadParameter(problem, param_hint="--max-drop")
+    if options.max_drop is not None and not options.max_drop >= 0:
+        raise typer.BadParameter(f"at least 0; got {options.max_drop}", param_hint="--max-drop")
+
+
+def _find_place(name: str) -> tuple[str, str]:
+    """Return module or file, and function, of MODULE:FUNCTION; nothing of it is run.
+
+    Raises:
+        typer.BadParameter: it reads otherwise, or there is no such file or module.
+    """
+    place, colon, function = name.rpartition(":")
+    if not (place and colon and function):
+        raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
+    top = place.partition(".")[0]
+    if place.endswith(".py"):
+        if not Path(place).is_file():
+            raise typer.BadParameter(f"{place}: no file {place}")
+    elif top not in sys.modules and importlib.util.find_spec(top) is None:
+        raise typer.BadParameter(f"{place}: No module named {top!r}")
+    return place, function
 
 
 def validate_out_path(out: Path) -> None:
@@ -182,9 +233,7 @@ def _samples_of(name: str) -> list[Any]:
 
 
 def _factory(name: str) -> Callable[..., Any]:
-    place, colon, function = name.rpartition(":")
-    if not (place and colon and function):
-        raise typer.BadParameter(f"write MODULE:FACTORY, such as my_model.py:make; got {name!r}")
+    place, function = _find_place(name)
     try:
         with _report_export_errors(place):
             module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)

@@ -1,47 +1,78 @@
 """Translates the errors of a command to the message that a person reads and to the exit code."""
 
+import re
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Final
 
 import typer
 from alcove.platform.cli.output import plain
-from alcove.platform.client.errors import ClientError, DeadlineError, UnauthenticatedError, UnavailableError
-from alcove.platform.domain.errors import PlatformError
+from alcove.platform.cli.usage import MISUSED, UsageError, explain_usage
+from alcove.platform.client.errors import (
+    ClientError,
+    DeadlineError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from alcove.platform.domain.errors import PlatformError, ResourceNotFoundError
 from alcove.registry.errors import RegistryError, SignatureError
 from alcove.runtime.errors import AlcoveRuntimeError
 from pydantic import ValidationError
 
-__all__ = ["FAILED", "NO_ANSWER", "explain"]
+__all__ = ["FAILED", "FORBIDDEN", "MISUSED", "NOT_FOUND", "NO_ANSWER", "explain", "name_options"]
 
 FAILED = 1
-MISUSED = 2
 NO_ANSWER = 3
+NOT_FOUND = 4
+FORBIDDEN = 5
 
-_UsageError = typer.BadParameter.__mro__[1]  # Typer has no public name for it
+_OTHERWISE: Final = MappingProxyType({"share_basis_points": "--share", "lifetime_s": "--days"})
+"""Options by the fields that are called otherwise."""
 
 
-def explain(error: Exception) -> tuple[str, int] | None:
-    """Return the sentence and the exit code of an error that a user can cause; None for a fault of ours."""
+def explain(error: Exception, options: Collection[str] = ()) -> tuple[str, int] | None:
+    """Return the sentence and the exit code of an error that a user can cause; None for a fault of ours.
+
+    `options` are those of the command that ran; the sentence names fields by them.
+    """
     if isinstance(error, UnavailableError | DeadlineError):
         return (
             f"no answer: {plain(error.message)}\nIs the server running (alcove serve)?  Repeating is safe.",
             NO_ANSWER,
         )
-    if isinstance(error, _UsageError):
-        return _usage(error), MISUSED
+    if isinstance(error, UsageError):
+        return explain_usage(error), MISUSED
     if isinstance(error, typer.Abort):
         return "stopped", FAILED
     message = _message(error)
-    return None if message is None else (message, FAILED)
+    return None if message is None else (name_options(message, options), _code(error))
 
 
-def _usage(error: Any) -> str:
-    """Return what is wrong with the arguments, which others may have written; nothing where help was shown."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return ""
-    context = error.ctx
-    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
-    return f"{plain(error.format_message())}{hint}"
+def name_options(message: str, options: Collection[str]) -> str:
+    """Return a message of the server in the words of a command: fields that are options of it by their options' names.
+
+    Args:
+        message: names fields as the wire does: "override_reason", or "version: expected …".
+        options: of the command, such as "--override-reason".
+    """
+    for field, option in ((option.removeprefix("--").replace("-", "_"), option) for option in options):
+        named = "|".join([field, *(other for other, its in _OTHERWISE.items() if its == option)])
+        message = re.sub(rf"^(?:{named})(?=: )", option, message)
+        if "_" in named:
+            words = "|".join(word for word in named.split("|") if "_" in word)
+            message = re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", option, message)
+    return message
+
+
+def _code(error: Exception) -> int:
+    if isinstance(error, NotFoundError | ResourceNotFoundError):
+        return NOT_FOUND
+    if isinstance(error, UnauthenticatedError | PermissionDeniedError):
+        return FORBIDDEN
+    return FAILED
 
 
 def _message(error: Exception) -> str | None:

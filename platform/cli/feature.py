@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from alcove.features import catalogue
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_table, say
 from alcove.runtime import load
 from alcove.runtime.errors import AlcoveRuntimeError
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from alcove.features import Feature
 
-app = typer.Typer(no_args_is_help=True, help="List the features that come with alcove, and try them on your own input.")
+app = CommandGroup(
+    no_args_is_help=True, help="List the features that come with alcove, and try them on your own input."
+)
 
 
 def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:

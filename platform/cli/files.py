@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.registry.keys import check_private_file
 
 __all__ = ["online_folder", "read_secret", "read_text"]
 
@@ -22,6 +21,8 @@ def read_secret(path: Path) -> str:
         InvalidFieldError: it is not UTF-8.
         OSError: it cannot be read.
     """
+    from alcove.registry.keys import check_private_file  # noqa: PLC0415 - loads TUF
+
     check_private_file(path)
     return read_text(path)
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say
 from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import (
@@ -36,7 +37,7 @@ from alcove.runtime.files import DISK, replace_file
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Make, show and change signing keys.")
+app = CommandGroup(no_args_is_help=True, help="Make, show and change signing keys.")
 for _name, _verb in (
     ("new", key_changes.new),
     ("public", key_changes.public),

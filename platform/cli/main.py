@@ -24,6 +24,8 @@ VERBS: Final = MappingProxyType(
         "keys": ("keys", "app"),
         "token": ("token", "app"),
         "audit": ("audit", "app"),
+        "login": ("login", "login"),
+        "profile": ("login", "profiles"),
         "model": ("model", "app"),
         "rollout": ("rollout", "app"),
         "experiment": ("experiment", "app"),
@@ -32,6 +34,7 @@ VERBS: Final = MappingProxyType(
         "holdout": ("readouts", "holdouts"),
         "registry": ("registry", "app"),
         "aggregator": ("aggregator", "app"),
+        "completion": ("completion", "completion"),
     }
 )
 """Module below this package and name in it, by verb; a group of verbs is a `Typer`, a single one a function."""
@@ -59,8 +62,11 @@ _ANYTHING: Final[dict[str, Any]] = {
 }
 
 
-def app_of(verb: str | None) -> typer.Typer:
-    """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling)."""
+def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
+    """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling).
+
+    Of a verb whose module has a `make_app` only the command `subverb` is loaded, where it has one of this name.
+    """
     app = CommandGroup(
         name="alcove",
         no_args_is_help=True,
@@ -81,7 +87,8 @@ def app_of(verb: str | None) -> typer.Typer:
         if verb in VERBS and name != verb:
             continue
         try:
-            found = getattr(import_module(f"alcove.platform.cli.{module}"), attribute)
+            loaded = import_module(f"alcove.platform.cli.{module}")
+            found = loaded.make_app(subverb) if hasattr(loaded, "make_app") else getattr(loaded, attribute)
         except ModuleNotFoundError as error:
             library = (error.name or "").partition(".")[0]
             if library not in SERVER_ONLY:
@@ -129,17 +136,22 @@ def run(arguments: list[str] | None = None) -> int:
 
         silence_grpc()
     try:
-        ended = app_of(given[0] if given else None)(given, standalone_mode=False)
+        ended = app_of(*given[:2])(given, standalone_mode=False)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
-        from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
+        from alcove.platform.cli.usage import MISUSED, UsageError, explain_usage  # noqa: PLC0415
+
+        if isinstance(error, UsageError):
+            say_text(f"alcove: {told}" if (told := explain_usage(error)) else "", err=True)
+            return MISUSED
+        from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
 
         if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").partition(".")[0]) in SERVER_ONLY:
             say_text(explain_missing_extra("alcove", library), err=True)
             return 2
-        explained = explain(error)
+        explained = explain(error, options_of(given))
         if explained is None:
             raise
         message, code = explained
@@ -147,3 +159,11 @@ def run(arguments: list[str] | None = None) -> int:
             say_text(f"alcove: {message}", err=True)
         return code
     return ended if isinstance(ended, int) else 0
+
+
+def options_of(given: list[str]) -> set[str]:
+    """Return the options of the command that a command line runs; none where it runs none."""
+    command: Any = typer.main.get_command(app_of(*given[:2]))
+    for word in given:
+        command = getattr(command, "commands", {}).get(word, command)
+    return {option for parameter in command.params for option in parameter.opts if option.startswith("--")}

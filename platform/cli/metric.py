@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
+from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, when
@@ -100,10 +101,19 @@ def deprecate(
     feature: Feature,
     reason: Annotated[str, typer.Option(help="Why; audited, and shown to whoever still names the metric.")],
     successor: Annotated[str, typer.Option(help="Metric of the same feature to use instead.")] = "",
+    yes: Yes = False,
     call: CallOptions,
 ) -> None:
     """Let no plan name a metric from now on; what runs with it goes on. A metric has no other name: make a new one."""
     with call.connect() as client:
+        if not yes:
+            held = client.metric(feature, name)[0]
+            confirm(
+                f"{feature}/{name} version {held.version}, owner {held.owner}: {held.description}",
+                "no plan can name it from now on; what runs with it goes on",
+                f"Deprecate {feature}/{name} for ever",
+                yes=yes,
+            )
         _show([client.deprecate_metric(feature, name, reason=reason, successor=successor)], as_json=call.as_json)
 
 

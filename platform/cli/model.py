@@ -2,52 +2,42 @@
 
 import json
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, Final
 
 import typer
-from alcove.platform.cli import (
-    model_alias,
-    model_diff,
-    model_generate,
-    model_import,
-    model_inspect,
-    model_life,
-    model_profile,
-    model_registry,
-    model_tag,
-)
 from alcove.platform.cli.options import CommandGroup, MethodName
 from alcove.platform.cli.output import AsJson, print_json, print_table, say, say_text, show_progress
-from alcove.runtime.errors import ExportError
 
-__all__ = ["app"]
+__all__ = ["make_app"]
 
-app = CommandGroup(
-    no_args_is_help=True,
-    help="Compile, inspect and run programs; push versions, find them again, release and revoke them.",
+OTHERS: Final = MappingProxyType(
+    {
+        "inspect": "model_inspect.inspect",
+        "profile": "model_profile.profile",
+        "generate": "model_generate.generate",
+        "import": "model_import.import_command",
+        "push": "model_registry.push",
+        "list": "model_registry.list_command",
+        "show": "model_registry.show",
+        "download": "model_registry.download",
+        "diff": "model_diff.diff",
+        "validate": "model_life.validate",
+        "release": "model_life.release",
+        "deprecate": "model_life.deprecate",
+        "revoke": "model_life.revoke",
+        "rules": "model_life.rules",
+        "alias": "model_alias.app",
+        "tag": "model_tag.app",
+    }
 )
-app.command("inspect")(model_inspect.inspect)
-app.command("profile")(model_profile.profile)
-app.command("generate")(model_generate.generate)
-app.command("import")(model_import.import_command)
-app.command("push")(model_registry.push)
-app.command("list")(model_registry.list_command)
-app.command("show")(model_registry.show)
-app.command("download")(model_registry.download)
-app.command("diff")(model_diff.diff)
-app.command("validate")(model_life.validate)
-app.command("release")(model_life.release)
-app.command("deprecate")(model_life.deprecate)
-app.command("revoke")(model_life.revoke)
-app.command("rules")(model_life.rules)
-app.add_typer(model_alias.app, name="alias")
-app.add_typer(model_tag.app, name="tag")
+"""Module beside this and name in it, by command."""
 
 ProgramFile = Annotated[Path, typer.Argument(help="Program file (.alc).")]
 
 
-@app.command("export")
 def export(
     *,
     factory: Annotated[
@@ -100,11 +90,19 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Compile a torch module to a certified program; everything unsupported is listed at once."""
-    from alcove.platform.cli.exporting import ExportOptions, export_factory, validate_out_path  # noqa: PLC0415 - loads torch
+    from alcove.platform.cli.exporting import (  # noqa: PLC0415 - loads torch, once it is called
+        ExportOptions,
+        export_factory,
+        validate_arguments,
+        validate_out_path,
+    )
 
+    options = ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes, cast)
     validate_out_path(out)
+    validate_arguments(factory, options)
+    from alcove.runtime.errors import ExportError  # noqa: PLC0415 - loads numpy
+
     try:
-        options = ExportOptions(quantize, calibration, max_drop, licence, tolerance, growth_bytes, cast)
         with show_progress(of="names", quiet=as_json) as progress:
             task = progress.add_task("import", total=None)
             program = export_factory(factory, options, lambda step: progress.update(task, description=step))
@@ -125,7 +123,6 @@ def export(
         say(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
 
 
-@app.command("verify")
 def verify(
     *,
     path: Annotated[Path, typer.Argument(help="A program (.alc), or a folder with a package.")],
@@ -168,23 +165,50 @@ def verify(
         say(f"{path}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) + ": sound")
 
 
-@app.command("run")
 def run(
     *,
     program: ProgramFile,
     inputs: Annotated[
-        list[str], typer.Argument(help="Values of one input, in order of the inputs: a text, or a JSON array.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Values of one input, in order of the inputs: a text, a JSON array, or @FILE.npy for the array in it."
+        ),
+    ] = None,
+    named: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="Values of the input of this name instead; repeatable."),
+    ] = None,
     method: MethodName = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a program once, natively, on this machine."""
     from alcove.platform.cli.running import run_program  # noqa: PLC0415 - loads the runtime
 
-    outputs = run_program(program.read_bytes(), inputs, method)
+    outputs = run_program(program.read_bytes(), inputs or [], method, named or [])
     if as_json:
         print_json(outputs)
     else:
         print_table(
             ["output", "value"], [[name, json.dumps(value, ensure_ascii=False)] for name, value in outputs.items()]
         )
+
+
+def make_app(command: str | None = None) -> CommandGroup:
+    """Return `alcove model` with one command loaded, or with all where there is none of this name."""
+    app = CommandGroup(
+        no_args_is_help=True,
+        help="Compile, inspect and run programs; push versions, find them again, release and revoke them.",
+    )
+    here = {"export": export, "verify": verify, "run": run}
+    for name, place in OTHERS.items():
+        if command in (OTHERS | here) and name != command:
+            continue
+        module, _, attribute = place.partition(".")
+        found = getattr(import_module(f"alcove.platform.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    for name, function in here.items():
+        app.command(name)(function)
+    return app

@@ -3,11 +3,12 @@
 from typing import Annotated
 
 import typer
+from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.failures import FAILED
 from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
-from alcove.platform.client import Version
+from alcove.platform.client import PlatformClient, Version
 
 __all__ = ["deprecate", "release", "revoke", "rules", "validate"]
 
@@ -35,6 +36,8 @@ def validate(*, name: VersionArgument, call: CallOptions) -> None:
         ]
         print_rows(rows, as_json=False, empty="")
         say(f"{version.feature} {version.version} is {version.state}")
+        if validation.is_passed:
+            say(f"next: alcove model release {version.feature}@{version.version} --reason REASON")
     if not validation.is_passed:
         raise typer.Exit(FAILED)
 
@@ -44,6 +47,8 @@ def release(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None
     with call.connect() as client:
         version = client.release_version(*resolve(client, name), reason=reason)
     _tell(version, as_json=call.as_json)
+    if not call.as_json:
+        say(f"next: alcove rollout create --app APP --feature {version.feature} --version {version.version}")
 
 
 def deprecate(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
@@ -53,15 +58,36 @@ def deprecate(*, name: VersionArgument, reason: Reason, call: CallOptions) -> No
     _tell(version, as_json=call.as_json)
 
 
-def revoke(*, name: VersionArgument, reason: Reason, call: CallOptions) -> None:
+def revoke(*, name: VersionArgument, reason: Reason, yes: Yes = False, call: CallOptions) -> None:
     """Forbid a version for ever: every device of every app drops it at its next check-in.  There is no way back."""
     with call.connect() as client:
-        version, apps = client.revoke_version(*resolve(client, name), reason=reason)
+        feature, number = resolve(client, name)
+        if not yes:
+            confirm(*_revocation(client, feature, number), f"Revoke {feature} {number} for ever", yes=yes)
+        version, apps = client.revoke_version(feature, number, reason=reason)
     if call.as_json:
         print_json({"version": version, "apps": apps})
         return
     where = f"devices of {', '.join(apps)} drop it at their next check-in" if apps else "no app ever used it"
     say(f"{version.feature} {version.version} is revoked: {where}")
+
+
+def _revocation(client: PlatformClient, feature: str, number: str) -> list[str]:
+    """Return what a revocation would take away: the version, its aliases, and the rollouts that brought it to apps."""
+    version = client.version_details(feature, version=number).version
+    aliases = "".join(f" @{alias}" for alias in version.aliases)
+    lines = [f"{feature} {number}{aliases} is {version.state}"]
+    lines += [
+        f"app {rollout.app}: {rollout.rollout_id} is {rollout.state} at {rollout.share_basis_points / 100:g} %"
+        for rollout in client.rollouts(feature=feature)
+        if rollout.version == number and rollout.state in ("running", "paused", "completed")
+    ]
+    lines += [
+        f"app {experiment.app}: {experiment.experiment_id} compares it"
+        for experiment in client.experiments(feature=feature)
+        if experiment.state == "running" and number in [arm.version for arm in experiment.arms]
+    ]
+    return [*lines, "every device of every app drops it at its next check-in"]
 
 
 def rules(

@@ -15,15 +15,28 @@ MethodName = Annotated[
 
 
 class CommandGroup(typer.Typer):
-    """A `Typer` whose commands may take dataclasses: the fields of one are options of the command, in its place."""
+    """A `Typer` whose commands may take dataclasses: the fields of one are options of the command, in its place.
+
+    Its help is plain text in at most 80 columns: names are whole, flags take no value, and a pipe gets the same.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(rich_markup_mode=None, add_completion=False, **settings)
 
     def command(  # type: ignore[override]  # commands here have a name and settings only
-        self, name: str | None = None, *, context_settings: dict[str, Any] | None = None
+        self,
+        name: str | None = None,
+        *,
+        context_settings: dict[str, Any] | None = None,
+        hidden: bool = False,
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a command and returns the function as it was."""
-        register = super().command(name, context_settings=context_settings)
 
         def add(function: Callable[..., None]) -> Callable[..., None]:
+            first = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+            register = typer.Typer.command(
+                self, name, context_settings=context_settings, hidden=hidden, short_help=first
+            )
             register(_flatten(function))
             return function
 

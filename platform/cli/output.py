@@ -9,28 +9,23 @@ command.  Everything in this package prints through here, and a test forbids the
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from pydantic import BaseModel
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markdown import Markdown
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TransferSpeedColumn,
-)
-from rich.syntax import Syntax
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = [
     "PIPED_WIDTH",
     "AsJson",
+    "Wide",
     "make_console",
     "make_table",
     "percent",
@@ -46,9 +41,26 @@ __all__ = [
     "when",
 ]
 
+_wide: ContextVar[bool] = ContextVar("wide", default=False)
+
+
+def _set_wide(is_wide: bool) -> bool:
+    _wide.set(is_wide)
+    return is_wide
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+Wide = Annotated[
+    bool,
+    typer.Option(
+        "--wide",
+        help="Print a table as wide as it is; else one line a field where it is too wide.",
+        callback=_set_wide,
+    ),
+]
 Row = Mapping[str, Any]
-PIPED_WIDTH: Final = 160  # characters of a table that no terminal bounds
+PIPED_WIDTH: Final = 160  # characters of a text that no terminal bounds
+_WIDEST: Final = 100_000  # characters of a table that nothing bounds
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats (directions), halves, separators
 _JOINERS: Final = frozenset("\u200c\u200d")  # which Persian, Hindi and emoji need; they reorder nothing
 
@@ -105,31 +117,72 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, empty: str, title: str | N
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """Print a table; ids and digests are never cut."""
-    console, table = make_console(), make_table()
-    for column in columns:
-        table.add_column(plain(column.replace("_", " ")), overflow="fold")
-    for row in rows:
-        table.add_row(*map(plain, row))
+    """Print a table; no cell is cut, and no word broken.
+
+    One that would not fit the terminal even with its words below each other is printed as a block of lines for each
+    row, NAME  VALUE, unless `--wide` was given; a pipe gets every row on one line.
+    """
+    console = make_console()
+    names = [plain(column.replace("_", " ")) for column in columns]
+    cells = [[plain(cell) for cell in row] for row in rows]
     if title is not None:  # not the table's own, which is folded at the table's width
         console.print(plain(title), style="italic", soft_wrap=True)
-    console.print(table)
+    is_bounded = console.is_terminal and not _wide.get()
+    if is_bounded and _least_width(names, cells) > console.width:
+        _print_blocks(names, cells)
+        return
+    table = make_table()
+    for name in names:
+        table.add_column(name, overflow="fold", no_wrap=not is_bounded)
+    for row in cells:
+        table.add_row(*row)
+    console.print(table, width=None if is_bounded else _WIDEST, crop=False, soft_wrap=not is_bounded)
+
+
+def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """Return the characters that a table takes with every cell's words below each other."""
+    columns = zip(names, *cells, strict=True)
+    longest = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    return sum(longest) + 3 * len(longest) + 1
+
+
+def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    margin = max(cell_len(name) for name in names) + 2
+    for number, row in enumerate(cells):
+        lines = [
+            f"{name}{' ' * (margin - cell_len(name))}{cell}" for name, cell in zip(names, row, strict=True) if cell
+        ]
+        say(*([""] if number else []), *lines)
 
 
 def print_markdown(text: str) -> None:
     """Print somebody's Markdown: laid out, its links as text."""
+    from rich.markdown import Markdown  # noqa: PLC0415 - one command in twenty shows any
+
     shown = "\n".join(map(plain, text.split("\n")))
     make_console().print(Markdown(shown, hyperlinks=False))
 
 
 def print_diff(text: str) -> None:
     """Print a unified difference of two texts."""
+    from rich.syntax import Syntax  # noqa: PLC0415
+
     shown = "\n".join(map(plain, text.split("\n")))
     make_console().print(Syntax(shown, "diff", background_color="default", word_wrap=True))
 
 
-def show_progress(*, of: Literal["steps", "bytes", "names"] = "steps", quiet: bool = False) -> Progress:
+def show_progress(*, of: Literal["steps", "bytes", "names"] = "steps", quiet: bool = False) -> "Progress":
     """Return a progress display on standard error, which goes when it is done; of names where nobody knows how many."""
+    from rich.progress import (  # noqa: PLC0415 - a mistake in the options shows no progress
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
+    )
+
     console = make_console(err=True, quiet=quiet)
     if of == "names":
         name = TextColumn("{task.description}", markup=False)

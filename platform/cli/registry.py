@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from alcove.platform.cli.connection import Blobs, Database
 from alcove.platform.cli.failures import FAILED
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.registry.repository import Repository
 from alcove.runtime.clock import SYSTEM_CLOCK
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Maintain the signed tree, its blobs and the rows.")
+app = CommandGroup(no_args_is_help=True, help="Maintain the signed tree, its blobs and the rows.")
 
 DataDir = Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")]
 _T = TypeVar("_T")

@@ -4,6 +4,8 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
+from alcove.platform.cli import drafts
+from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.explanations import Explained, show_explanations
 from alcove.platform.cli.forecasts import show_rollout_forecast
@@ -11,7 +13,7 @@ from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
-from alcove.platform.cli.rollout_details import question_lines, show_details
+from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import DeadlineError, Rollout
 
@@ -70,6 +72,8 @@ def create(
     _show([rollout], as_json=call.as_json)
     for line in () if call.as_json else question_lines(rollout.plan):
         say(line)
+    if not call.as_json and not validate_only:
+        say(next_line(rollout))
     for warning in warnings:
         say(f"warning: {warning}", err=True)
 
@@ -144,6 +148,8 @@ def update(
             rollout_id, fields=fields, plan=plan, audience=audience or "", etag=etag, validate_only=validate_only
         )
     _show([rollout], as_json=call.as_json)
+    if not call.as_json:
+        say(f"audience: {rollout.audience or 'every device'}")
 
 
 @app.command("status")
@@ -168,6 +174,21 @@ def status(
     _show(rollouts, as_json=call.as_json)
     if rollout_id and not call.as_json:
         show_details(rollouts[0])
+
+
+@app.command("list")
+def list_command(
+    *,
+    app_name: Annotated[str, typer.Option("--app", help="List only what belongs to this app.")] = "",
+    feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
+    call: CallOptions,
+) -> None:
+    """List rollouts, oldest first."""
+    with call.connect() as client:
+        _show(client.rollouts(app_name, feature), as_json=call.as_json)
+
+
+app.command("delete")(drafts.delete_rollout)
 
 
 @app.command("watch")
@@ -199,6 +220,8 @@ def advance(
     with call.connect() as client:
         rollout = client.advance_rollout(rollout_id, wanted, override_reason=override_reason, etag=etag)
     _show([rollout], as_json=call.as_json)
+    if not call.as_json:
+        say(next_line(rollout))
 
 
 @app.command("approve")
@@ -230,9 +253,22 @@ def rollback(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", call: Ca
 
 
 @app.command("halt")
-def halt(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", call: CallOptions) -> None:
-    """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it."""
+def halt(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", yes: Yes = False, call: CallOptions) -> None:
+    """Forbid the version in the app, whatever runs it; a draft, running, paused or completed rollout names it.
+
+    Only the team's own key lifts a halt (alcove keys reinstate).
+    """
     with call.connect() as client:
+        if not yes:
+            known = client.rollout(rollout_id)
+            confirm(
+                f"{rollout_id}: {known.feature} {known.version} in app {known.app},"
+                f" {known.state.replace('_', ' ')} at {percent(known.share_basis_points)}",
+                "every device of the app drops the version at its next check-in, whatever runs it; only the team's key"
+                " lifts a halt (alcove keys reinstate)",
+                f"Halt {known.feature} {known.version} in {known.app}",
+                yes=yes,
+            )
         _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 

@@ -4,7 +4,7 @@ from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
 
-__all__ = ["question_lines", "show_details"]
+__all__ = ["next_line", "question_lines", "show_details"]
 
 
 def show_details(rollout: Rollout) -> None:
@@ -40,6 +40,25 @@ def question_lines(plan: Plan) -> list[str]:
             part = f"{percent(question.share_basis_points)} of the devices"
         lines.append(f"{part} reports on: {', '.join(question.metrics)}")
     return lines
+
+
+def next_line(rollout: Rollout) -> str:
+    """Return the command that usually comes next, with what it waits for."""
+    name = rollout.rollout_id
+    if rollout.proposal is not None:
+        return f"next: a second person's alcove rollout approve {name}"
+    if rollout.state == "running" and 0 < rollout.stage <= len(rollout.plan.stages):
+        stage = rollout.plan.stages[rollout.stage - 1]
+        waits = f"after {stage.minimum_s / 3600:g} h" if stage.minimum_s else "when the analysis says ready"
+        cohort = f" and {stage.minimum_cohort} devices in each group" if stage.minimum_cohort else ""
+        return f"next: alcove rollout watch {name}; alcove rollout advance {name} {waits}{cohort}"
+    following = {
+        "draft": f"alcove rollout advance {name} (or alcove rollout delete {name})",
+        "running": f"alcove rollout advance {name} --share SHARE, or pause, rollback, halt",
+        "paused": f"alcove rollout resume {name}, rollback or halt",
+        "completed": f"apps take it at their next sync; alcove rollout halt {name} forbids the version again",
+    }
+    return f"next: {following.get(rollout.state, 'nothing; another rollout moves devices again')}"
 
 
 def _show_stages(rollout: Rollout) -> None:

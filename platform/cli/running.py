@@ -25,16 +25,39 @@ def choose_method(model: Model, method: str | None) -> Model:
     return model if method is None else model.method(method)
 
 
-def run_program(program: bytes, inputs: list[str], method: str | None = None) -> dict[str, Any]:
-    """Return the outputs of a method by name, as plain JSON values.
+def run_program(
+    program: bytes, inputs: list[str], method: str | None = None, named: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the outputs of a method by name, as plain JSON values; inputs are in order, or `named` NAME=VALUE.
 
     Raises:
-        typer.BadParameter: an input is no JSON array of its type, or there is no such method.
+        typer.BadParameter: an input is no JSON array of its type, named wrongly, or there is no such method.
         AlcoveRuntimeError: the program or an input is refused.
     """
     model = choose_method(load(program), method)
-    values = parse_inputs(model, inputs)
+    values = parse_inputs(model, _in_order(model, inputs, named) if named else inputs)
     return {port.name: array.tolist() for port, array in zip(model.outputs, model(*values), strict=True)}
+
+
+def _in_order(model: Model, inputs: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the words of inputs that are given as NAME=VALUE in the program's order.
+
+    Raises:
+        typer.BadParameter: some are given without a name, twice, not at all, or there is no input of that name.
+    """
+    names = [port.name for port in model.inputs]
+    if inputs:
+        raise typer.BadParameter("give every input by --input NAME=VALUE, or none")
+    given: dict[str, str] = {}
+    for text in named:
+        name, equals, value = text.partition("=")
+        if not equals or name not in names or name in given:
+            wanted = f"the program's inputs are {', '.join(names)}, each once; write NAME=VALUE"
+            raise typer.BadParameter(f"{wanted}; got {text!r:.80}", param_hint="--input")
+        given[name] = value
+    if missing := [name for name in names if name not in given]:
+        raise typer.BadParameter(f"also give {', '.join(missing)}", param_hint="--input")
+    return [given[name] for name in names]
 
 
 def parse_inputs(model: Model, inputs: Sequence[str]) -> list[Any]:

@@ -1,17 +1,26 @@
-"""`alcove token`: issues, lists and revokes API tokens, on the machine that holds the server's data folder."""
+"""`alcove token`: issues, renews, lists and revokes API tokens, on the machine that holds the server's data folder."""
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import Database
+from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
+
+if TYPE_CHECKING:
+    from alcove.platform.store.tokens import TokenRecord
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Issue, list and revoke API tokens (beside the server's data folder).")
+app = CommandGroup(
+    no_args_is_help=True, help="Issue, renew, list and revoke API tokens (beside the server's data folder)."
+)
 
+TokenId = Annotated[str, typer.Argument(help="Id of the token, the part after alc_ up to the next _.")]
+Days = Annotated[int, typer.Option(min=1, max=366, help="Number of days until the token expires.")]
 DataDir = Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")]
 
 
@@ -24,7 +33,10 @@ def create(
         str, typer.Option(help="reader, operator, operator:<team> for its features alone, or team:<name> to push them.")
     ],
     out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
-    days: Annotated[int, typer.Option(min=1, max=366, help="Number of days until the token expires.")] = 90,
+    name: Annotated[
+        str, typer.Option(help="Whose it is or what for, such as 'anna' or 'release job'; shown in lists.")
+    ] = "",
+    days: Days = 90,
     as_json: AsJson = False,
 ) -> None:
     """Issue a token.  It is shown or written once: the server keeps a digest only."""
@@ -32,21 +44,64 @@ def create(
 
     descriptor = None if out is None else _make_private(out)
     try:
-        text, record = create_local_token(data_dir, role, lifetime_s=days * 86_400, database=database)
+        text, record = create_local_token(data_dir, role, name=name, lifetime_s=days * 86_400, database=database)
     except BaseException:
         if out is not None:
             out.unlink()
         raise
+    _show(text, record, out, descriptor, as_json=as_json)
+
+
+@app.command("renew")
+def renew(
+    *,
+    data_dir: DataDir,
+    database: Database = None,
+    token_id: TokenId,
+    out: Annotated[Path | None, typer.Option(help="File to write the token to (0600); else it is printed.")] = None,
+    days: Days = 90,
+    overlap_hours: Annotated[
+        int, typer.Option(min=0, max=720, help="Hours for which the old token still holds, unless it expires before.")
+    ] = 24,
+    as_json: AsJson = False,
+) -> None:
+    """Issue a token in the place of another, of the same role and name; the old one holds for a day more."""
+    from alcove.platform.services.auth.local import renew_local_token  # noqa: PLC0415
+
+    descriptor = None if out is None else _make_private(out)
+    try:
+        text, record, old = renew_local_token(
+            data_dir, token_id, lifetime_s=days * 86_400, overlap_s=overlap_hours * 3600, database=database
+        )
+    except BaseException:
+        if out is not None:
+            out.unlink()
+        raise
+    _show(text, record, out, descriptor, as_json=as_json)
+    if not as_json:
+        say(f"token {old.token_id} holds until {when(old.expires_at_s)}", err=out is None)
+
+
+def _show(text: str, record: "TokenRecord", out: Path | None, descriptor: int | None, *, as_json: bool) -> None:
+    """Write a new token to the file that was made for it, or print it."""
     if descriptor is not None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text + "\n")
-    shown = {"token_id": record.token_id, "role": record.role, "expires_at_s": record.expires_at_s}
+    shown = {
+        "token_id": record.token_id,
+        "name": record.name,
+        "role": record.role,
+        "expires_at_s": record.expires_at_s,
+    }
     if as_json:
         print_json(shown | ({"token": text} if out is None else {"file": str(out)}))
     elif out is None:
         say(text)
     else:
-        say(f"token {record.token_id} ({record.role}) written to {out}, valid until {when(record.expires_at_s)}")
+        say(
+            f"token {record.token_id} ({record.role}) written to {out}, valid until {when(record.expires_at_s)}",
+            f"next: alcove login --token-file {out}, on the machine that uses it",
+        )
 
 
 @app.command("list")
@@ -61,6 +116,7 @@ def list_command(*, data_dir: DataDir, database: Database = None, as_json: AsJso
     rows = [
         {
             "token": record.token_id,
+            "name": record.name or "-",
             "role": record.role,
             "created": when(record.created_at_s),
             "expires": when(record.expires_at_s),
@@ -76,11 +132,21 @@ def revoke(
     *,
     data_dir: DataDir,
     database: Database = None,
-    token_id: Annotated[str, typer.Argument(help="Id of the token, the part after alc_ up to the next _.")],
+    token_id: TokenId,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Revoke a token from now on; a running server refuses it with the next call."""
-    from alcove.platform.services.auth.local import revoke_local_token  # noqa: PLC0415
+    from alcove.platform.services.auth.local import list_local_tokens, revoke_local_token  # noqa: PLC0415
+
+    for known in () if yes else list_local_tokens(data_dir, database=database):
+        if known.token_id == token_id:
+            confirm(
+                f"token {token_id} ({known.role}{f', {known.name}' if known.name else ''}) holds until"
+                f" {when(known.expires_at_s)}",
+                f"Revoke token {token_id} for ever",
+                yes=yes,
+            )
 
     record = revoke_local_token(data_dir, token_id, database=database)
     if as_json:

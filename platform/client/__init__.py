@@ -1,5 +1,6 @@
 """Provides the server's client for the command line, the demo and other programs: typed calls over gRPC."""
 
+from alcove.platform.client.audit import AuditLine
 from alcove.platform.client.client import PlatformClient
 from alcove.platform.client.errors import (
     AlreadyExistsError,
@@ -105,6 +106,7 @@ __all__ = [
     "ArmDifference",
     "ArmPosterior",
     "ArmResult",
+    "AuditLine",
     "Bandit",
     "BayesianView",
     "CellRow",

@@ -9,12 +9,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
+from alcove.api.audit.v1.audit_pb2_grpc import AuditServiceStub
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
 from alcove.api.metric.v1.metric_pb2_grpc import MetricServiceStub
 from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
+from alcove.platform.client.audit import AuditCalls
 from alcove.platform.client.errors import error_of
 from alcove.platform.client.experiments import ExperimentCalls
 from alcove.platform.client.metrics import MetricCalls
@@ -29,7 +31,7 @@ __all__ = ["PlatformClient"]
 _Answer = TypeVar("_Answer", bound=Message)
 
 
-class PlatformClient(RegistryCalls, RolloutCalls, ExperimentCalls, PolicyCalls, MetricCalls):
+class PlatformClient(RegistryCalls, RolloutCalls, ExperimentCalls, PolicyCalls, MetricCalls, AuditCalls):
     """Calls the server's services; usable from several threads; close it, or use it as a context manager.
 
     Every method raises a `ClientError` and nothing else.  A mutation that ended in `UnavailableError` or
@@ -69,6 +71,7 @@ class PlatformClient(RegistryCalls, RolloutCalls, ExperimentCalls, PolicyCalls, 
         self._experiment = ExperimentServiceStub(self._channel)
         self._policy = PolicyServiceStub(self._channel)
         self._metric = MetricServiceStub(self._channel)
+        self._audit = AuditServiceStub(self._channel)
         self._planner = PlannerServiceStub(self._channel)
 
     def __enter__(self) -> Self:

@@ -161,6 +161,11 @@ class ExperimentCalls:
         request = pb.StopExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
         return value_of(Experiment, self._call(self._experiment.StopExperiment, request).experiment)
 
+    def delete_experiment(self, experiment_id: str, *, etag: str = "", request_id: str | None = None) -> Experiment:
+        """Delete a draft; return it as it was."""
+        request = pb.DeleteExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
+        return value_of(Experiment, self._call(self._experiment.DeleteExperiment, request).experiment)
+
     def experiment(self, experiment_id: str) -> Experiment:
         """Return one experiment."""
         request = pb.GetExperimentRequest(experiment_id=experiment_id)

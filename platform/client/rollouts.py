@@ -128,6 +128,11 @@ class RolloutCalls:
         )
         return value_of(Rollout, self._call(self._rollout.HaltRollout, request).rollout)
 
+    def delete_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
+        """Delete a draft; return it as it was."""
+        request = pb.DeleteRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+        return value_of(Rollout, self._call(self._rollout.DeleteRollout, request).rollout)
+
     def rollout(self, rollout_id: str) -> Rollout:
         """Return one rollout."""
         request = pb.GetRolloutRequest(rollout_id=rollout_id)

@@ -468,13 +468,18 @@ class ApprovalRequiredError(StateError):
 
 
 class OverrideRequiredError(StateError):
-    """Advancing without a winner needs an explicit reason."""
+    """Advancing what nothing has found safe needs an explicit reason.
 
-    def __init__(self, feature: str, version: str) -> None:
+    Attributes:
+        feature: of the rollout.
+        version: that would go to more devices.
+        cause: what is missing, in words.
+    """
+
+    def __init__(self, feature: str, version: str, cause: str = "") -> None:
         self.feature, self.version = feature, version
-        super().__init__(
-            f"no stopped experiment named {feature} {version} the winner: give override_reason, which is audited"
-        )
+        self.cause = cause or f"no stopped experiment named {feature} {version} the winner"
+        super().__init__(f"{self.cause}: give override_reason, which is audited")
 
 
 class ReportRefusedError(PlatformError):

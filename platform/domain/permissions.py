@@ -49,6 +49,7 @@ _ROLLOUT = "/alcove.api.rollout.v1.RolloutService/"
 _POLICY = "/alcove.api.policy.v1.PolicyService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 _METRIC = "/alcove.api.metric.v1.MetricService/"
+_AUDIT = "/alcove.api.audit.v1.AuditService/"
 _PLANNER = "/alcove.api.planner.v1.PlannerService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
@@ -81,6 +82,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _ROLLOUT + "ResumeRollout": _operate("resume rollouts"),
         _ROLLOUT + "RollBackRollout": _operate("roll back rollouts"),
         _ROLLOUT + "HaltRollout": _operate("halt rollouts"),
+        _ROLLOUT + "DeleteRollout": _operate("delete rollouts"),
         _ROLLOUT + "GetRollout": _read("rollouts"),
         _ROLLOUT + "WatchRollout": _read("rollouts"),
         _ROLLOUT + "ListRollouts": _read("rollouts"),
@@ -100,6 +102,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _EXPERIMENT + "UpdateExperiment": _operate("change experiments"),
         _EXPERIMENT + "StartExperiment": _operate("start experiments"),
         _EXPERIMENT + "StopExperiment": _operate("stop experiments"),
+        _EXPERIMENT + "DeleteExperiment": _operate("delete experiments"),
         _EXPERIMENT + "GetExperiment": _read("experiments"),
         _EXPERIMENT + "WatchExperiment": _read("experiments"),
         _EXPERIMENT + "GetResults": _read("results"),
@@ -108,6 +111,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _METRIC + "DeprecateMetric": _share("deprecate metrics"),
         _METRIC + "GetMetric": _read("metrics"),
         _METRIC + "ListMetrics": _read("metrics"),
+        _AUDIT + "ListEntries": _read("the audit log"),
     }
 )
 

@@ -87,6 +87,15 @@ class ExperimentService(rpc.ExperimentServiceServicer):
 
         return await self._mutations.run(request, pb.StopExperimentResponse, work)
 
+    async def DeleteExperiment(self, request: pb.DeleteExperimentRequest, context: Any) -> pb.DeleteExperimentResponse:
+        """Delete a draft."""
+
+        async def work(uow: UnitOfWork) -> pb.DeleteExperimentResponse:
+            record = await engine.delete(uow, request.experiment_id, etag=request.etag)
+            return pb.DeleteExperimentResponse(experiment=experiment_message(record))
+
+        return await self._mutations.run(request, pb.DeleteExperimentResponse, work)
+
     async def GetExperiment(self, request: pb.GetExperimentRequest, context: Any) -> pb.GetExperimentResponse:
         """Return one experiment."""
         async with self._mutations.store.read() as session:

@@ -140,6 +140,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
                 async with self._callers.publishing(principal.name) if is_long else nullcontext():
                     async with self._callers.reading(principal.name):
                         request = await _one(requests, method, limits.REQUEST_S)
+                    answers.request_id = str(getattr(request, "request_id", ""))[: limits.REQUEST_ID_LENGTH[1]]
                     validate_fields(request)
                     await _respond(handler, request, answers)
 
@@ -215,7 +216,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             seconds = time.monotonic() - began_s
             if self._metrics is not None:
                 self._metrics.call_ended(method, status.name, seconds)
-            self._note(method, name, status, seconds)
+            self._note(method, name, status, seconds, answers.request_id)
 
     async def _drop(self, context: _Context) -> None:
         """Close the connection of a peer that takes no answer: behind an answer no status can be sent.
@@ -245,14 +246,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             finally:
                 connection.calls -= 1
 
-    def _note(self, method: str, name: str | None, status: grpc.StatusCode, seconds: float) -> None:
-        """Log the call; of those of strangers a few a second, so that nobody can fill the log."""
-        more: dict[str, int] = {}
+    def _note(
+        self, method: str, name: str | None, status: grpc.StatusCode, seconds: float, request_id: str = ""
+    ) -> None:
+        """Log the call, a mutation with its request id; of strangers a few a second, lest they fill the log."""
+        more: dict[str, int | str] = {"request_id": request_id} if request_id else {}
         if name is None:
             if not self._log_rate.take(1):
                 self._unlogged += 1
                 return
-            more = {"unlogged_before": self._unlogged} if self._unlogged else {}
+            more |= {"unlogged_before": self._unlogged} if self._unlogged else {}
             self._unlogged = 0
         _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1), **more)
 
@@ -319,6 +322,7 @@ class _Answers:
     def __init__(self, context: _Context) -> None:
         self.context = context
         self.is_sending = False
+        self.request_id = ""  # of a mutation, once its request is read
 
     async def send(self, response: Any) -> None:
         """Send one answer; returns when the peer has taken so much of it that the rest fits a small buffer."""

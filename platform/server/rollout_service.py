@@ -120,6 +120,15 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         return await self._mutations.run(request, pb.HaltRolloutResponse, work)
 
+    async def DeleteRollout(self, request: pb.DeleteRolloutRequest, context: Any) -> pb.DeleteRolloutResponse:
+        """Delete a draft."""
+
+        async def work(uow: UnitOfWork) -> pb.DeleteRolloutResponse:
+            await _validate_etag(uow, request)
+            return pb.DeleteRolloutResponse(rollout=rollout_message(await engine.delete(uow, request.rollout_id)))
+
+        return await self._mutations.run(request, pb.DeleteRolloutResponse, work)
+
     async def GetRollout(self, request: pb.GetRolloutRequest, context: Any) -> pb.GetRolloutResponse:
         """Return one rollout."""
         store, rollout_id = self._mutations.store, request.rollout_id

@@ -18,6 +18,8 @@ import aiohttp
 import grpc
 import grpc.aio
 import structlog
+from alcove.api.audit.v1 import audit_pb2
+from alcove.api.audit.v1.audit_pb2_grpc import add_AuditServiceServicer_to_server
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.experiment.v1.experiment_pb2_grpc import add_ExperimentServiceServicer_to_server
 from alcove.api.metric.v1.metric_pb2_grpc import add_MetricServiceServicer_to_server
@@ -35,6 +37,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import AggregatorFileError
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
+from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.experiment_service import ExperimentService
@@ -84,6 +87,7 @@ SERVICES = tuple(
         experiment_pb2.DESCRIPTOR,
         policy_pb2.DESCRIPTOR,
         planner_pb2.DESCRIPTOR,
+        audit_pb2.DESCRIPTOR,
     )
     for name in file.services_by_name
 )
@@ -258,6 +262,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
     add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
+    add_AuditServiceServicer_to_server(AuditService(mutations.store), server)
     add_PlannerServiceServicer_to_server(PlannerService(aggregators, mutations.store), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)

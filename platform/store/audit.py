@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from alcove.platform.domain.records import Page
-from alcove.platform.store.tables import AuditRow
-from sqlalchemy import select
+from alcove.platform.store.tables import AuditRow, ExperimentRow, RolloutRow
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AuditEntry", "list_audit", "write_audit"]
+__all__ = ["AuditEntry", "AuditFilter", "list_audit", "newest_audit", "write_audit"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,21 @@ class AuditEntry:
     details: Mapping[str, object]
 
 
+@dataclass(frozen=True)
+class AuditFilter:
+    """Which entries are wanted; every part that is given must fit.
+
+    Attributes:
+        subject: what was changed; "": anything.
+        app: in which app, its rollouts, experiments and layers included; "": in any.
+        since_s: at this time or later, seconds since 1970-01-01 UTC.
+    """
+
+    subject: str = ""
+    app: str = ""
+    since_s: int = 0
+
+
 async def write_audit(
     session: AsyncSession, *, at_s: int, principal: str, action: str, subject: str, details: Mapping[str, object]
 ) -> None:
@@ -39,7 +54,31 @@ async def write_audit(
 async def list_audit(session: AsyncSession, page: Page) -> list[AuditEntry]:
     """Return entries in the order in which they happened."""
     query = select(AuditRow).where(AuditRow.sequence > page.after).order_by(AuditRow.sequence).limit(page.size)
-    return [
-        AuditEntry(row.sequence, row.at_s, row.principal, row.action, row.subject, json.loads(row.details))
-        for row in await session.scalars(query)
-    ]
+    return [_entry(row) for row in await session.scalars(query)]
+
+
+async def newest_audit(session: AsyncSession, wanted: AuditFilter, *, before: int, size: int) -> list[AuditEntry]:
+    """Return at most `size` entries, the newest first; those before sequence number `before` where it is not 0."""
+    query = select(AuditRow).order_by(AuditRow.sequence.desc()).limit(size)
+    if before:
+        query = query.where(AuditRow.sequence < before)
+    if wanted.since_s:
+        query = query.where(AuditRow.at_s >= wanted.since_s)
+    if wanted.subject:
+        query = query.where(AuditRow.subject == wanted.subject)
+    if wanted.app:
+        in_details = json.dumps({"app": wanted.app}, ensure_ascii=False)[1:-1]  # as `write_audit` writes it
+        query = query.where(
+            or_(
+                AuditRow.subject == wanted.app,
+                AuditRow.subject.startswith(f"{wanted.app}/", autoescape=True),
+                AuditRow.subject.in_(select(RolloutRow.rollout_id).where(RolloutRow.app == wanted.app)),
+                AuditRow.subject.in_(select(ExperimentRow.experiment_id).where(ExperimentRow.app == wanted.app)),
+                AuditRow.details.contains(in_details, autoescape=True),
+            )
+        )
+    return [_entry(row) for row in await session.scalars(query)]
+
+
+def _entry(row: AuditRow) -> AuditEntry:
+    return AuditEntry(row.sequence, row.at_s, row.principal, row.action, row.subject, json.loads(row.details))

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_experiment",
+    "delete_experiment",
     "experiments_stopped_since",
     "get_experiment",
     "last_stopped",
@@ -87,6 +88,12 @@ async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> Ex
     row.allocation = _ALLOCATION.dump_json(record.allocation).decode()
     await session.flush()
     return replace(record, revision=row.revision)
+
+
+async def delete_experiment(session: AsyncSession, record: ExperimentRecord) -> None:
+    """Delete the row of an experiment; the audit log keeps what was done to it."""
+    await session.delete(await session.get_one(ExperimentRow, record.sequence))
+    await session.flush()
 
 
 async def get_experiment(session: AsyncSession, experiment_id: str) -> ExperimentRecord:

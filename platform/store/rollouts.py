@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_rollout",
+    "delete_rollout",
     "get_rollout",
     "list_rollouts",
     "live_rollouts",
@@ -56,6 +57,12 @@ async def save_rollout(session: AsyncSession, record: RolloutRecord) -> None:
         setattr(row, name, getattr(record, name))
     for name, text in _texts(record).items():
         setattr(row, name, text)
+    await session.flush()
+
+
+async def delete_rollout(session: AsyncSession, record: RolloutRecord) -> None:
+    """Delete the row of a rollout; the audit log keeps what was done to it."""
+    await session.delete(await session.get_one(RolloutRow, record.sequence))
     await session.flush()
 
 

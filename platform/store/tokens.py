@@ -8,12 +8,12 @@ from alcove.platform.store.tables import TokenRow
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["TokenRecord", "add_token", "find_token", "find_tokens", "list_tokens", "revoke_token"]
+__all__ = ["TokenRecord", "add_token", "find_token", "find_tokens", "limit_token", "list_tokens", "revoke_token"]
 
 
 @dataclass(frozen=True)
 class TokenRecord:
-    """An issued token; `revoked_at_s` is None while it holds."""
+    """An issued token; `revoked_at_s` is None while it holds, `name` says whose it is or what for ("": nobody said)."""
 
     token_id: str
     secret_sha256: str
@@ -21,6 +21,7 @@ class TokenRecord:
     created_at_s: int
     expires_at_s: int
     revoked_at_s: int | None
+    name: str = ""
 
 
 async def add_token(session: AsyncSession, record: TokenRecord) -> None:
@@ -47,6 +48,19 @@ async def list_tokens(session: AsyncSession) -> list[TokenRecord]:
     return [_record(row) for row in rows]
 
 
+async def limit_token(session: AsyncSession, token_id: str, expires_at_s: int) -> None:
+    """Let a token expire at this time, unless it does so before.
+
+    Raises:
+        ResourceNotFoundError: there is none of this id.
+    """
+    row = await session.get(TokenRow, token_id)
+    if row is None:
+        raise ResourceNotFoundError("token", token_id)
+    row.expires_at_s = min(row.expires_at_s, expires_at_s)
+    await session.flush()
+
+
 async def revoke_token(session: AsyncSession, token_id: str, now_s: int) -> TokenRecord:
     """Revoke a token from now on; one that was revoked before stays as it was.
 
@@ -70,4 +84,5 @@ def _record(row: TokenRow) -> TokenRecord:
         created_at_s=row.created_at_s,
         expires_at_s=row.expires_at_s,
         revoked_at_s=row.revoked_at_s,
+        name=row.name,
     )

@@ -5,6 +5,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final
 
 import grpc
+from alcove.api.audit.v1 import audit_pb2
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
 from alcove.api.planner.v1 import planner_pb2
@@ -17,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 __all__ = ["METHODS", "Wire", "field_paths", "method_path", "request_class"]
 
-_MODULES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
+_MODULES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2)
 _KINDS = {(False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream"}
 _TIMEOUT_S = 20
 

@@ -202,7 +202,7 @@ def test_the_audit_log_is_shown_whatever_stands_in_it(
         )
         for entry in found
     ]
-    monkeypatch.setattr(local, "list_local_audit", lambda *_, **__: hostile)
+    monkeypatch.setattr(local, "newest_local_audit", lambda *_, **__: hostile)
     assert run(["audit", "list", "--data-dir", str(shown_to.data_dir), *(["--json"] if as_json else [])]) == 0
     said = capsys.readouterr().out
     assert is_harmless(said)

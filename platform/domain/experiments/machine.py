@@ -4,7 +4,7 @@
     │ draft │ ───────▶ │ running │ ──────▶ │ stopped │
     └───────┘          └─────────┘         └─────────┘
 
-A draft can be updated; results can be read of what runs or has stopped.
+A draft can be updated and deleted; results can be read of what runs or has stopped.
 
 X1  Arms, epsilon, bins and plan never change after the start; another comparison is another experiment.  Shares change
     only where the plan has a bandit, by its rule and within its bounds (`bandit.py`).
@@ -29,6 +29,7 @@ class Action(StrEnum):
     """An action on an experiment."""
 
     UPDATE = "update"
+    DELETE = "delete"
     START = "start"
     STOP = "stop"
     READ_RESULTS = "read results"
@@ -36,7 +37,7 @@ class Action(StrEnum):
 
 _ALLOWED: Final = MappingProxyType(
     {
-        ExperimentState.DRAFT: (Action.UPDATE, Action.START),
+        ExperimentState.DRAFT: (Action.UPDATE, Action.DELETE, Action.START),
         ExperimentState.RUNNING: (Action.STOP, Action.READ_RESULTS),
         ExperimentState.STOPPED: (Action.READ_RESULTS,),
     }

@@ -96,7 +96,8 @@ def next_share(rollout: RolloutRecord, wanted_basis_points: int) -> int:
         bound = f"1 to {POLICY_BUCKETS}" + ("" if stages else "; the rollout has no stages")
         raise InvalidFieldError("share_basis_points", bound, wanted_basis_points)
     if stages and share != following:
-        raise InvalidFieldError("share_basis_points", f"0, or {following} for the next stage", wanted_basis_points)
+        bound = f"0 (left out), or {following} ({following / 100:g} %), the next stage's"
+        raise InvalidFieldError("share_basis_points", bound, wanted_basis_points)
     at_all_without_audience = rollout.share_basis_points == POLICY_BUCKETS and not rollout.audience
     if share < rollout.share_basis_points or (share == rollout.share_basis_points and not at_all_without_audience):
         raise ShareNotRaisedError(rollout.rollout_id, rollout.share_basis_points, share)

@@ -58,6 +58,17 @@ def halt(app: AppSnapshot, before: RolloutRecord, *, now_s: int, reason: str, **
     )
 
 
+def _missing_evidence(rollout: RolloutRecord, now_s: int) -> str:
+    """Return why the present stage was not found safe, in words; "" where the rollout has no stage."""
+    if not 0 < rollout.stage <= len(rollout.plan.stages):
+        return ""
+    stage = rollout.plan.stages[rollout.stage - 1]
+    lasted_s = max(0, now_s - (rollout.stage_started_at_s or now_s))
+    lasts = f"it has lasted {lasted_s / 3600:.1f} h of at least {stage.minimum_s / 3600:g} h"
+    said = "no analysis of its reports yet" if rollout.analysis is None else rollout.analysis.reason
+    return f"stage {rollout.stage} was not found safe ({lasts}; {said})"
+
+
 def advance(
     app: AppSnapshot,
     before: RolloutRecord,
@@ -94,7 +105,7 @@ def advance(
     if not is_complete and after.feature not in app.defaults:
         raise NoDefaultVersionError(after.app, after.feature, share_basis_points)
     if analysis is None and not override_reason:
-        raise OverrideRequiredError(after.feature, after.version)
+        raise OverrideRequiredError(after.feature, after.version, _missing_evidence(before, now_s))
     if approved_by is None and app.rules[after.feature].must_approve_rollouts:
         proposal = Proposal(principal, now_s, after.share_basis_points, override_reason)
         return app.with_rollout(

@@ -18,6 +18,7 @@ __all__ = ["IssuedToken", "authenticate", "issue_token", "token_id_of"]
 
 _TOKEN = re.compile(r"alc_([0-9a-f]{16})_([0-9a-f]{64})")
 _NOBODY = TokenRecord("0" * 16, "0" * 64, "reader", 0, 0, 0)  # compared with where there is no such token
+MAX_NAME_LENGTH = 64
 MAX_LIFETIME_S = 366 * 86_400  # seconds; a token that nobody renews for a year is nobody's
 
 
@@ -29,16 +30,18 @@ class IssuedToken:
     record: TokenRecord
 
 
-def issue_token(role: Role, *, now_s: int, lifetime_s: int) -> IssuedToken:
-    """Return a new token.
+def issue_token(role: Role, *, now_s: int, lifetime_s: int, name: str = "") -> IssuedToken:
+    """Return a new token; `name` says whose it is or what for.
 
     Raises:
-        InvalidFieldError: the lifetime is not in 1 s to 366 days.
+        InvalidFieldError: the lifetime is not in 1 s to 366 days, or the name is no line of at most 64 characters.
     """
     if not 1 <= lifetime_s <= MAX_LIFETIME_S:
         raise InvalidFieldError("lifetime_s", f"1 to {MAX_LIFETIME_S}", lifetime_s)
+    if len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidFieldError("name", f"at most {MAX_NAME_LENGTH} printable characters", name)
     token_id, secret = secrets.token_hex(8), secrets.token_hex(32)
-    record = TokenRecord(token_id, _digest(token_id, secret), str(role), now_s, now_s + lifetime_s, None)
+    record = TokenRecord(token_id, _digest(token_id, secret), str(role), now_s, now_s + lifetime_s, None, name)
     return IssuedToken(f"alc_{token_id}_{secret}", record)
 
 

@@ -30,7 +30,13 @@ from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.reports import read_experiment_reports
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import ArgumentError
-from alcove.platform.store.experiments import add_experiment, get_experiment, running_experiments, save_experiment
+from alcove.platform.store.experiments import (
+    add_experiment,
+    delete_experiment,
+    get_experiment,
+    running_experiments,
+    save_experiment,
+)
 from alcove.platform.store.layers import get_layer
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
@@ -39,7 +45,7 @@ from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
 from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ArmSpec", "ExperimentSpec", "create", "read", "start", "stop", "update"]
+__all__ = ["ArmSpec", "ExperimentSpec", "create", "delete", "read", "start", "stop", "update"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,21 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         epsilon=record.epsilon,
         mechanism=mechanism_of(record.plan.aggregation),
     )
+    return record
+
+
+async def delete(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+    """Delete a draft, of which no device ever knew; return it as it was.
+
+    Raises:
+        ResourceNotFoundError: there is no such experiment.
+        StaleEtagError: it was changed since the caller read it.
+        IllegalTransitionError: it is no draft any more: it is part of the app's history.
+    """
+    record = await _load_known(uow, experiment_id, etag)
+    validate_action(record, Action.DELETE)
+    await delete_experiment(uow.session, record)
+    await uow.audit("delete experiment", experiment_id, app=record.app, feature=record.feature)
     return record
 
 

@@ -21,13 +21,13 @@ from alcove.platform.services.loading import load_rollout
 from alcove.platform.services.own_metrics import find_own_guardrails
 from alcove.platform.services.policy.decide import validate_may_run
 from alcove.platform.services.saving import save_app
-from alcove.platform.store.rollouts import add_rollout
+from alcove.platform.store.rollouts import add_rollout, delete_rollout, get_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import AppName
 from alcove.registry.policy import VersionRef
 
-__all__ = ["RolloutSpec", "advance", "approve", "create", "halt", "pause", "resume", "roll_back", "update"]
+__all__ = ["RolloutSpec", "advance", "approve", "create", "delete", "halt", "pause", "resume", "roll_back", "update"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,21 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     details: dict[str, object] = {"plan": _details(record.plan)} if record.plan.stages else {}
     details |= {"audience": record.audience} if record.audience else {}
     await uow.audit("create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details)
+    return record
+
+
+async def delete(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
+    """Delete a draft, of which no device ever knew; return it as it was.
+
+    Raises:
+        ResourceNotFoundError: there is no such rollout.
+        IllegalTransitionError: it is no draft any more: it is part of the app's history.
+    """
+    record = await get_rollout(uow.session, rollout_id)
+    if record.state is not RolloutState.DRAFT:
+        raise IllegalTransitionError("rollout", rollout_id, record.state, "delete", allowed_actions(record.state))
+    await delete_rollout(uow.session, record)
+    await uow.audit("delete rollout", rollout_id, app=record.app, feature=record.feature, version=record.version)
     return record
 
 

@@ -67,7 +67,7 @@ def test_a_revoked_token_is_refused_by_the_running_server(shop: Shop, tmp_path: 
     (tmp_path / "reader").chmod(0o600)
     listing = ("model", "list", "--server", shop.server, "--token-file", tmp_path / "reader", "--json")
     assert alcove(*listing).code == 0
-    assert alcove("token", "revoke", shown["token_id"], "--data-dir", data_dir).code == 0
+    assert alcove("token", "revoke", shown["token_id"], "--data-dir", data_dir, "--yes").code == 0
     said = alcove(*listing)
     assert said.code == 1
     assert "revoked" in said.err

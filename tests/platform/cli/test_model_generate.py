@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from alcove.platform.cli.model import app
+from alcove.platform.cli.model import make_app
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing import Assembly
 from typer.testing import CliRunner
@@ -26,25 +26,25 @@ def program(tmp_path: Path) -> str:
 
 def test_tokens_are_printed_up_to_a_stop(program: str) -> None:
     """As numbers with commas, or as JSON."""
-    run = CliRunner().invoke(app, ["generate", program, "--tokens", "1,2", "--max-new-tokens", "3"])
+    run = CliRunner().invoke(make_app(), ["generate", program, "--tokens", "1,2", "--max-new-tokens", "3"])
     assert run.output.strip() == "3,4,5"
-    run = CliRunner().invoke(app, ["generate", program, "--tokens", "2", "--stop", "5", "--json"])
+    run = CliRunner().invoke(make_app(), ["generate", program, "--tokens", "2", "--stop", "5", "--json"])
     assert json.loads(run.output) == {"tokens": [3, 4]}
 
 
 def test_a_prompt_that_is_no_numbers_is_refused(program: str) -> None:
     """By its name."""
-    run = CliRunner().invoke(app, ["generate", program, "--tokens", "one"])
+    run = CliRunner().invoke(make_app(), ["generate", program, "--tokens", "one"])
     assert run.exit_code == 2
 
 
 def test_a_text_needs_a_program_with_a_tokenizer(program: str) -> None:
     """The message names the method that is missing; one kind of prompt is given, not both and not none."""
-    run = CliRunner().invoke(app, ["generate", program, "--text", "one"])
+    run = CliRunner().invoke(make_app(), ["generate", program, "--text", "one"])
     assert run.exit_code != 0
     assert "no method 'tokenize'" in str(run.exception)
     for words in ([], ["--text", "one", "--tokens", "1"]):
-        run = CliRunner().invoke(app, ["generate", program, *words])
+        run = CliRunner().invoke(make_app(), ["generate", program, *words])
         assert run.exit_code == 2
         assert "either as --tokens or as --text" in " ".join(run.output.replace("│", "").split())
 
@@ -71,5 +71,5 @@ def test_a_text_is_continued_by_a_program_with_a_tokenizer(tmp_path: Path) -> No
     }
     path = export(methods).save(tmp_path / "text.alc")
     words = ["generate", str(path), "--text", "a", "--max-new-tokens", "3"]
-    assert CliRunner().invoke(app, words).output.strip() == "bcd"
-    assert json.loads(CliRunner().invoke(app, [*words, "--json"]).output) == {"text": "bcd"}
+    assert CliRunner().invoke(make_app(), words).output.strip() == "bcd"
+    assert json.loads(CliRunner().invoke(make_app(), [*words, "--json"]).output) == {"text": "bcd"}

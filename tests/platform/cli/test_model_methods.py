@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.platform.cli.model import app
+from alcove.platform.cli.model import make_app
 from alcove.runtime.format.spec import DType
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.profile import Machine, profile_program
@@ -26,9 +26,9 @@ def program(tmp_path: Path) -> str:
 
 def test_a_method_runs_by_its_name_and_another_is_refused_by_it(program: str) -> None:
     """Decode alone gives scores; whoever has no such method is told those there are."""
-    run = CliRunner().invoke(app, ["run", program, *ROW, "--method", "decode", "--json"])
+    run = CliRunner().invoke(make_app(), ["run", program, *ROW, "--method", "decode", "--json"])
     assert set(json.loads(run.output)) == {"seen", "count", "scores"}
-    run = CliRunner().invoke(app, ["run", program, *ROW, "--method", "forward"])
+    run = CliRunner().invoke(make_app(), ["run", program, *ROW, "--method", "forward"])
     assert run.exit_code == 2
     assert "it has prefill, decode" in " ".join(run.output.replace("│", "").split())
 
@@ -36,7 +36,7 @@ def test_a_method_runs_by_its_name_and_another_is_refused_by_it(program: str) ->
 def test_inspect_tells_the_methods_and_shows_one(program: str) -> None:
     """The first, or the one that is named."""
     found = {
-        name: json.loads(CliRunner().invoke(app, ["inspect", program, "--json", *words]).output)
+        name: json.loads(CliRunner().invoke(make_app(), ["inspect", program, "--json", *words]).output)
         for name, words in {"prefill": [], "decode": ["--method", "decode"]}.items()
     }
     assert [(facts["method"], facts["methods"]) for facts in found.values()] == [
@@ -48,7 +48,7 @@ def test_inspect_tells_the_methods_and_shows_one(program: str) -> None:
 def test_a_method_is_profiled_by_its_name(program: str) -> None:
     """Decode has two products, prefill one."""
     words = ["--method", "decode", "--input", ROW[0], "--input", ROW[1], "--runs", "3", "--json"]
-    facts = json.loads(CliRunner().invoke(app, ["profile", program, *words]).stdout)
+    facts = json.loads(CliRunner().invoke(make_app(), ["profile", program, *words]).stdout)
     assert [row["name"] for row in facts["rows"]].count("linear") == 2
 
 

@@ -272,7 +272,7 @@ def test_a_revoked_version_disappears_from_a_device(
         handle = device.feature(kind)
         assert device.sync().error is None
         assert handle.version == "2.1.0"
-        revoked = ok(shop.operator("model", "revoke", f"{kind}@2.1.0", "--reason", "it lies", "--json")).json
+        revoked = ok(shop.operator("model", "revoke", f"{kind}@2.1.0", "--reason", "it lies", "--yes", "--json")).json
         assert (revoked["version"]["state"], revoked["apps"]) == ("revoked", ["letters"])
         digest = revoked["version"]["variants"][0]["sha256"]
         assert device.sync().error is None

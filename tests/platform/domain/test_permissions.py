@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from alcove.api.audit.v1 import audit_pb2
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
 from alcove.api.planner.v1 import planner_pb2
@@ -17,7 +18,7 @@ from alcove.platform.services.auth.local import create_local_token, revoke_local
 from alcove.platform.testing import Served, ServerWorld
 from google.protobuf.message_factory import GetMessageClass
 
-MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
+MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2)
 METHODS = [
     method
     for module in MESSAGES

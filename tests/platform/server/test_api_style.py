@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alcove.api.audit.v1 import audit_pb2
 from alcove.api.experiment.v1 import experiment_pb2
 from alcove.api.metric.v1 import metric_pb2
 from alcove.api.planner.v1 import planner_pb2
@@ -14,7 +15,8 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
 
 FILES = [
-    module.DESCRIPTOR for module in (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2)
+    module.DESCRIPTOR
+    for module in (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2)
 ]
 DECLARATION = re.compile(
     r"^\s*(message|enum|service|rpc|oneof)\s+\w+"

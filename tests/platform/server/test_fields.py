@@ -254,6 +254,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "ResumeRollout": BOUND,
     "RollBackRollout": REASONED,
     "HaltRollout": REASONED,
+    "DeleteRollout": BOUND,
     "GetRollout": {"rollout_id": ID},
     "WatchRollout": {"rollout_id": ID},
     "ListRollouts": FILTERED,
@@ -271,6 +272,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     "StartExperiment": EXPERIMENT,
     "StopExperiment": EXPERIMENT,
+    "DeleteExperiment": EXPERIMENT,
     "GetExperiment": {"experiment_id": ID},
     "WatchExperiment": {"experiment_id": ID},
     "GetResults": {"experiment_id": ID, "with_cells": (NO_BOUND,)},
@@ -327,6 +329,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     "GetMetric": {"feature": FEATURE, "name": METRIC},
     "ListMetrics": {"feature": optional(FEATURE), **PAGED},
+    "ListEntries": {"object": (NO_BOUND,), "app": optional(APP), "since_s": (-1, -(2**62)), **PAGED},
     "CreateLayer": {
         "request_id": REQUEST_ID,
         "app": APP,

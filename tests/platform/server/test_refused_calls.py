@@ -61,6 +61,7 @@ ROWS: Final = {
     "ResumeRollout": Row(ROLLOUT, True, ("paused",), "resume"),
     "RollBackRollout": Row(ROLLOUT, True, ("draft", "running", "paused"), "rollback"),
     "HaltRollout": Row(ROLLOUT, True, ("draft", "running", "paused", "completed"), "halt"),
+    "DeleteRollout": Row(ROLLOUT, True, ("draft",), "delete"),
     "GetRollout": Row(ROLLOUT),
     "WatchRollout": Row(ROLLOUT),
     "ListRollouts": Row(),
@@ -68,6 +69,7 @@ ROWS: Final = {
     "UpdateExperiment": Row(("experiment_id", "arms.version", "segment.layer"), True, ("draft",), "update"),
     "StartExperiment": Row(EXPERIMENT, True, ("draft",), "start"),
     "StopExperiment": Row(EXPERIMENT, True, ("running",), "stop"),
+    "DeleteExperiment": Row(EXPERIMENT, True, ("draft",), "delete"),
     "GetExperiment": Row(EXPERIMENT),
     "WatchExperiment": Row(EXPERIMENT),
     "GetResults": Row(EXPERIMENT, False, ("running", "stopped"), "read results"),
@@ -79,6 +81,7 @@ ROWS: Final = {
     "DeprecateMetric": Row(),  # what it names is not there in test_metric_definitions.py
     "GetMetric": Row(),
     "ListMetrics": Row(),
+    "ListEntries": Row(),
     "CreateLayer": Row(),
     "ListLayers": Row(),
     "SetHoldout": Row((), True),
