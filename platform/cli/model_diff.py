@@ -37,7 +37,7 @@ def diff(
         bool, typer.Option("--measure", help="Time both on this machine, instead of what validations recorded.")
     ] = False,
     is_profiled: Annotated[
-        bool, typer.Option("--profile", help="As --measure, and tell what each type of operator takes.")
+        bool, typer.Option("--by-operator", help="As --measure, and tell what each type of operator takes.")
     ] = False,
     call: CallOptions,
 ) -> None:

@@ -88,11 +88,11 @@ def say_text(text: str, *, err: bool = False) -> None:
     say(*text.split("\n"), err=err)
 
 
-def make_console(*, err: bool = False, quiet: bool = False) -> Console:
-    """Return a console to which every text is only that; wide where no terminal bounds it."""
+def make_console(*, err: bool = False, quiet: bool = False, unbounded_width: int = PIPED_WIDTH) -> Console:
+    """Return a console to which every text is only that; `unbounded_width` wide where no terminal bounds it."""
     options: dict[str, Any] = {"stderr": err, "quiet": quiet, "markup": False, "emoji": False, "highlight": False}
     console = Console(**options)
-    return console if console.is_terminal else Console(**options, width=PIPED_WIDTH)
+    return console if console.is_terminal and not _wide.get() else Console(**options, width=unbounded_width)
 
 
 def make_table(title: object = None, *, has_header: bool = True) -> Table:
@@ -122,7 +122,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     One that would not fit the terminal even with its words below each other is printed as a block of lines for each
     row, NAME  VALUE, unless `--wide` was given; a pipe gets every row on one line.
     """
-    console = make_console()
+    console = make_console(unbounded_width=_WIDEST)
     names = [plain(column.replace("_", " ")) for column in columns]
     cells = [[plain(cell) for cell in row] for row in rows]
     if title is not None:  # not the table's own, which is folded at the table's width
@@ -136,7 +136,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
         table.add_column(name, overflow="fold", no_wrap=not is_bounded)
     for row in cells:
         table.add_row(*row)
-    console.print(table, width=None if is_bounded else _WIDEST, crop=False, soft_wrap=not is_bounded)
+    console.print(table, crop=False)
 
 
 def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:

@@ -223,7 +223,8 @@ def test_what_an_error_says_is_shown_as_it_is(
         def fail(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("alcove.platform.cli.main.app_of", lambda _verb, fail=fail: fail)
+        monkeypatch.setattr("alcove.platform.cli.main.app_of", lambda *_, fail=fail: fail)
+        monkeypatch.setattr("alcove.platform.cli.main.options_of", lambda _given: set())
         assert run(["model", "list"]) == 1
         said = capsys.readouterr().err
         assert is_harmless(said)
@@ -293,7 +294,7 @@ def hostile_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model profile {program} --runs 1 --json",
         "model diff {program} {other}",
         "model diff {program} {other} --json",
-        "model diff {other} {program} --profile",
+        "model diff {other} {program} --by-operator",
     ],
 )
 def test_names_in_a_program_are_shown_as_they_are(

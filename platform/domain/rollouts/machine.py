@@ -24,6 +24,7 @@ R3  Rolled back and halted are final; a completed one can be halted, nothing els
 R4  Completing makes the version the app's default; nothing else here does.  A rollout with an audience runs at 10 000
     and does not complete: its version would become the default of devices outside of the audience.
 R5  A draft can be halted, so that whatever runs a version (a default, an arm), the version itself can be forbidden.
+    It can be deleted, which nothing else can: no device ever knew of it.
 R6  A rollout with guardrails has a control group as large as its share, from the top bucket down; above half of the
     devices what is left.  Without guardrails, and at 10 000, there is none.
 R7  Each stage is compared with a control group of its own: its reports name a task that began with it.  The tests read
@@ -52,6 +53,7 @@ class Action(StrEnum):
     RESUME = "resume"
     ROLL_BACK = "rollback"
     HALT = "halt"
+    DELETE = "delete"
 
 
 _S = RolloutState
@@ -74,8 +76,9 @@ _ARROWS: Final = MappingProxyType(
 
 
 def allowed_actions(state: RolloutState) -> tuple[Action, ...]:
-    """Return what may be asked of a rollout in a state."""
-    return tuple(action for at, action in _ARROWS if at is state)
+    """Return what may be asked of a rollout in a state; deleting a draft leads to no state."""
+    following = tuple(action for at, action in _ARROWS if at is state)
+    return (*following, Action.DELETE) if state is _S.DRAFT else following
 
 
 def next_share(rollout: RolloutRecord, wanted_basis_points: int) -> int:

@@ -89,7 +89,7 @@ async def delete(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     """
     record = await get_rollout(uow.session, rollout_id)
     if record.state is not RolloutState.DRAFT:
-        raise IllegalTransitionError("rollout", rollout_id, record.state, "delete", allowed_actions(record.state))
+        raise IllegalTransitionError("rollout", rollout_id, record.state, Action.DELETE, allowed_actions(record.state))
     await delete_rollout(uow.session, record)
     await uow.audit("delete rollout", rollout_id, app=record.app, feature=record.feature, version=record.version)
     return record

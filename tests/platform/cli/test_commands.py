@@ -25,8 +25,10 @@ def test_every_promised_verb_is_there() -> None:
         "model revoke", "model rules", "model alias set", "model alias remove", "model alias approve",
         "model alias list", "model alias history", "model tag set", "model tag remove",
         "rollout create", "rollout status", "rollout advance", "rollout pause", "rollout resume", "rollout rollback",
-        "rollout halt", "experiment create", "experiment start", "experiment stop", "experiment results",
-        "experiment list", "registry check", "registry gc", "feature list", "feature run",
+        "rollout halt", "rollout list", "rollout delete", "experiment create", "experiment show", "experiment delete",
+        "experiment start", "experiment stop", "experiment results",
+        "experiment list", "token renew", "login", "profile list", "profile delete", "completion",
+        "registry check", "registry gc", "feature list", "feature run",
         "aggregator create", "aggregator leader", "aggregator helper", "aggregator rotate-key",
         "aggregator gateway-key", "holdout set", "holdout show", "holdout plan", "holdout start", "holdout status",
         "holdout result", "holdout stop",
@@ -35,9 +37,10 @@ def test_every_promised_verb_is_there() -> None:
 
 
 SPEAK_JSON = {"serve", "feature run", "aggregator leader", "aggregator helper"}  # and nothing else
+SPEAK_TO_SHELLS = {"completion"}
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - SPEAK_JSON))
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - SPEAK_JSON - SPEAK_TO_SHELLS))
 def test_every_command_speaks_json(name: str) -> None:
     """Programs can read what people read as a table."""
     assert "--json" in [option for parameter in COMMANDS[name].params for option in parameter.opts]
@@ -50,6 +53,13 @@ def test_every_command_and_option_is_explained(name: str) -> None:
     assert said.code == 0
     assert COMMANDS[name].help
     assert all(getattr(parameter, "help", "") for parameter in COMMANDS[name].params)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_no_option_means_two_things(name: str) -> None:
+    """Options that several commands share meet no option of a command's own."""
+    options = [option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)]
+    assert len(options) == len(set(options))
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

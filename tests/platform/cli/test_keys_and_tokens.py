@@ -69,7 +69,7 @@ def test_a_revoked_token_is_refused_by_the_running_server(shop: Shop, tmp_path: 
     assert alcove(*listing).code == 0
     assert alcove("token", "revoke", shown["token_id"], "--data-dir", data_dir, "--yes").code == 0
     said = alcove(*listing)
-    assert said.code == 1
+    assert said.code == 5
     assert "revoked" in said.err
     (row,) = [
         row
@@ -79,4 +79,4 @@ def test_a_revoked_token_is_refused_by_the_running_server(shop: Shop, tmp_path: 
     assert row["revoked_at_s"] is not None
     assert not [key for key in row if "secret" in key]
     assert shown["token_id"] in alcove("token", "list", "--data-dir", data_dir).out
-    assert alcove("token", "revoke", "absent", "--data-dir", data_dir, "--json").code == 1
+    assert alcove("token", "revoke", "absent", "--data-dir", data_dir, "--json").code == 4

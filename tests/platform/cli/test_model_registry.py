@@ -107,7 +107,7 @@ def test_two_versions_are_compared(shop: Shop, kind: str, programs: tuple[Path, 
 
 def test_a_diff_tells_which_weights_are_new_and_where_time_goes(programs: tuple[Path, Path]) -> None:
     """Of another seed all weights are new, of the same program none; each type of operator has its time."""
-    other = ok(alcove("model", "diff", *programs, "--profile", "--json")).json["variants"][0]
+    other = ok(alcove("model", "diff", *programs, "--by-operator", "--json")).json["variants"][0]
     figures = {row["what"]: row for row in other["figures"]}
     assert figures["share_of_weights_that_is_new"]["right"] == 1
     assert figures["weight_bytes_of_its_own"]["right"] == figures["weight_bytes"]["right"] > 0
@@ -117,7 +117,7 @@ def test_a_diff_tells_which_weights_are_new_and_where_time_goes(programs: tuple[
     same = ok(alcove("model", "diff", programs[0], programs[0], "--json")).json["variants"][0]
     assert {row["what"]: row for row in same["figures"]}["share_of_weights_that_is_new"]["right"] == 0
     assert same["weights"] == []
-    said = ok(alcove("model", "diff", *programs, "--profile")).out
+    said = ok(alcove("model", "diff", *programs, "--by-operator")).out
     for words in ("2 weights differ", "hidden.weight+hidden.bias", "share of weights that is new", "µs in"):
         assert words in said
 
@@ -183,7 +183,9 @@ def test_a_version_is_validated_released_and_deprecated(shop: Shop, kind: str) -
     assert checks["latency"]["figure"].endswith(" ms")
     assert checks["latency"]["bound"] == "at most 60000 ms"
     assert checks["weights"]["figure"] == "0 NaN"
-    assert ok(shop.team("model", "release", name, "--reason", "good")).out == "kind 2.0.0 is released\n"
+    released = ok(shop.team("model", "release", name, "--reason", "good")).out.splitlines()
+    assert released[0] == "kind 2.0.0 is released"
+    assert released[1] == "next: alcove rollout create --app APP --feature kind --version 2.0.0"
     assert ok(shop.team("model", "deprecate", name, "--reason", "old", "--json")).json["state"] == "deprecated"
     assert "validated" in ok(shop.operator("model", "show", name)).out
 
@@ -195,14 +197,14 @@ def test_an_alias_waits_for_a_second_person(shop: Shop, kind: str) -> None:
     proposal = said["proposal"]["proposal_id"]
     assert proposal in ok(shop.operator("model", "alias", "list", kind)).out
     own = shop.team("model", "alias", "approve", proposal)
-    assert own.code == 1
+    assert own.code == 5
     assert "somebody else must approve it" in own.err
     assert "kind@production points to 2.1.0" in ok(shop.operator("model", "alias", "approve", proposal)).out
     ok(shop.operator("model", "rules", kind, "--no-approve-aliases"))
 
 
 def test_what_names_no_version_is_reported(shop: Shop, kind: str, tmp_path: Path) -> None:
-    """Exit code 2 for wrong use, 1 for what there is not; one sentence, no traceback, no file."""
+    """Exit code 2 for wrong use, 4 for what there is not, 5 for what one may not; one sentence, no file."""
     out = tmp_path / "x.alc"
     for code, words, said in (
         (2, "FEATURE@VERSION", shop.operator("model", "show", "kind")),
@@ -213,10 +215,10 @@ def test_what_names_no_version_is_reported(shop: Shop, kind: str, tmp_path: Path
             "has the variants f32",
             shop.operator("model", "download", f"{kind}@2.0.0", "--variant", "x", "-o", out),
         ),
-        (1, "no alias named 'kind@nothing'", shop.operator("model", "download", f"{kind}@nothing", "-o", out)),
-        (1, "no version named 'kind 9.9.9'", shop.operator("model", "show", f"{kind}@9.9.9")),
-        (1, "may not set the rules", shop.team("model", "rules", kind, "--max-size-bytes", 1)),
-        (1, "may not validate", shop.operator("model", "validate", f"{kind}@2.0.0")),
+        (4, "no alias named 'kind@nothing'", shop.operator("model", "download", f"{kind}@nothing", "-o", out)),
+        (4, "no version named 'kind 9.9.9'", shop.operator("model", "show", f"{kind}@9.9.9")),
+        (5, "may not set the rules", shop.team("model", "rules", kind, "--max-size-bytes", 1)),
+        (5, "may not validate", shop.operator("model", "validate", f"{kind}@2.0.0")),
     ):
         flat = " ".join((said.out + said.err).replace("│", " ").split())
         assert (said.code, words in flat) == (code, True), (words, said)
@@ -287,8 +289,8 @@ def test_a_revoked_version_disappears_from_a_device(
     assert again.code == 2
     assert "is revoked" in again.err
     audit = alcove("audit", "list", "--data-dir", shop.folder / "server", "--object", "kind 2.1.0", "--json").json
-    assert json.dumps(audit[-1]["details"]["apps"]) == '["letters"]'
-    assert audit[-1]["action"] == "revoke version"
+    assert json.dumps(audit[0]["details"]["apps"]) == '["letters"]'
+    assert audit[0]["action"] == "revoke version"
 
 
 def test_next_version_is_pushed_with_deltas_from_those_before(

@@ -52,7 +52,7 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     ).json
     refused = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "100%")
     assert refused.code == 1
-    assert "override_reason" in refused.err
+    assert "--override-reason" in refused.err
     why = ("--override-reason", "a trial")
     (half,) = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "50%", *why, "--json").json
     assert half["share_basis_points"] == 5000
@@ -71,7 +71,7 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
 
     audit = ("audit", "list", "--data-dir", shop.folder / "server")
     entries = alcove(*audit, "--object", rollout["rollout_id"], "--json").json
-    assert [entry["action"].split()[0] for entry in entries] == ["create", "advance", "pause", "resume", "advance"]
+    assert [entry["action"].split()[0] for entry in entries] == ["advance", "resume", "pause", "advance", "create"]
     assert [entry["details"]["override_reason"] for entry in entries if entry["action"] == "advance rollout"] == [
         "a trial"
     ] * 2
@@ -126,7 +126,7 @@ def test_blobs_that_nothing_names_are_reported_and_removed(shop: Shop) -> None:
 
 
 def test_what_goes_wrong_is_reported_in_a_sentence(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
-    """Exit codes 1 (refused), 2 (wrong use), 3 (no answer); never a traceback; the thing is named."""
+    """Exit codes 1 (refused), 2 (wrong use), 3 (no answer), 4 (not found), 5 (not allowed); no traceback."""
     (tmp_path / "bad.alc").write_bytes(b"not a program")
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
     (tmp_path / "latin").chmod(0o600)
@@ -149,12 +149,12 @@ def test_what_goes_wrong_is_reported_in_a_sentence(shop: Shop, programs: tuple[P
         (1, "UTF-8 text", lambda: shop.team(*push, programs[0], "--key", key, "--card", tmp_path / "latin")),
         (1, "put a backup", lambda: alcove("token", "list", "--data-dir", tmp_path / "damaged")),
         (1, "put a backup", lambda: alcove("audit", "list", "--data-dir", tmp_path / "damaged")),
-        (1, "unknown token", lambda: alcove("model", "list", *here, tmp_path / "bare.token")),
-        (1, "may not create rollouts", lambda: shop.team(*create, "polite")),
-        (1, "no version named", lambda: shop.operator(*create, "nothing")),
+        (5, "unknown token", lambda: alcove("model", "list", *here, tmp_path / "bare.token")),
+        (5, "may not create rollouts", lambda: shop.team(*create, "polite")),
+        (4, "no version named", lambda: shop.operator(*create, "nothing")),
         (2, "a share is written", lambda: shop.operator("rollout", "advance", "ro-1", "--share", "101%")),
-        (1, "no rollout named 'ro-1'", lambda: shop.operator("rollout", "status", "ro-1")),
-        (1, "no experiment named", lambda: shop.operator("experiment", "results", "ex-1")),
+        (4, "no rollout named 'ro-1'", lambda: shop.operator("rollout", "status", "ro-1")),
+        (4, "no experiment named", lambda: shop.operator("experiment", "results", "ex-1")),
         (2, "NAME=VERSION:SHARE", lambda: shop.operator(*experiment, "1.0.0")),
         (1, "bad.alc", lambda: alcove("model", "inspect", tmp_path / "absent" / "bad.alc")),
         (1, "alcove: ", lambda: alcove("model", "inspect", tmp_path / "bad.alc")),
@@ -233,7 +233,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     assert "randomized response: each report hides arm and outcome up to ε = 2" in shown
     safe = shop.operator("rollout", "advance", rollout_id)
     assert safe.code == 1
-    assert "override_reason" in safe.err
+    assert "--override-reason" in safe.err
     changed = shop.operator("rollout", "update", rollout_id, "--audience", "", "--timeout", "7d", "--json")
     assert (changed.json[0]["audience"], changed.json[0]["plan"]["timeout_s"]) == ("", 7 * 86_400)
     narrowed = shop.operator("rollout", "update", rollout_id, "--audience", "os == ios")
