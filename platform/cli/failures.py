@@ -39,16 +39,24 @@ def explain(error: Exception, options: Collection[str] = ()) -> tuple[str, int] 
     `options` are those of the command that ran; the sentence names fields by them.
     """
     if isinstance(error, UnavailableError | DeadlineError):
-        return (
-            f"no answer: {plain(error.message)}\nIs the server running (alcove serve)?  Repeating is safe.",
-            NO_ANSWER,
-        )
+        return _no_answer(error), NO_ANSWER
     if isinstance(error, UsageError):
         return explain_usage(error), MISUSED
     if isinstance(error, typer.Abort):
         return "stopped", FAILED
     message = _message(error)
     return None if message is None else (name_options(message, options), _code(error))
+
+
+def _no_answer(error: ClientError) -> str:
+    """Return what is known of a server that did not answer, without gRPC's words where they say no more."""
+    message = plain(error.message)
+    cause = message.rpartition("Failed to connect to remote host: ")[2]
+    if any(sign in message for sign in ("Socket closed", "Connection reset", "EOF was observed")):
+        cause += "\nDoes the server speak TLS?  Then name the certificate to trust: --tls-root."
+    elif "handshake" in message.lower() or "ssl" in message.lower():
+        cause += "\nIs the server's certificate one that --tls-root trusts, and does it speak TLS at all?"
+    return f"no answer: {cause}\nIs the server running (alcove serve)?  Repeating is safe."
 
 
 def name_options(message: str, options: Collection[str]) -> str:

@@ -3,6 +3,7 @@
 A verb's module is loaded when it is asked for: one command does not wait for the libraries of all others.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module, metadata
@@ -131,10 +132,7 @@ def _missing(verb: str, library: str) -> Callable[[typer.Context], None]:
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; return its exit code.  An error that a user can cause is one sentence, not a traceback."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given[:1] == ["serve"]:
-        from alcove.platform.core.log import silence_grpc  # noqa: PLC0415 - only a server's lines are all JSON
-
-        silence_grpc()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's own lines are neither JSON nor for people
     try:
         ended = app_of(*given[:2])(given, standalone_mode=False)
     except SystemExit as end:
