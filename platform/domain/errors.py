@@ -56,6 +56,9 @@
         ├── ServerFullError        all callers together have as many calls under way as there may be
         ├── StoreDamagedError      the database's file is damaged or none
         ├── StoreFullError         the database's disk is full
+        ├── StoreOccupiedError     rows are to be restored where rows are
+        ├── BackupError            a backup is not there, damaged, or of a newer version
+        ├── RestoreRefusedError    a restore would mix with other data, or go backwards unasked
         ├── StoreUnavailableError  the database cannot be reached
         └── StoreBusyError         another writer holds the database
 
@@ -71,6 +74,7 @@ __all__ = [
     "PUSHBACK_KEY",
     "AggregatorFileError",
     "AggregatorsMissingError",
+    "BackupError",
     "BelowMinVersionError",
     "BlobMismatchError",
     "BlobTooLargeError",
@@ -109,6 +113,7 @@ __all__ = [
     "RepositoryMissingError",
     "RequestIdReusedError",
     "ResourceNotFoundError",
+    "RestoreRefusedError",
     "ResultsRefusedError",
     "ServerError",
     "ServerFullError",
@@ -120,6 +125,7 @@ __all__ = [
     "StoreBusyError",
     "StoreDamagedError",
     "StoreFullError",
+    "StoreOccupiedError",
     "StoreUnavailableError",
     "TooManyCallsError",
     "TracingMissingError",
@@ -601,6 +607,30 @@ class StoreDamagedError(ServerError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}: put a backup in its place")
+
+
+class StoreOccupiedError(ServerError):
+    """A database that is to be filled from a backup holds rows already."""
+
+    def __init__(self, where: str, table: str, count: int) -> None:
+        self.where, self.table, self.count = where, table, count
+        super().__init__(f"{where}: holds {count} rows of {table}: a backup is restored into an empty database")
+
+
+class BackupError(ServerError):
+    """A backup is not there, is damaged, or was made by a newer version."""
+
+    def __init__(self, backup: str, problem: str) -> None:
+        self.backup, self.problem = backup, problem
+        super().__init__(f"backup {backup}: {problem}")
+
+
+class RestoreRefusedError(ServerError):
+    """A restore would mix with other data, or go behind what was published, without being asked to."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        self.place, self.problem = place, problem
+        super().__init__(f"{place}: {problem}")
 
 
 class StoreFullError(ServerError):

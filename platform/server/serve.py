@@ -131,8 +131,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         keys = await asyncio.to_thread(_checked_keys, settings)
         aggregators = await asyncio.to_thread(_read_aggregators, settings)
         http_port, ingress = await _launch_ingress(stack, settings)
-        store = await Store.open(settings.database)
-        stack.push_async_callback(store.close)
+        store = await _open_store(stack, settings)
         lock = RepositoryLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
         files, note = LockedDisk(lock), settings.rollback_note
@@ -194,6 +193,16 @@ async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
         _log.info("serving", grpc=running.grpc_address, http=running.http_url)
         await stopped.wait()
         _log.info("stopping")
+
+
+async def _open_store(stack: AsyncExitStack, settings: Settings) -> Store:
+    """Open the database and migrate it; say so where it was an older version's."""
+    store = await Store.open(settings.database)
+    stack.push_async_callback(store.close)
+    if store.migrated_from is not None:
+        note = "an older version needs `alcove server migrate --to` of this one, or a backup from before"
+        _log.warning("database migrated", before=store.migrated_from, revision=Store.schema.head, note=note)
+    return store
 
 
 def _checked_keys(settings: Settings) -> OnlineKeys:

@@ -77,6 +77,9 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.ServerStoppingError: _S.UNAVAILABLE,
         _p.ServerFullError: _S.RESOURCE_EXHAUSTED,
         _p.StoreDamagedError: _S.INTERNAL,
+        _p.StoreOccupiedError: _S.INTERNAL,
+        _p.BackupError: _S.INTERNAL,
+        _p.RestoreRefusedError: _S.INTERNAL,
         # the server, for a moment
         _p.StoreBusyError: _S.UNAVAILABLE,
         _p.StoreFullError: _S.UNAVAILABLE,

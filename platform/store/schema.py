@@ -16,7 +16,7 @@ from alcove.platform.store.dialects import describe_store_errors, open_postgresq
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-__all__ = ["Database", "Schema"]
+__all__ = ["Database", "Schema", "read_revision"]
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,13 @@ class Schema:
 
     def is_applied(self, connection: Connection) -> bool:
         """Tell whether the database has the newest revision."""
-        if not connection.dialect.has_table(connection, "alembic_version"):
-            return False
-        return bool(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == self.head)
+        return read_revision(connection) == self.head
 
-    def migrate(self, connection: Connection) -> None:
-        """Bring the database to the newest revision."""
+    def migrate(self, connection: Connection) -> str | None:
+        """Bring the database to the newest revision; return the one that it had, None where it had none or is there."""
         if self.is_applied(connection):
-            return
+            return None
+        before = read_revision(connection)
         from alembic import command  # noqa: PLC0415 - most starts migrate nothing, and are half a second faster without
         from alembic.config import Config  # noqa: PLC0415
 
@@ -48,6 +47,15 @@ class Schema:
         config.set_main_option("script_location", str(self.migrations))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        return before
+
+
+def read_revision(connection: Connection) -> str | None:
+    """Return the revision of a database, None where it has no tables of ours."""
+    if not connection.dialect.has_table(connection, "alembic_version"):
+        return None
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return None if found is None else str(found)
 
 
 class Database:
@@ -57,6 +65,7 @@ class Database:
         schema: of the database; each subclass has its own.
         where: the file, or server and name of the database; never a password.
         is_shared: whether other processes on other machines may use it at the same time.
+        migrated_from: the revision from which opening it has migrated it; None: it has not.
     """
 
     schema: ClassVar[Schema]
@@ -67,6 +76,7 @@ class Database:
         self._writers = writers
         self.where = where
         self.is_shared = readers.dialect.name == "postgresql"
+        self.migrated_from: str | None = None
 
     @classmethod
     async def open(cls, location: Path | str) -> Self:
@@ -93,7 +103,7 @@ class Database:
         try:
             with describe_store_errors(where):
                 async with writers.begin() as connection:
-                    await connection.run_sync(cls.schema.migrate)
+                    store.migrated_from = await connection.run_sync(cls.schema.migrate)
         except BaseException:
             await store.close()
             raise
