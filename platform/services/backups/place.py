@@ -196,6 +196,7 @@ def open_place(location: str) -> BackupPlace:
     Raises:
         StorageError: the folder cannot be made, or the URL names no store.
     """
+    location = location.removeprefix("file://")
     if "://" in location:
         from obstore.store import from_url  # noqa: PLC0415 - only a server's machine has it
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["MARKER", "RestoreResult", "restore_backup"]
 
 MARKER: Final = "restoring.json"  # in the data folder while a restore is under way
+_NO_DATA: Final = frozenset({PUBLISHED_NOTE, f".{MARKER}.partial", "lost+found"})  # may be in an empty folder
 _PRINCIPAL: Final = "local"  # the owner of the data folder, in the audit log
 Progress = Callable[[int, int], None]
 
@@ -136,7 +137,7 @@ def _hold(record: BackupRecord, target: "ServerData") -> Iterator[dict[str, Any]
     folder, marker = target.data_dir, target.data_dir / MARKER
     try:
         DISK.make_folder(folder)
-        names = {path.name for path in folder.iterdir()} - {PUBLISHED_NOTE, f".{MARKER}.partial"}
+        names = {path.name for path in folder.iterdir()} - _NO_DATA
         state: dict[str, Any] = json.loads(marker.read_bytes()) if MARKER in names else {}
     except ValueError:
         raise RestoreRefusedError(str(marker), "is no note of a restore: empty the folder") from None

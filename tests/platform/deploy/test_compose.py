@@ -23,6 +23,8 @@ from alcove.platform.testing.postgres import PostgresServer
 from alcove.platform.testing.s3 import S3Server
 from alcove.sdk import Client
 
+from tests.platform.deploy.checkers import find_checker
+
 WAIT_S = 120.0
 ALCOVE = [sys.executable, "-W", "error", "-m", "alcove.platform.cli.entry"]
 SECRETS = "/run/secrets/"
@@ -129,6 +131,16 @@ def test_containerfile_has_stages_a_user_and_only_what_is_copied(folder: Path) -
     allowed = (folder / "Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert allowed[0] == "*"
     assert {line.removeprefix("!").removesuffix("*.whl") for line in allowed[1:]} == set(copied)
+
+
+def test_compose_file_is_valid_by_its_specification(compose: dict[str, Any]) -> None:
+    """Every key and value is one of the specification's, and so is every reference; a misspelled one is refused."""
+    python = find_checker("hadolint").replace("hadolint", "python")
+    script = "import sys; from compose_spec import PyCompose; PyCompose.from_json(sys.stdin.read()).validate()"
+    text = json.dumps({name: value for name, value in compose.items() if not name.startswith("x-")})
+    for given, code in ((text, 0), (text.replace("pids_limit", "pids_limitt"), 1)):
+        done = subprocess.run([python, "-c", script], input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
 
 
 class Stage:

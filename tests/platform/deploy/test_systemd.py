@@ -63,6 +63,11 @@ def test_commands_of_units_parse(folder: Path, name: str) -> None:
         assert {word for word in words if word.startswith("--")} <= options
 
 
+def test_teams_process_may_confine_its_children(folder: Path) -> None:
+    """Programs are checked behind a filter of their own (seccomp), which systemd's list of a service leaves out."""
+    assert "SystemCallFilter=seccomp " in (folder / "alcove-grpc.service").read_text(encoding="utf-8")
+
+
 def test_devices_process_can_read_no_key(folder: Path) -> None:
     """Another user, no folder of keys, nothing that it may write."""
     unit = configparser.RawConfigParser(strict=False)
