@@ -31,12 +31,30 @@ REFERENCES: Final = 1
 DIFFERENCES: Final = 2
 LEVEL: Final = 19
 """Of Zstandard: a delta is made once and fetched by every device."""
+LARGE_BYTES: Final = 32 * 1024 * 1024
+"""From which on a program's delta is made at a lower level, so that four of them take a minute or two and not ten."""
+LEVEL_OF_LARGE: Final = 14
+"""The lowest at which Zstandard finds what a base of tens of megabytes shares with a program."""
 WORTH: Final = 0.5
 """Share of the program's own size from which on a delta is not kept: two requests and a second copy in memory."""
+
+_PACKED_FURTHER: Final = 0.8  # of what level 1 leaves of a program's own bytes, at the highest level
 
 _HEAD: Final = struct.Struct("<4sHHQ")
 _WINDOW_LOG_MIN: Final = zstandard.WINDOWLOG_MIN
 _WINDOW_LOG_MAX: Final = 27  # 128 MiB, what readers of Zstandard accept by default
+
+
+def can_win(base: bytes, program: bytes) -> bool:
+    """Tell whether a delta from `base` could be worth it: what a short base cannot have must be packed by itself.
+
+    Takes a few hundredths of a second for ten megabytes; a delta that is made takes seconds.
+    """
+    missing = len(program) - len(base)
+    if missing <= WORTH * len(program):
+        return True
+    packed = len(zstandard.ZstdCompressor(level=1).compress(program)) / len(program)
+    return missing * packed * _PACKED_FURTHER < WORTH * len(program)
 
 
 def make_delta(base: bytes, program: bytes) -> bytes:
@@ -59,9 +77,9 @@ def make_delta_by(method: int, base: bytes, program: bytes) -> bytes:
             msg = f"a delta's {name} has 1 to {limits.PROGRAM_MAX_BYTES} bytes, not {len(data)}"
             raise ValueError(msg)
     if method == REFERENCES:
-        frame = _compressor(base, len(program)).compress(program)
+        frame = _compressor(base, len(program), _level(program)).compress(program)
     elif method == DIFFERENCES:
-        frame = zstandard.ZstdCompressor(level=LEVEL).compress(_subtract(program, base))
+        frame = zstandard.ZstdCompressor(level=_level(program)).compress(_subtract(program, base))
     else:
         msg = f"a delta's method is {REFERENCES} or {DIFFERENCES}, not {method}"
         raise ValueError(msg)
@@ -95,10 +113,14 @@ def apply_delta(base: bytes, delta: bytes, size_bytes: int) -> bytes:
     raise DeltaError(f"its method is {REFERENCES} or {DIFFERENCES}, not {method}")
 
 
-def _compressor(base: bytes, size_bytes: int) -> zstandard.ZstdCompressor:
+def _level(program: bytes) -> int:
+    return LEVEL if len(program) < LARGE_BYTES else LEVEL_OF_LARGE
+
+
+def _compressor(base: bytes, size_bytes: int, level: int) -> zstandard.ZstdCompressor:
     window_log = min(_WINDOW_LOG_MAX, max(_WINDOW_LOG_MIN, (len(base) + size_bytes).bit_length()))
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL, window_log=window_log, enable_ldm=True, write_content_size=True
+        level, window_log=window_log, enable_ldm=True, write_content_size=True
     )
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base))
 

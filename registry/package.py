@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import limits
+from alcove.registry.canonical import fault_text
 from alcove.registry.errors import IntegrityError, PackageError, StorageError
 from alcove.registry.manifest import MIN_RUNTIME, Lineage, Manifest, PrivacyManifest
 from alcove.runtime.files import DISK, read_bounded, replace_file
@@ -93,8 +94,8 @@ def create_package(
         privacy: what may leave the device; the default is the three parts of a report.
         lineage: where the version comes from; None: not stated.
         bases: programs that devices may have, by the name of the variant that comes after them, the likeliest first;
-            a delta is made from each of the first `limits.DELTAS_MAX` and kept where it is much smaller than the
-            program.
+            a delta is made from each of the first `limits.DELTAS_MAX` that are long enough to win, and kept where it is
+            much smaller than the program.
         requirements: what a device must have for a variant, by the variant's name.
         verifier: reads programs; the runtime by default.
 
@@ -136,7 +137,7 @@ def create_package(
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
-        msg = f"manifest at {where}: {fault['msg']}, got {str(fault['input'])[:100]!r}"
+        msg = f"manifest at {where}: expected {fault_text(fault)}, got {str(fault['input'])[:100]!r}"
         raise PackageError(msg) from None
     size_bytes = len(manifest.to_bytes())
     if size_bytes > limits.MANIFEST_MAX_BYTES:
@@ -160,9 +161,10 @@ def _deltas(program: bytes, bases: Sequence[bytes]) -> dict[str, bytes]:
     """Return the deltas that are worth their requests, by the digest of their base, in order."""
     if not bases:
         return {}
-    from alcove.registry.delta import WORTH, make_delta  # noqa: PLC0415 - loads Zstandard
+    from alcove.registry.delta import WORTH, can_win, make_delta  # noqa: PLC0415 - loads Zstandard
 
-    others = {hashlib.sha256(base).hexdigest(): base for base in bases if base != program}
+    likely = [base for base in bases if base != program and can_win(base, program)]
+    others = {hashlib.sha256(base).hexdigest(): base for base in likely}
     made = {digest: make_delta(base, program) for digest, base in list(others.items())[: limits.DELTAS_MAX]}
     return {digest: delta for digest, delta in sorted(made.items()) if len(delta) < WORTH * len(program)}
 

@@ -5,9 +5,11 @@ import struct
 import numpy as np
 import pytest
 import zstandard
-from alcove.registry import limits
-from alcove.registry.delta import DIFFERENCES, REFERENCES, apply_delta, make_delta
+from alcove.registry import delta, limits
+from alcove.registry.delta import DIFFERENCES, LARGE_BYTES, REFERENCES, WORTH, apply_delta, can_win, make_delta
 from alcove.registry.errors import DeltaError
+from alcove.registry.package import create_package
+from alcove.registry.testing import FakeVerifier
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,3 +132,41 @@ def test_size_beyond_any_program_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         make_delta(b"1", b"")
     with pytest.raises(DeltaError, match="makes 5 bytes; 4 were signed"):
         apply_delta(b"1234", struct.pack("<4sHHQ", b"ALCD", 1, 1, 5) + b"x", 5)
+
+
+@pytest.mark.parametrize("part", [0.0001, 0.1, 0.3, 0.45, 0.55, 0.8, 1.0, 2.0])
+@pytest.mark.parametrize("step", [1, 16])
+def test_base_is_passed_over_only_where_its_delta_would_not_be_kept(part: float, step: int) -> None:
+    """Of weights and of bytes that pack well: no base is lost that wins; one that is far too short is not tried."""
+    program = (weights(1) // step).tobytes()
+    base = (program * 2)[: max(1, int(part * SIZE))]
+    is_kept = len(make_delta(base, program)) < WORTH * len(program)
+    assert can_win(base, program) >= is_kept
+
+
+def test_package_makes_no_delta_from_bases_that_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large program after small ones: none is tried, and the ones that can win are not crowded out by them."""
+    tried: list[int] = []
+    monkeypatch.setattr(delta, "make_delta", lambda base, _program: tried.append(len(base)) or bytes(SIZE))
+    program = weights(1).tobytes()
+    small = [weights(seed, 500).tobytes() for seed in range(2, 2 + limits.DELTAS_MAX)]
+    create_package(
+        feature="greeting",
+        team="hello",
+        version="2.0.0",
+        programs={"f32": b"program " + program},
+        card="# Card\n",
+        bases={"f32": [*small, program]},
+        verifier=FakeVerifier(),
+    )
+    assert tried == [len(program)]
+
+
+def test_delta_of_a_large_program_finds_what_it_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones are packed at a lower level, which still finds stretches that have moved."""
+    monkeypatch.setattr(delta, "LARGE_BYTES", SIZE)
+    base, program = one_layer_replaced()
+    made = make_delta(base, program)
+    assert len(made) < 0.2 * len(program)
+    assert apply_delta(base, made, len(program)) == program
+    assert LARGE_BYTES > SIZE
