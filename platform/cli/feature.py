@@ -6,10 +6,11 @@ import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from alcove.features import catalogue
+from alcove.platform.cli.failures import FAILED
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_table, say
 from alcove.runtime import load
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from alcove.features import Feature
+
+_PICTURES: Final = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"II*\0", b"MM\0*")
+"""How files of pictures begin: JPEG, PNG, GIF, TIFF."""
+_PIXELS_RANK: Final = 3  # height, width, channels
 
 app = CommandGroup(
     no_args_is_help=True, help="List the features that come with alcove, and try them on your own input."
@@ -81,10 +86,37 @@ def run_feature(
         typer.Option("--input", "-i", metavar="FILE", help="A file with one input a line, or - for standard input."),
     ] = "-",
 ) -> None:
-    """Answer each line of a file with one line of JSON, by the committed version."""
+    """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
+
+    Exits with 1 where not one line could be answered.
+    """
     _require_known(name, catalogue())
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
+    seen = answered = 0
     with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as stream:
-        for answer in answers(name, iter(stream)):
+        lines = iter(stream) if source == "-" or not _is_picture(Path(source)) else _one_picture(name, source)
+        for answer in answers(name, lines):
             say(json.dumps(answer, ensure_ascii=False))
+            seen += 1
+            answered += "error" not in answer
+    if seen and not answered:
+        raise typer.Exit(FAILED)
+
+
+def _is_picture(path: Path) -> bool:
+    """Tell whether a file is a picture and no lines of text."""
+    with path.open("rb") as file:
+        return file.read(max(map(len, _PICTURES))).startswith(_PICTURES)
+
+
+def _one_picture(name: str, source: str) -> Iterator[bytes]:
+    """Return the line that names a picture, of a feature whose lines do.
+
+    Raises:
+        typer.BadParameter: the feature takes none.
+    """
+    takes = load(catalogue()[name].default_program).inputs[0]
+    if len(takes.shape) != _PIXELS_RANK:
+        raise typer.BadParameter(f"{source} is a picture; {name} takes lines of text", param_hint="--input")
+    return iter((source.encode(),))
