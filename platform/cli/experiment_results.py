@@ -1,5 +1,8 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
+import re
+from typing import Final
+
 from alcove.platform.cli.allocation import show_allocation
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
@@ -8,6 +11,9 @@ from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.cli.secondary_metrics import show_secondary
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
+
+_ARM: Final = re.compile(r"\barm (\d+)\b", re.ASCII)
+"""How the server's reasons name an arm: by its number."""
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 
@@ -26,7 +32,7 @@ def show_results(report: ExperimentReport) -> None:
             *(
                 [_plain(arm.own_metric or Estimate())]
                 if own
-                else [_percentage(arm.accuracy), _milliseconds(arm.latency_ms)]
+                else [_percentage(arm.accuracy), _milliseconds(arm.latency_ms) if experiment.latency_edges_ms else "-"]
             ),
         ]
         for arm in found.arms
@@ -158,16 +164,23 @@ def cuped_sentence(experiment: Experiment) -> str:
 
 
 def sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
-    """Return a decision in words."""
+    """Return a decision in words, with the arms by their names."""
+    reason = _ARM.sub(lambda found: _arm_name(arms, int(found[1])), decision.reason)
     if decision.winner is None:
-        return f"inconclusive, hold: {decision.reason}"
+        return f"inconclusive, hold: {reason}"
     winner = arms[decision.winner]
-    return f"winner: {winner.name} ({winner.version}): {decision.reason}"
+    return f"winner: {winner.name} ({winner.version}): {reason}"
+
+
+def _arm_name(arms: tuple[Arm, ...], number: int) -> str:
+    return f"arm {arms[number].name}" if number < len(arms) else f"arm {number}"
 
 
 def _percentage(estimate: Estimate) -> str:
     if estimate.value is None:
         return "-"
+    if estimate.low is None and estimate.high is None:
+        return "too few reports"  # a share without an interval, which may lie beyond 100 %, says nothing
     return f"{estimate.value:.1%} {_interval(estimate, 100, 1)}"
 
 

@@ -250,9 +250,21 @@ def _is_positive(margin: float | None, pair: Difference) -> bool:
 
 
 def _closest_call(pairs: Sequence[Difference]) -> str:
+    """Return what keeps the arm that does best so far from winning: its first pair that is not decided."""
     undecided = [pair for pair in pairs if pair.interval is None or pair.interval.low <= 0.0 <= pair.interval.high]
-    first = undecided[0] if undecided else pairs[0]
+    best = _best_arm(pairs)
+    own = [pair for pair in undecided if best in (pair.arm, pair.versus)]
+    first = (own or undecided or pairs)[0]
     return f"arm {first.arm} minus arm {first.versus} may be anything in {_text(first.interval)}"
+
+
+def _best_arm(pairs: Sequence[Difference]) -> int:
+    """Return the arm that is ahead of most others, by the middles of the intervals."""
+    wins: dict[int, int] = {arm: 0 for pair in pairs for arm in sorted((pair.arm, pair.versus))}
+    for pair in pairs:
+        if pair.interval is not None:
+            wins[pair.arm if pair.interval.low + pair.interval.high > 0 else pair.versus] += 1
+    return max(wins, key=lambda arm: wins[arm])
 
 
 def _text(interval: Interval | None) -> str:

@@ -18,6 +18,7 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.platform.cli import experiment as command
 from alcove.platform.cli import report as exports
 from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.experiment_results import sentence
 from alcove.platform.cli.report import pictures, write_report
 from alcove.platform.cli.report.cells import COLUMNS
 from alcove.platform.client import ExperimentReport
@@ -133,7 +134,7 @@ def test_a_page_has_the_decision_all_tables_and_pictures_and_loads_nothing(
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
     assert "url(" not in path.read_text("utf-8")
     text = " ".join(page.words)
-    assert report.results.decision.reason in text
+    assert sentence(report.experiment.arms, report.results.decision) in text
     assert f"{report.results.bayesian.arms[1].chance_best:.1%}" in text
     assert "They decide nothing" in text
     assert "It decides nothing" in text
