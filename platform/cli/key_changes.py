@@ -6,7 +6,7 @@ rotate | add-team | own | renew | raise-min-version | reinstate | init ─▶ FI
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
@@ -26,6 +26,9 @@ from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any
 from alcove.registry.signing_request import SigningRequest
 from alcove.runtime.clock import SYSTEM_CLOCK
 from alcove.runtime.files import DISK, read_bounded, replace_file
+
+if TYPE_CHECKING:
+    from tuf.api.metadata import DelegatedRole
 
 __all__ = [
     "add_team",
@@ -120,13 +123,33 @@ def _adds(change: SigningRequest) -> list[dict[str, object]]:
 
 
 def _trusts(change: SigningRequest) -> list[dict[str, object]]:
+    """Return the roles as they would be: threshold, keys, and what a delegated role may sign and could not before."""
     root, targets = change.root(), change.targets()
     held = {} if root is None else dict(root.roles)
-    held |= {} if targets is None else dict(delegations(targets))
+    delegated = {} if targets is None else dict(delegations(targets))
+    before = change.current.get("targets")
+    known = {} if before is None else delegations(before.signed)
     return [
-        {"role": role, "threshold": part.threshold, "keys": " ".join(part.keyids)}
+        {"role": role, "threshold": part.threshold, "may_sign": "-", "keys": " ".join(part.keyids)}
         for role, part in sorted(held.items())
+    ] + [
+        {
+            "role": role,
+            "threshold": part.threshold,
+            "may_sign": _grants(part, known.get(role)) if part.paths else "-",
+            "keys": " ".join(part.keyids),
+        }
+        for role, part in sorted(delegated.items())
     ]
+
+
+def _grants(after: "DelegatedRole", before: "DelegatedRole | None") -> str:
+    """Return the paths that a role may sign, a feature's by its name, and which of them it may not sign yet."""
+    old = set() if before is None else set(before.paths or ())
+    paths = after.paths or ()
+    names = [f"{path.removesuffix('/*.json')}{'' if path in old else ' (new)'}" for path in paths]
+    lost = [f"{path.removesuffix('/*.json')} (no more)" for path in sorted(old - set(paths))]
+    return ", ".join([*names, *lost])
 
 
 def write_change(path: Path, change: SigningRequest) -> None:
