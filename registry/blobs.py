@@ -111,7 +111,7 @@ class ObjectBlobStore:
             else:
                 _put_file(self._folder / sha256, checked)
         except (OSError, _backend_error()) as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
         return checked.size_bytes
 
     def get(self, sha256: str) -> bytes:
@@ -128,7 +128,7 @@ class ObjectBlobStore:
         except FileNotFoundError:
             raise MissingTargetError(f"blobs/{sha256}") from None
         except (OSError, _backend_error()) as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
         seen = hashlib.sha256(data).hexdigest()
         if seen != sha256:
             raise IntegrityError(f"blob {sha256}", expected=sha256, seen=seen)
@@ -147,7 +147,7 @@ class ObjectBlobStore:
         except FileNotFoundError:
             raise MissingTargetError(f"blobs/{sha256}") from None
         except (OSError, _backend_error()) as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
         if len(data) != size_bytes:
             raise StorageError(f"blob {sha256}", f"{size_bytes} bytes from {start} on were expected, {len(data)} came")
         return data
@@ -183,7 +183,7 @@ class ObjectBlobStore:
         except FileNotFoundError:
             return None
         except (OSError, _backend_error()) as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
 
     def list_blobs(self) -> Iterator[StoredBlob]:
         """Give every blob, in no order; objects with other names are none of ours and are passed over.
@@ -195,7 +195,7 @@ class ObjectBlobStore:
             for objects in self._store.list():
                 yield from (_to_stored(item) for item in objects if _DIGEST.fullmatch(item["path"]))
         except (OSError, _backend_error()) as error:
-            raise StorageError("blobs", str(error)) from error
+            raise StorageError("blobs", _reason(error)) from error
 
     def renew(self, sha256: str) -> bool:
         """Date a blob again, as a put of the same bytes would; return False where it is absent.
@@ -213,7 +213,7 @@ class ObjectBlobStore:
         except (FileNotFoundError, MissingTargetError):
             return False
         except OSError as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
         return True
 
     def remove(self, sha256: str) -> None:
@@ -228,7 +228,7 @@ class ObjectBlobStore:
         except FileNotFoundError:
             return
         except (OSError, _backend_error()) as error:
-            raise StorageError(f"blob {sha256}", str(error)) from error
+            raise StorageError(f"blob {sha256}", _reason(error)) from error
 
     def remove_remains(self, before_s: int) -> int:
         """Remove what puts that were killed before a time have left; return how many.
@@ -267,7 +267,7 @@ def open_blob_store(location: Path | str) -> ObjectBlobStore:
                 return ObjectBlobStore(from_url(location))
             return ObjectBlobStore(from_url(location, retry_config=_RETRY))
         except (ValueError, _backend_error()) as error:
-            raise StorageError(location, str(error)) from error
+            raise StorageError(location, _reason(error)) from error
     folder = Path(location)
     try:
         DISK.make_folder(folder)
@@ -311,6 +311,12 @@ def _backend_error() -> type[Exception]:
     from obstore.exceptions import BaseError  # noqa: PLC0415
 
     return BaseError
+
+
+def _reason(error: Exception) -> str:
+    """Return what a store said, without what obstore adds for its own developers."""
+    text, _, _ = str(error).partition("Debug source:")
+    return " ".join(text.split())
 
 
 def _put_file(path: Path, pieces: Iterable[bytes]) -> None:

@@ -116,8 +116,10 @@ async def _with_store(data_dir: Path, database: str | None, work: "Callable[[Sto
     """Do some work with the database; with None where no server has made one yet."""
     from alcove.platform.store import Store  # noqa: PLC0415
     from alcove.platform.store.database import database_of  # noqa: PLC0415
+    from alcove.platform.store.note import compare_stores  # noqa: PLC0415
 
     location = database_of(data_dir, database)
+    await asyncio.to_thread(compare_stores, data_dir, database=location, has_blobs=False)
     if isinstance(location, Path) and not await asyncio.to_thread(location.is_file):
         return await work(None)
     store = await Store.open(location)

@@ -23,7 +23,8 @@
     ├── StateError                 the state: change it first
     │   ├── IllegalTransitionError the state machine has no such arrow
     │   ├── VersionRevokedError    the version is forbidden for ever
-    │   ├── NotReleasedError       the feature's rules ask for a released version
+    │   ├── NotReleasedError       only released versions reach devices
+    │   ├── BreakingSignatureError the version would break apps in use
     │   ├── UploadBusyError        the same upload is under way elsewhere
     │   ├── StaleProposalError     the alias moved since the move was proposed
     │   ├── StaleEtagError         the thing was changed since it was read
@@ -48,6 +49,9 @@
         ├── RepositoryMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
         ├── IngressFailedError     the devices' process does not start
+        ├── TlsFilesError          certificate and key do not belong together
+        ├── OtherStoreError        a database or blobs that are not the data folder's
+        ├── SchemaTooNewError      a newer alcove wrote the database
         ├── CertificateListError   the list of client certificates is none
         ├── AggregatorFileError    a key or configuration of aggregators is none
         ├── PeerUnavailableError   another party cannot be reached, or does not answer as its part asks
@@ -65,7 +69,7 @@
 Every class carries its fields; messages name the thing, the bound and the value seen.  None carries a secret.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -78,6 +82,7 @@ __all__ = [
     "BelowMinVersionError",
     "BlobMismatchError",
     "BlobTooLargeError",
+    "BreakingSignatureError",
     "BusyCallerError",
     "CallError",
     "CallTooLongError",
@@ -100,6 +105,7 @@ __all__ = [
     "NotReleasedError",
     "OffsetError",
     "OnlineKeyError",
+    "OtherStoreError",
     "OverlappingClaimError",
     "OverrideRequiredError",
     "OwnApprovalError",
@@ -115,6 +121,7 @@ __all__ = [
     "ResourceNotFoundError",
     "RestoreRefusedError",
     "ResultsRefusedError",
+    "SchemaTooNewError",
     "ServerError",
     "ServerFullError",
     "ServerStoppingError",
@@ -127,6 +134,7 @@ __all__ = [
     "StoreFullError",
     "StoreOccupiedError",
     "StoreUnavailableError",
+    "TlsFilesError",
     "TooManyCallsError",
     "TracingMissingError",
     "UnauthenticatedError",
@@ -153,7 +161,9 @@ class InvalidFieldError(CallError):
 
     def __init__(self, field: str, bound: str, value: object) -> None:
         self.field, self.bound, self.value = field, bound, value
-        super().__init__(f"{field}: expected {bound}, got {value!r:.120}")
+        # Whole records are not what anybody wrote; their parts that matter are in `bound`.
+        seen = "" if isinstance(value, Mapping) else f", got {value!r:.120}"
+        super().__init__(f"{field}: expected {bound}{seen}")
 
 
 class ResourceNotFoundError(CallError):
@@ -318,11 +328,29 @@ class VersionRevokedError(StateError):
 
 
 class NotReleasedError(StateError):
-    """The feature's rules let rollouts and experiments take released versions only."""
+    """Rollouts, experiments and aliases take released versions only, unless the feature's rules say otherwise."""
 
     def __init__(self, feature: str, version: str, state: str) -> None:
         self.feature, self.version, self.state = feature, version, state
-        super().__init__(f"{feature} {version} is {state}: the rules of {feature!r} ask for a released version")
+        name = f"{feature}@{version}"
+        validate = f"alcove model validate {name}, then " if state == "registered" else ""
+        super().__init__(
+            f"{feature} {version} is {state}, and only released versions may reach devices: {validate}alcove model "
+            f"release {name} --reason … (alcove model rules {feature} --any-state lets in versions of any state)"
+        )
+
+
+class BreakingSignatureError(StateError):
+    """A version takes or gives something else than the one that an app's devices run: apps in use would fail."""
+
+    def __init__(self, app: str, feature: str, version: str, default: str, differences: Sequence[str]) -> None:
+        self.app, self.feature, self.version, self.default = app, feature, version, default
+        self.differences = tuple(differences)
+        super().__init__(
+            f"{feature} {version} breaks apps that were built for {default}, which app {app!r} runs: "
+            f"{'; '.join(differences)}. Push it as another feature; or, where every device that gets it has an app "
+            "that is built for it: alcove rollout create … --signature-override-reason …, which is audited"
+        )
 
 
 class UploadBusyError(StateError):
@@ -546,6 +574,33 @@ class IngressFailedError(ServerError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(f"the devices' process does not start: {problem}")
+
+
+class TlsFilesError(ServerError):
+    """The TLS certificate and its key cannot be used together, or at all."""
+
+    def __init__(self, certificate: Path, key: Path | None, problem: str) -> None:
+        self.certificate, self.key, self.problem = certificate, key, problem
+        super().__init__(f"TLS certificate {certificate} and key {key}: {problem}")
+
+
+class OtherStoreError(ServerError):
+    """A database or a store of blobs that is not the data folder's; `path` is what says so."""
+
+    def __init__(self, path: Path | str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class SchemaTooNewError(ServerError):
+    """A newer alcove has changed the database's schema; this one knows nothing of it."""
+
+    def __init__(self, where: str, revision: str, newest: str) -> None:
+        self.where, self.revision, self.newest = where, revision, newest
+        super().__init__(
+            f"{where}: a newer alcove has written it (schema {revision!r}, this one knows up to {newest!r}): start "
+            "that version, or restore the back-up from before its start"
+        )
 
 
 class CertificateListError(ServerError):

@@ -21,6 +21,7 @@ import structlog
 from aiohttp import web
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
+from alcove.platform.domain.errors import TlsFilesError
 from alcove.platform.ingress.app import SILENT, create_ingress
 from alcove.platform.ingress.connections import IDLE_S, Connections
 from alcove.platform.ingress.figures import IngressFigures
@@ -33,8 +34,10 @@ from alcove.platform.ingress.token_handler import token_routes
 from alcove.platform.issuer import SoftwareAttestor, TokenIssuer, read_attestation_key
 from alcove.platform.issuer.arithmetic import GmpArithmetic
 from alcove.platform.store import Store
+from alcove.platform.store.note import compare_stores
 from alcove.privacy.entropy import OsEntropy
 from alcove.registry.blobs import BlobStore, open_blob_store
+from alcove.registry.errors import StorageError
 from alcove.registry.keys import check_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -113,11 +116,12 @@ async def run_ingress(
     """Answer devices on a listening socket inside the block; on leaving it, answers under way get a few seconds.
 
     Raises:
-        ServerError: the database cannot be used.
+        ServerError: the database cannot be used, a store is not the data folder's, or the TLS files are none.
         RegistryError: the store of blobs cannot be reached.
         OSError: a port or file cannot be used.
     """
     async with AsyncExitStack() as stack:
+        await asyncio.to_thread(compare_stores, settings.data_dir, database=settings.database, blobs=settings.blobs)
         store = await Store.join(settings.database)
         stack.push_async_callback(store.close)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
@@ -270,7 +274,10 @@ def reach_blobs(url: str) -> BlobStore:
         RegistryError: it cannot be reached, or refuses.
     """
     blobs = open_blob_store(url)
-    blobs.has("0" * 64)
+    try:
+        blobs.has("0" * 64)
+    except StorageError as error:
+        raise StorageError(f"--blobs {url}", error.problem) from error
     return blobs
 
 
@@ -279,12 +286,23 @@ def open_tls(settings: ListenerSettings) -> ssl.SSLContext | None:
 
     Raises:
         KeyFileError: others may read the key.
-        OSError: a file cannot be read, or is no certificate.
+        TlsFilesError: a file is no certificate or key, or the key is not the certificate's.
+        OSError: a file cannot be read; its `filename` says which.
     """
-    if settings.tls_certificate is None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None:
         return None
-    if settings.tls_key is not None:
-        check_private_file(settings.tls_key)
+    if key is not None:
+        check_private_file(key)
+    for path in (certificate, key):
+        if path is not None:
+            path.read_bytes()  # what OpenSSL says of a file that is not there names none
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    try:
+        tls.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        problem = (
+            "the key is not the certificate's" if error.reason == "KEY_VALUES_MISMATCH" else "no PEM that TLS reads"
+        )
+        raise TlsFilesError(certificate, key, problem) from error
     return tls

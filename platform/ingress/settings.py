@@ -3,14 +3,27 @@
 import ipaddress
 import json
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from alcove.platform.ingress.connections import ConnectionLimits, Network
 from alcove.platform.store.database import database_of
 from alcove.registry.policy.aggregation import TokenIssuerUrl
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-__all__ = ["IngressSettings", "ListenerSettings", "networks_of"]
+__all__ = ["BlobsUrl", "IngressSettings", "ListenerSettings", "networks_of"]
+
+_STORES: Final = ("s3://", "gs://", "az://", "file://")
+
+
+def _validate_blobs(text: str) -> str:
+    if not text.startswith(_STORES):
+        msg = f"a URL that begins with {', '.join(_STORES[:-1])} or {_STORES[-1]}"
+        raise ValueError(msg)
+    return text
+
+
+BlobsUrl = Annotated[str, AfterValidator(_validate_blobs)]
+"""URL of a store of blobs."""
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
@@ -97,7 +110,7 @@ class IngressSettings(ListenerSettings):
 
     data_dir: Path
     database_url: SecretStr | None = None
-    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
+    blobs: BlobsUrl | None = None
     http_port: Annotated[int, Field(ge=0, le=65535)] = 7480
     reports_per_second: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     bodies_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 5000

@@ -5,12 +5,12 @@ have a port of their own, where each must bring one that the client CA has signe
 """
 
 import errno
-import os
 from typing import Final
 
 import grpc
 import grpc.aio
 from alcove.platform.domain import limits
+from alcove.platform.ingress.serve import listen_http
 from alcove.platform.server.settings import Settings
 
 __all__ = ["GRPC_OPTIONS", "listen", "listen_for_certificates"]
@@ -69,5 +69,16 @@ def _open_port(
         if credentials is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials)
-    except RuntimeError:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), address) from None
+    except RuntimeError as error:
+        raise _reason(settings, port) or OSError(
+            errno.EINVAL, "gRPC refuses the address or the TLS files", address
+        ) from error
+
+
+def _reason(settings: Settings, port: int) -> OSError | None:
+    """Return why a port cannot be opened, which gRPC does not say; None where the system would open it."""
+    try:
+        listen_http(settings.host, port).close()
+    except OSError as error:
+        return error
+    return None

@@ -36,7 +36,7 @@ from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import AggregatorFileError
 from alcove.platform.ingress.listening import raise_file_limit
-from alcove.platform.ingress.serve import listen_http, reach_blobs, start_http
+from alcove.platform.ingress.serve import listen_http, open_tls, reach_blobs, start_http
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
@@ -54,7 +54,13 @@ from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.settings import Settings
-from alcove.platform.server.startup_checks import hold_data_folder, load_keys, refuse_foreign_keys, verify_keys
+from alcove.platform.server.startup_checks import (
+    hold_data_folder,
+    load_keys,
+    refuse_foreign_keys,
+    verify_blobs,
+    verify_keys,
+)
 from alcove.platform.server.traces import tracing
 from alcove.platform.services.experiments.allocator import due_bandits, move_all
 from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
@@ -67,6 +73,8 @@ from alcove.platform.services.rollouts.monitor import analyze_all as analyze_rol
 from alcove.platform.services.rollouts.reports import StoredReports
 from alcove.platform.services.validation import ChildChecks
 from alcove.platform.store import Store
+from alcove.platform.store.manifests import newest_manifests
+from alcove.platform.store.note import compare_stores, note_stores
 from alcove.platform.store.readouts import running_readouts
 from alcove.platform.store.rollouts import watched_rollouts
 from alcove.registry.garbage_collection import GRACE_S
@@ -127,6 +135,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(hold_data_folder(settings))
+        await asyncio.to_thread(_verify_stores_and_tls, settings)
         stack.enter_context(tracing(settings.traces))
         keys = await asyncio.to_thread(_checked_keys, settings)
         aggregators = await asyncio.to_thread(_read_aggregators, settings)
@@ -138,6 +147,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         tree = Repository(settings.tree, keys=keys, blobs=blobs, clock=clock, files=files, rollback_note=note)
         publisher = PolicyPublisher(store, tree, lock)
         versions = VersionPublisher(store, tree, lock, clock, ChildChecks())
+        await _settle_stores(settings, store, tree)
         await versions.reconcile()
         await publisher.flush()
         await _refresh(tree, lock)
@@ -212,6 +222,16 @@ def _checked_keys(settings: Settings) -> OnlineKeys:
     settings.uploads.mkdir(mode=0o700, exist_ok=True)
     verify_keys(settings, keys, Repository(settings.tree).state())
     return keys
+
+
+def _verify_stores_and_tls(settings: Settings) -> None:
+    compare_stores(settings.data_dir, database=settings.database, blobs=settings.blobs)
+    open_tls(settings.ingress)
+
+
+async def _settle_stores(settings: Settings, store: Store, tree: Repository) -> None:
+    await asyncio.to_thread(verify_blobs, tree.blobs, await newest_manifests(store), settings)
+    await asyncio.to_thread(note_stores, settings.data_dir, database=settings.database, blobs=settings.blobs)
 
 
 async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[int, IngressProcess | None]:

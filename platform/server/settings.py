@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.ingress.settings import BlobsUrl, IngressSettings
 from alcove.platform.store.database import database_of
 from alcove.registry.rollback_guard import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -54,7 +54,7 @@ class Settings(BaseModel):
     data_dir: Path
     online_keys: Path
     database_url: SecretStr | None = None
-    blobs: Annotated[str, Field(pattern=r"^(s3|gs|az|file)://")] | None = None
+    blobs: BlobsUrl | None = None
     host: str = "127.0.0.1"
     grpc_port: Port = 7443
     http_port: Port = 7480

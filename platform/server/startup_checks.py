@@ -6,7 +6,7 @@ The server can date, choose and stop; it can never add a version, because the ke
 import fcntl
 import ipaddress
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,20 +14,23 @@ from alcove.platform.domain.errors import (
     DataFolderBusyError,
     KeyWithinReachError,
     OnlineKeyError,
+    OtherStoreError,
     RepositoryMissingError,
 )
 from alcove.platform.server.key_search import holds_private_key
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.publishing.uploads import UPLOAD
+from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import KeyFileError, RegistryError
 from alcove.registry.keys import OnlineKeys, check_private_file
 from alcove.registry.layout import BLOBS, is_team, metadata_file
+from alcove.registry.manifest import Manifest
 from alcove.registry.online_keys import ceremony_folder, key_file, load_online_keys, own_private_files
 from alcove.registry.repository import Repository
 from alcove.registry.rules import delegations, key_material
 from alcove.registry.trust import TrustedState, online_trust
 
-__all__ = ["hold_data_folder", "load_keys", "refuse_foreign_keys", "verify_keys"]
+__all__ = ["hold_data_folder", "load_keys", "refuse_foreign_keys", "verify_blobs", "verify_keys"]
 
 _OTHERS = ("offline", "teams")  # beside the online keys, as `registry/keys.py` lays a ceremony out
 
@@ -145,6 +148,21 @@ def verify_keys(settings: Settings, keys: OnlineKeys, state: TrustedState) -> No
     for role, keyids in online_trust(state.root, state.targets).items():
         if getattr(keys, role).public_key.keyid not in keyids:
             raise OnlineKeyError(role, key_file(settings.online_keys, role), "is not the key that the tree trusts")
+
+
+def verify_blobs(blobs: BlobStore, manifests: Sequence[bytes], settings: Settings) -> None:
+    """Compare a store of blobs with some versions that the database lists.
+
+    Raises:
+        OtherStoreError: it holds the programs of none of them: it is another tree's, or a bucket that is not there.
+        StorageError: it cannot be read.
+    """
+    named = [Manifest.from_bytes(manifest) for manifest in manifests]
+    if named and not any(blobs.has(variant.sha256) for manifest in named for variant in manifest.variants):
+        first = f"{named[0].feature} {named[0].version}"
+        where = settings.blobs or str(settings.tree / BLOBS)
+        problem = f"it holds no program of {first} or of any other newest version: see --blobs (ALCOVE_BLOBS)"
+        raise OtherStoreError(where, problem)
 
 
 @contextmanager

@@ -6,11 +6,21 @@ from typing import NamedTuple
 
 from alcove.platform.store.database import Store
 from alcove.platform.store.tables import FeatureRow, PublicationRow, VersionRow
+from alcove.registry.manifest import ModelSignature
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["ListedManifest", "PublishedDocument", "last_published", "listed_manifests", "program_sizes"]
+__all__ = [
+    "ListedManifest",
+    "PublishedDocument",
+    "last_published",
+    "listed_manifests",
+    "newest_manifests",
+    "program_sizes",
+    "signatures_of",
+]
 
+NEWEST: int = 8  # versions that tell whether a store of blobs is the right one
 PAGE: int = 500  # rows in memory; a manifest has some kilobytes
 
 
@@ -44,6 +54,13 @@ async def listed_manifests(store: Store) -> AsyncIterator[ListedManifest]:
         last = rows[-1][0].sequence
 
 
+async def newest_manifests(store: Store) -> list[bytes]:
+    """Return the manifests of the versions that were published last, the newest first."""
+    async with store.read() as session:
+        query = select(VersionRow.manifest).order_by(VersionRow.sequence.desc()).limit(NEWEST)
+        return list(await session.scalars(query))
+
+
 async def program_sizes(session: AsyncSession, digests: Collection[str]) -> dict[str, int]:
     """Return the bytes of the largest program of each version, by manifest digest; versions never change."""
     unknown = sorted(digest for digest in digests if digest not in _SIZES)
@@ -56,6 +73,15 @@ async def program_sizes(session: AsyncSession, digests: Collection[str]) -> dict
 
 
 _SIZES: dict[str, int] = {}  # a number for each version that was ever compared
+
+
+async def signatures_of(session: AsyncSession, digests: Collection[str]) -> dict[str, ModelSignature]:
+    """Return what each version takes and gives, by manifest digest; of few versions at a time."""
+    query = select(VersionRow.manifest_sha256, VersionRow.manifest).where(VersionRow.manifest_sha256.in_(digests))
+    return {
+        digest: ModelSignature.model_validate_json(json.dumps(json.loads(manifest)["signature"]))
+        for digest, manifest in await session.execute(query)
+    }
 
 
 class PublishedDocument(NamedTuple):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from alcove.platform.core.tracing import span
+from alcove.platform.domain.errors import SchemaTooNewError
 from alcove.platform.store.dialects import describe_store_errors, open_postgresql, open_sqlite, where_of_url
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
@@ -35,17 +36,28 @@ class Schema:
         """Tell whether the database has the newest revision."""
         return read_revision(connection) == self.head
 
-    def migrate(self, connection: Connection) -> str | None:
-        """Bring the database to the newest revision; return the one that it had, None where it had none or is there."""
+    def migrate(self, connection: Connection, where: str = "the database") -> str | None:
+        """Bring the database, shown as `where`, to the newest revision.
+
+        Returns:
+            The revision that it had; None where it had none, or has the newest.
+
+        Raises:
+            SchemaTooNewError: it has a revision that is not among ours.
+        """
         if self.is_applied(connection):
             return None
         before = read_revision(connection)
         from alembic import command  # noqa: PLC0415 - most starts migrate nothing, and are half a second faster without
         from alembic.config import Config  # noqa: PLC0415
+        from alembic.script import ScriptDirectory  # noqa: PLC0415
 
         config = Config()
         config.set_main_option("script_location", str(self.migrations))
         config.attributes["connection"] = connection
+        revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if before is not None and before not in revisions:
+            raise SchemaTooNewError(where, before, self.head)
         command.upgrade(config, "head")
         return before
 
@@ -90,6 +102,7 @@ class Database:
             StoreDamagedError: it is no database, or a damaged one.
             StoreBusyError: another writer holds it.
             StoreFullError: its disk is full.
+            SchemaTooNewError: a newer alcove has written it.
             StoreUnavailableError: the server of the database cannot be reached, or refuses.
         """
         if isinstance(location, str) and "://" in location:
@@ -103,7 +116,7 @@ class Database:
         try:
             with describe_store_errors(where):
                 async with writers.begin() as connection:
-                    store.migrated_from = await connection.run_sync(cls.schema.migrate)
+                    store.migrated_from = await connection.run_sync(cls.schema.migrate, where)
         except BaseException:
             await store.close()
             raise

@@ -13,6 +13,7 @@ from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, AuditFilter, list_audit, newest_audit
 from alcove.platform.store.database import database_of
+from alcove.platform.store.note import compare_stores
 from alcove.platform.store.tokens import (
     TokenRecord,
     add_token,
@@ -190,7 +191,9 @@ def revoke_local_token(
 async def _with_store(data_dir: Path, database: str | None, work: Callable[[Store], Awaitable[_T]]) -> _T:
     if not await asyncio.to_thread(data_dir.is_dir):
         raise InvalidFieldError("data_dir", "the server's data folder (made by 'alcove keys create')", str(data_dir))
-    store = await Store.open(database_of(data_dir, database))
+    location = database_of(data_dir, database)
+    await asyncio.to_thread(compare_stores, data_dir, database=location, has_blobs=False)
+    store = await Store.open(location)
     try:
         return await work(store)
     finally:
