@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Final, Self
+from collections.abc import Mapping  # noqa: TC003 - as in every module here
+from typing import Annotated, Any, Final, Self
 
 from alcove.registry.errors import DocumentError, DocumentTooLargeError
-from alcove.registry.limits import APP_NAME
+from alcove.registry.limits import APP_NAME, APP_NAME_BOUND
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 _FAULTS_SHOWN: Final = 3  # a broken document may have thousands of faults; the first few tell enough
@@ -28,18 +29,42 @@ def _not_reserved(name: str) -> str:
 # Folders of the tree whose targets belong to the policy and halt roles.
 RESERVED_FEATURES: Final = frozenset({"policy", "halt"})
 
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-FeatureName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_reserved)]
-TeamName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-AppName = Annotated[str, StringConstraints(pattern=f"^{APP_NAME}$")]
-Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-VersionText = Annotated[
-    str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")
-]
+_DIGEST: Final = r"^[0-9a-f]{64}$"
+_FEATURE: Final = r"^[a-z][a-z0-9_]{0,63}$"
+_TEAM: Final = r"^[a-z][a-z0-9_-]{0,31}$"
+_APP: Final = f"^{APP_NAME}$"
+_IDENTIFIER: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_VERSION_TEXT: Final = r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$"
 # One spelling for each number: no leading or trailing zero.
-Decimal = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$")]
+_DECIMAL: Final = r"^(0|[1-9][0-9]{0,5})(\.[0-9]{0,5}[1-9])?$"
+
+Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
+FeatureName = Annotated[str, StringConstraints(pattern=_FEATURE), AfterValidator(_not_reserved)]
+TeamName = Annotated[str, StringConstraints(pattern=_TEAM)]
+AppName = Annotated[str, StringConstraints(pattern=_APP)]
+Identifier = Annotated[str, StringConstraints(pattern=_IDENTIFIER)]
+VersionText = Annotated[str, StringConstraints(pattern=_VERSION_TEXT)]
+Decimal = Annotated[str, StringConstraints(pattern=_DECIMAL)]
+
+_FORMS: Final = {
+    _DIGEST: "64 lower-case hexadecimal digits",
+    _FEATURE: "1 to 64 of a-z, 0-9 and '_', a letter first",
+    _TEAM: "1 to 32 of a-z, 0-9, '_' and '-', a letter first",
+    _APP: APP_NAME_BOUND,
+    _IDENTIFIER: "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', a letter or digit first",
+    _VERSION_TEXT: "MAJOR.MINOR.PATCH, such as 1.2.0",
+    _DECIMAL: "a decimal number without leading or trailing zeros, such as 0.5",
+}
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """Return what one of pydantic's faults asks for: a form in words, where pydantic says a regular expression."""
+    if fault["type"] == "string_pattern_mismatch":
+        pattern = str(fault["ctx"]["pattern"])
+        return _FORMS.get(pattern, f"the form {pattern}")
+    return str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
 
 
 def version_key(version: str) -> tuple[int, int, int]:

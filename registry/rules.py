@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from alcove.registry import layout, limits
-from alcove.registry.canonical import FeatureName, TeamName
+from alcove.registry.canonical import FeatureName, TeamName, fault_text
 from alcove.registry.errors import MetadataError
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
@@ -74,7 +74,7 @@ def check_teams(teams: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]
         checked = _TEAMS.validate_python({team: tuple(features) for team, features in teams.items()})
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        msg = f"teams: {fault['input']!r}: {fault['msg']}"
+        msg = f"teams: {fault['input']!r}: {fault_text(fault)}"
         raise ValueError(msg) from None
     owned = [feature for features in checked.values() for feature in features]
     twice = sorted({feature for feature in owned if owned.count(feature) > 1})

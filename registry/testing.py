@@ -74,8 +74,14 @@ class FolderFetcher(FetcherInterface):
             yield data[start : start + 4096]
 
 
+_TWO_INPUTS: Final = b"program of two texts "
+
+
 class FakeVerifier:
-    """Takes any bytes that begin with "program" for one with text in and a label out, without the runtime."""
+    """Takes any bytes that begin with "program" for one with text in and a label out, without the runtime.
+
+    Bytes of `two_inputs` take two texts.
+    """
 
     def __init__(self, *_: object, **__: object) -> None:
         """Take what the real one takes, and need none of it."""
@@ -84,14 +90,20 @@ class FakeVerifier:
         """Return made-up facts that depend on the bytes."""
         if not program.startswith(b"program"):
             raise ProgramRefusedError(variant, f"no program: it begins with {program[:7]!r}")
+        count = 2 if program.startswith(_TWO_INPUTS) else 1
         return ProgramFacts(
             signature=ModelSignature(
-                inputs=(PortSignature(name="text", dtype="text", shape=()),),
+                inputs=tuple(PortSignature(name=name, dtype="text", shape=()) for name in ("text", "title")[:count]),
                 outputs=(PortSignature(name="language", dtype="i32", shape=(1, 2), labels=("de", "fr")),),
             ),
             memory_ceiling_bytes=len(program),
             certificate_sha256=hashlib.sha256(b"certificate of " + program).hexdigest(),
         )
+
+    @staticmethod
+    def two_inputs(name: bytes) -> bytes:
+        """Return a made-up program that takes two texts."""
+        return _TWO_INPUTS + name
 
     def certify(self, variant: str, program: bytes) -> None:
         """Refuse a program that says it computes wrong numbers."""

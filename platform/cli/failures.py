@@ -18,6 +18,7 @@ from alcove.platform.client.errors import (
     UnavailableError,
 )
 from alcove.platform.domain.errors import PlatformError, ResourceNotFoundError
+from alcove.registry.canonical import fault_text
 from alcove.registry.errors import RegistryError, SignatureError
 from alcove.runtime.errors import AlcoveRuntimeError
 from pydantic import ValidationError
@@ -96,7 +97,7 @@ def _message(error: Exception) -> str | None:
             message = str(error) if isinstance(error, AlcoveRuntimeError) else plain(error)
         case ValidationError():
             fault = error.errors(include_url=False)[0]
-            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg'].removeprefix('Value error, ')}"
+            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault_text(fault)}"
         case OSError(filename=str() | Path()):
             message = f"{error.filename}: {error.strerror}"
         case _:

@@ -118,9 +118,12 @@ def rules(
             "--approve-rollouts/--no-approve-rollouts", help="Require a second person's approval to advance a rollout."
         ),
     ] = None,
-    must_be_released: Annotated[
+    accepts_any_state: Annotated[
         bool | None,
-        typer.Option("--released-only/--any-state", help="Accept only released versions in rollouts and experiments."),
+        typer.Option(
+            "--any-state/--released-only",
+            help="Let rollouts, experiments and aliases take versions that are not released, too.",
+        ),
     ] = None,
     call: CallOptions,
 ) -> None:
@@ -133,7 +136,7 @@ def rules(
         "allowed_ops": ops,
         "must_approve_aliases": must_approve_aliases,
         "must_approve_rollouts": must_approve_rollouts,
-        "must_be_released": must_be_released,
+        "accepts_any_state": accepts_any_state,
     }
     changes = {field: value for field, value in given.items() if value is not None}
     with call.connect() as client:

@@ -115,6 +115,13 @@ class PlanOptions:
             help="Let a stage be found safe at any time, without a horizon; this takes about twice the devices.",
         ),
     ] = None
+    signature_override_reason: Annotated[
+        str | None,
+        typer.Option(
+            help="Why the version may take or give something else than the one that devices run, which breaks apps "
+            "built for that one; audited."
+        ),
+    ] = None
     file: Annotated[
         Path | None,
         typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),
@@ -142,6 +149,7 @@ class PlanOptions:
             "expected_devices": self.expected_devices,
             "horizon_windows": self.horizon_windows,
             "is_open_ended": self.open_ended,
+            "signature_override_reason": self.signature_override_reason,
         }
         given = {name: value for name, value in given.items() if value is not None}
         if self.file is None:

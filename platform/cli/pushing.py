@@ -21,6 +21,7 @@ from alcove.platform.client import (
     push_package,
     recent_programs,
 )
+from alcove.registry.canonical import fault_text
 from alcove.registry.manifest import Lineage, Requirements
 from alcove.registry.package import create_package
 from alcove.registry.signers import load_any_signer, load_key
@@ -135,7 +136,9 @@ def parse_requirements(text: str) -> tuple[str, Requirements]:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
-        raise typer.BadParameter(f"{text!r}: {where} {fault['msg']}, got {str(fault['input'])[:50]!r}") from None
+        raise typer.BadParameter(
+            f"{text!r}: {where}: expected {fault_text(fault)}, got {str(fault['input'])[:50]!r}"
+        ) from None
     except ValueError as error:
         raise typer.BadParameter(f"{text!r}: {error}; write VARIANT:memory=4GiB,cores=4,isa=avx512") from None
 

@@ -62,10 +62,15 @@ def create(
     plan, given = planned.plan()
     with call.connect() as client:
         rollout = client.create_rollout(
-            app_name, feature, version, plan=plan if given else None, audience=audience, validate_only=validate_only
+            app_name,
+            feature,
+            version,
+            plan=plan if given else None,
+            audience=audience,
+            validate_only=validate_only,
+            share_basis_points=wanted or 0,
+            override_reason=override_reason,
         )
-        if wanted is not None and not validate_only:
-            rollout = client.advance_rollout(rollout.rollout_id, wanted, override_reason=override_reason)
         is_watched = bool(rollout.plan.stages and (rollout.plan.guardrails or rollout.plan.own_guardrails))
         is_watched = is_watched and rollout.plan.expected_devices > 0
         warnings = client.plan_rollout(rollout.plan, feature=feature).warnings if is_watched else ()

@@ -25,6 +25,10 @@ def show_details(rollout: Rollout) -> None:
     lines.extend(question_lines(rollout.plan))
     if rollout.collection is not None:
         lines.extend(collection_lines(rollout.collection))
+    if rollout.ending is not None:
+        ending = rollout.ending
+        state = rollout.state.replace("_", " ")
+        lines.append(f"{state} {when(ending.ended_at_s)} by {ending.principal}: {ending.reason}")
     for line in lines:
         say(line)
     _show_stages(rollout)
@@ -71,11 +75,7 @@ def _show_stages(rollout: Rollout) -> None:
             "share": percent(stage.share_basis_points),
             "at least": f"{stage.minimum_s / 3600:g} h",
             "devices each": stage.minimum_cohort,
-            "": "now, since " + when(rollout.stage_started_at_s)
-            if number == rollout.stage
-            else "done"
-            if number < rollout.stage
-            else "",
+            "": _progress(rollout, number),
         }
         for number, stage in enumerate(plan.stages, 1)
     ]
@@ -85,6 +85,16 @@ def _show_stages(rollout: Rollout) -> None:
     unit = "a window (two aggregators)" if plan.mechanism == "prio3" else "a report (randomized response)"
     title = f"harm: {harm}; safe: {by_itself}; epsilon {plan.epsilon} {unit}"
     print_rows(rows, as_json=False, empty="", title=title)
+
+
+def _progress(rollout: Rollout, number: int) -> str:
+    """Return where a rollout stands with one of its stages."""
+    if number < rollout.stage or (number == rollout.stage and rollout.state == "completed"):
+        return "done"
+    if number > rollout.stage:
+        return ""
+    since = when(rollout.stage_started_at_s)
+    return f"ended here, begun {since}" if rollout.state in ("rolled_back", "halted") else f"now, since {since}"
 
 
 def _show_analysis(rollout: Rollout) -> None:

@@ -176,11 +176,11 @@ class Aliases(Value):
 
 
 class FeatureRules(Value):
-    """The rules that versions of a feature must meet; 0 and () bound nothing."""
+    """The rules that versions of a feature must meet; 0 and () bound nothing, and versions must be released."""
 
     must_approve_aliases: bool = False
     must_approve_rollouts: bool = False
-    must_be_released: bool = False
+    accepts_any_state: bool = False
     max_size_bytes: int = 0
     max_memory_bytes: int = 0
     max_latency_ms: float = 0.0

@@ -7,6 +7,7 @@ from pydantic import Field
 
 __all__ = [
     "Collection",
+    "Ending",
     "GuardrailPlan",
     "GuardrailVerdict",
     "Mechanism",
@@ -81,6 +82,7 @@ class Plan(Value):
     expected_devices: int = 0
     horizon_windows: int = 0
     is_open_ended: bool = False
+    signature_override_reason: str = ""
     own_guardrails: tuple[OwnGuardrail, ...] = ()
     questions: tuple[Question, ...] = ()
 
@@ -157,8 +159,19 @@ class Collection(Value):
     problem: str = ""
 
 
+class Ending(Value):
+    """Why a rollout was rolled back or halted, and by whom."""
+
+    principal: str
+    reason: str
+    ended_at_s: int
+
+
 class Rollout(Value):
-    """A rollout and where it stands; `promise` says against whom its reports are private."""
+    """A rollout and where it stands; `promise` says against whom its reports are private.
+
+    `ending` is there where one rollout is asked for that was rolled back or halted.
+    """
 
     rollout_id: str
     app: str
@@ -180,4 +193,5 @@ class Rollout(Value):
     proposal: Proposal | None = None
     analysis: StageAnalysis | None = None
     promise: str = ""
+    ending: Ending | None = None
     collection: Collection | None = None

@@ -37,9 +37,14 @@ class RolloutCalls:
         plan: Plan | None = None,
         audience: str = "",
         validate_only: bool = False,
+        share_basis_points: int = 0,
+        override_reason: str = "",
         request_id: str | None = None,
     ) -> Rollout:
-        """Create a draft; with `validate_only` check everything and keep nothing."""
+        """Create a draft; with `validate_only` check everything and keep nothing.
+
+        With a share it is advanced at once, as `advance_rollout` does; where that is refused nothing is created.
+        """
         request = pb.CreateRolloutRequest(
             request_id=request_id or new_id(),
             app=app,
@@ -48,6 +53,8 @@ class RolloutCalls:
             plan=None if plan is None else _plan(plan),
             audience=audience,
             validate_only=validate_only,
+            share_basis_points=share_basis_points,
+            override_reason=override_reason,
         )
         return value_of(Rollout, self._call(self._rollout.CreateRollout, request).rollout)
 

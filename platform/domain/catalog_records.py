@@ -108,12 +108,12 @@ class ValidationRecord:
 
 @dataclass(frozen=True)
 class FeatureRules:
-    """The rules that versions of a feature must meet; 0 and () bound nothing.
+    """The rules that versions of a feature must meet; 0 and () bound nothing, and versions must be released.
 
     Attributes:
         must_approve_aliases: a move of an alias needs a second person.
         must_approve_rollouts: an advance of a rollout needs a second person.
-        must_be_released: rollouts and experiments take released versions only.
+        accepts_any_state: rollouts, experiments and aliases take versions that are not released, too.
         max_size_bytes: of a program.
         max_memory_bytes: that one run needs besides the program.
         max_latency_ms: of one run on the server, median over the certificate's samples.
@@ -123,7 +123,7 @@ class FeatureRules:
 
     must_approve_aliases: bool = False
     must_approve_rollouts: bool = False
-    must_be_released: bool = False
+    accepts_any_state: bool = False
     max_size_bytes: int = 0
     max_memory_bytes: int = 0
     max_latency_ms: float = 0.0

@@ -12,6 +12,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, StaleEtagError
 from alcove.platform.domain.records import Page
 from alcove.privacy.limits import MIN_EPSILON
+from alcove.registry.canonical import fault_text
 from pydantic import TypeAdapter, ValidationError
 
 __all__ = [
@@ -49,7 +50,7 @@ def fields_named(prefix: str = "") -> Iterator[None]:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
         name = ".".join(part for part in (prefix, where) if part) or "request"
-        raise InvalidFieldError(name, fault["msg"].removeprefix("Value error, "), fault["input"]) from None
+        raise InvalidFieldError(name, fault_text(fault), fault["input"]) from None
 
 
 def validate_field(field: str, kind: Any, value: object) -> Any:

@@ -105,6 +105,7 @@ class RolloutPlan:
         horizon_windows: windows of a stage at whose ends it may be found safe; 0: as many as a device's budget of 30
             days pays for.
         is_open_ended: a stage may be found safe at any time, without a horizon, which takes about twice the devices.
+        signature_override_reason: why the version may break apps that were built for the default; "": it may not.
         own_guardrails: metrics of the team's own, watched as `guardrails` are.
         questions: how the guardrails are shared out among the devices, by the server; none: one has all of them.
     """
@@ -122,6 +123,7 @@ class RolloutPlan:
     expected_devices: int = 0
     horizon_windows: int = 0
     is_open_ended: bool = False
+    signature_override_reason: str = ""
     own_guardrails: tuple[OwnGuardrail, ...] = ()
     questions: tuple[Question, ...] = ()
 

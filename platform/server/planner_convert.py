@@ -25,6 +25,7 @@ from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.plan import validate_plan
 from alcove.platform.server.experiment_convert import experiment_spec
 from alcove.platform.server.rollout_convert import metric_number
+from alcove.registry.canonical import fault_text
 from alcove.registry.policy import Aggregation
 from pydantic import ValidationError
 
@@ -207,4 +208,4 @@ def _behavior_from(message: pb.Behavior) -> Behavior:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         field = ".".join(("behavior", *map(str, fault["loc"])))
-        raise InvalidFieldError(field, fault["msg"], fault["input"]) from None
+        raise InvalidFieldError(field, fault_text(fault), fault["input"]) from None

@@ -116,7 +116,7 @@ def rules_from(message: pb.FeatureRules) -> FeatureRules:
     return FeatureRules(
         must_approve_aliases=message.must_approve_aliases,
         must_approve_rollouts=message.must_approve_rollouts,
-        must_be_released=message.must_be_released,
+        accepts_any_state=message.accepts_any_state,
         max_size_bytes=message.max_size_bytes,
         max_memory_bytes=message.max_memory_bytes,
         max_latency_ms=message.max_latency_ms,

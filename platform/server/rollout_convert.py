@@ -21,9 +21,10 @@ from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardr
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
+from alcove.platform.store.audit import AuditEntry
 from alcove.registry.policy import Aggregation
 
-__all__ = ["collection_message", "metric_number", "plan_from", "rollout_message", "update_spec"]
+__all__ = ["collection_message", "ending_message", "metric_number", "plan_from", "rollout_message", "update_spec"]
 
 _STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
 _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
@@ -50,7 +51,13 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         proposal=None if record.proposal is None else pb.Proposal(**vars(record.proposal)),
         analysis=None if record.analysis is None else _analysis_message(record.analysis),
         collection=None,
+        ending=None,
     )
+
+
+def ending_message(entry: AuditEntry) -> pb.Ending:
+    """Return the message of how a rollout ended, as the audit log has it."""
+    return pb.Ending(principal=entry.principal, reason=str(entry.details.get("reason", "")), ended_at_s=entry.at_s)
 
 
 def collection_message(found: CollectionStatus) -> pb.Collection:
@@ -95,6 +102,7 @@ def plan_from(message: pb.Plan, aggregators: Aggregation | None) -> RolloutPlan:
         expected_devices=message.expected_devices,
         horizon_windows=message.horizon_windows,
         is_open_ended=message.is_open_ended,
+        signature_override_reason=message.signature_override_reason,
         own_guardrails=tuple(map(own_guardrail_from, message.own_guardrails)),
     )
 

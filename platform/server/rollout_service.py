@@ -5,23 +5,34 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
 from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
+from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollouts.machine import allowed_actions
-from alcove.platform.server.rollout_convert import collection_message, plan_from, rollout_message, update_spec
+from alcove.platform.server.rollout_convert import (
+    collection_message,
+    ending_message,
+    plan_from,
+    rollout_message,
+    update_spec,
+)
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
+from alcove.platform.store.audit import find_last_entry
 from alcove.platform.store.rollouts import get_rollout, list_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, FeatureName, VersionText
 from alcove.registry.policy import Aggregation
 
 __all__ = ["RolloutService"]
+
+_ENDINGS: Final = {RolloutState.ROLLED_BACK: "rollback rollout", RolloutState.HALTED: "halt rollout"}
+"""What the audit log says of a rollout that ended so."""
 
 
 class RolloutService(rpc.RolloutServiceServicer):
@@ -32,7 +43,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         self._aggregators = aggregators
 
     async def CreateRollout(self, request: pb.CreateRolloutRequest, context: Any) -> pb.CreateRolloutResponse:
-        """Create a draft."""
+        """Create a draft, or what advances at once."""
         app = validate_field("app", AppName, request.app)
         feature = validate_field("feature", FeatureName, request.feature)
         version = validate_field("version", VersionText, request.version)
@@ -42,6 +53,13 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.CreateRolloutResponse:
             record = await engine.create(uow, spec)
+            if request.share_basis_points:
+                record = await engine.advance(
+                    uow,
+                    record.rollout_id,
+                    share_basis_points=request.share_basis_points,
+                    override_reason=request.override_reason,
+                )
             return pb.CreateRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.CreateRolloutResponse, work)
@@ -135,7 +153,13 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         async def read() -> pb.GetRolloutResponse:
             async with store.read() as session:
-                return pb.GetRolloutResponse(rollout=rollout_message(await get_rollout(session, rollout_id)))
+                record = await get_rollout(session, rollout_id)
+                action = _ENDINGS.get(record.state)
+                ended = None if action is None else await find_last_entry(session, rollout_id, action)
+            answer = pb.GetRolloutResponse(rollout=rollout_message(record))
+            if ended is not None:
+                answer.rollout.ending.CopyFrom(ending_message(ended))
+            return answer
 
         found = await store.version_cache.answer(("rollout", rollout_id), read, pb.GetRolloutResponse.ByteSize)
         if found.rollout.plan.mechanism != pb.MECHANISM_PRIO3:

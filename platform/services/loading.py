@@ -9,7 +9,7 @@ from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.defaults import defaults_of_app
 from alcove.platform.store.experiments import get_experiment, last_stopped, running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
-from alcove.platform.store.manifests import program_sizes
+from alcove.platform.store.manifests import program_sizes, signatures_of
 from alcove.platform.store.publications import last_publication, policies_newest_first
 from alcove.platform.store.readouts import find_running_readout
 from alcove.platform.store.rollouts import get_rollout, live_rollouts
@@ -118,10 +118,13 @@ async def _load(
                 snapshot = replace(snapshot, former=former)
                 break
     digests = snapshot.compared_digests
+    together = {one.manifest_sha256 for one in (*defaults.values(), *moving.values()) if one.feature == feature}
+    together |= {arm.manifest_sha256 for one in compared.values() if one.feature == feature for arm in one.arms}
     return replace(
         snapshot,
         layers=tuple(await layers_of_app(session, app)),
         holdout=await find_holdout(session, app),
         readout=await find_running_readout(session, app),
         sizes=await program_sizes(session, digests),
+        signatures=await signatures_of(session, together),
     )

@@ -12,7 +12,7 @@ from alcove.platform.store.tables import AuditRow, ExperimentRow, RolloutRow
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AuditEntry", "AuditFilter", "list_audit", "newest_audit", "write_audit"]
+__all__ = ["AuditEntry", "AuditFilter", "find_last_entry", "list_audit", "newest_audit", "write_audit"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,13 @@ async def newest_audit(session: AsyncSession, wanted: AuditFilter, *, before: in
             )
         )
     return [_entry(row) for row in await session.scalars(query)]
+
+
+async def find_last_entry(session: AsyncSession, subject: str, action: str) -> AuditEntry | None:
+    """Return the newest entry of an action on a subject; None: there is none."""
+    query = select(AuditRow).where(AuditRow.subject == subject, AuditRow.action == action)
+    row = await session.scalar(query.order_by(AuditRow.sequence.desc()).limit(1))
+    return None if row is None else _entry(row)
 
 
 def _entry(row: AuditRow) -> AuditEntry:

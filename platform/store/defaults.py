@@ -5,13 +5,19 @@ from alcove.platform.store.tables import DefaultRow
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["defaults_of_app", "remove_default", "set_default"]
+__all__ = ["default_of", "defaults_of_app", "remove_default", "set_default"]
 
 
 async def defaults_of_app(session: AsyncSession, app: str) -> list[Default]:
     """Return the default versions of an app, by feature name."""
     rows = await session.scalars(select(DefaultRow).where(DefaultRow.app == app).order_by(DefaultRow.feature))
     return [Default(row.app, row.feature, row.version, row.manifest_sha256) for row in rows]
+
+
+async def default_of(session: AsyncSession, app: str, feature: str) -> Default | None:
+    """Return the default version of a feature in an app, or None."""
+    row = await session.get(DefaultRow, (app, feature))
+    return None if row is None else Default(row.app, row.feature, row.version, row.manifest_sha256)
 
 
 async def set_default(session: AsyncSession, default: Default) -> None:

@@ -178,12 +178,18 @@ class ServerWorld:
         expires_s = SYSTEM_CLOCK.now_s() + TEAM_LIFETIME_S
         return sign_version(metadata, package.manifest, self.keys.teams[team], expires_s)
 
-    def publish(self, client: "PlatformClient", feature: str, version: str = "1.0.0") -> "Version":
-        """Upload, sign and publish a pretended version."""
+    def publish(
+        self, client: "PlatformClient", feature: str, version: str = "1.0.0", *, is_released: bool = True
+    ) -> "Version":
+        """Upload, sign and publish a pretended version, and have it validated and released."""
         package = self.package(feature, version)
         for data in package.blobs().values():
             client.upload_blob(data)
-        return client.publish_version(self.sign(package), package.manifest.to_bytes())
+        published = client.publish_version(self.sign(package), package.manifest.to_bytes())
+        if not is_released:
+            return published
+        client.validate_version(feature, version)
+        return client.release_version(feature, version, reason="for a test")
 
     def give_to(self, uid: int) -> None:
         """Make a user the owner of what the server needs: data folder and online keys, nothing else (root only)."""

@@ -18,8 +18,9 @@ from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.store import Store
 from alcove.platform.store.defaults import set_default
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB
+
+from tests.platform.versions import add_released
 
 WORDS = {
     "os": "os in (ios)",
@@ -66,10 +67,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await Store.open(tmp_path / "alcove.db")
     async with opened.write() as session:
         for version in ("1.0.0", "2.0.0"):
-            await add_version(
-                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
     yield opened
     await opened.close()

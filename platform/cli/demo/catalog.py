@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.environment import FEATURE, TEAM
+from alcove.platform.cli.demo.processes import DemoError
 from alcove.registry.package import create_package
 
 if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient
     from alcove.registry.package import Package
 
 SMALL, LARGE = "1.0.0", "4.0.0"
@@ -79,3 +81,17 @@ def build_package(release: Release, *, certificate_texts: int | None = None) -> 
     return create_package(
         feature=FEATURE, team=TEAM, version=release.version, programs={"int8": bytes(program)}, card=card
     )
+
+
+def release_version(team: PlatformClient, feature: str, version: str) -> None:
+    """Have a version that was pushed validated, and release it: nothing else reaches devices.
+
+    Raises:
+        DemoError: a check failed.
+        ClientError: the server refused.
+    """
+    _, validation = team.validate_version(feature, version)
+    if not validation.is_passed:
+        failed = [f"{check.name}: {check.figure}" for check in validation.checks if not check.is_passed]
+        raise DemoError(f"{feature} {version} did not pass its validation: {'; '.join(failed)}")
+    team.release_version(feature, version, reason="it passed every check")

@@ -27,6 +27,7 @@ from alcove.platform.cli.demo.catalog import (
     TRIMMED,
     Release,
     build_package,
+    release_version,
     releases,
 )
 from alcove.platform.cli.demo.clock import WINDOW_S, DemoClock
@@ -184,9 +185,11 @@ class Scenario:
         self._display.say(f"exporting and certifying {FEATURE} {release.version}")
         package = build_package(release, certificate_texts=certificate_texts)
         signer = load_signer(self._places.team_key)
-        return push_package(
+        version = push_package(
             team, package, signer, progress=lambda what: self._display.say(f"{FEATURE} {release.version}: {what}")
         )
+        release_version(team, FEATURE, release.version)
+        return version
 
     # 3: the experiment
 

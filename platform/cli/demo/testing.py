@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alcove.features.language_id.contract import program_path
-from alcove.platform.cli.demo.catalog import LARGE, SMALL
+from alcove.platform.cli.demo.catalog import LARGE, SMALL, release_version
 from alcove.platform.cli.demo.environment import APP, FEATURE, TEAM, Places, Server, prepare
 from alcove.platform.client import push_package
 from alcove.platform.client.experiment_models import Arm
@@ -48,6 +48,7 @@ def running_experiment() -> Iterator[Environment]:
                         feature=FEATURE, team=TEAM, version=version, programs=programs, card="# Card\n"
                     )
                     push_package(team, package, signer)
+                    release_version(team, FEATURE, version)
             arms = [Arm(name=version, version=version, share_basis_points=5_000) for version in VERSIONS]
             with server.client(tokens.operator) as operator:
                 draft = operator.create_experiment(APP, FEATURE, arms)

@@ -45,6 +45,9 @@ def validate_plan(plan: RolloutPlan) -> RolloutPlan:
         raise InvalidFieldError("plan.on_timeout", " | ".join(_ON_TIMEOUT), plan.on_timeout)
     if not 0 <= plan.timeout_s <= limits.STAGE_MAX_S:
         raise InvalidFieldError("plan.timeout_s", f"0 to {limits.STAGE_MAX_S}", plan.timeout_s)
+    if len(plan.signature_override_reason) > limits.REASON_LENGTH:
+        bound = f"at most {limits.REASON_LENGTH} characters"
+        raise InvalidFieldError("plan.signature_override_reason", bound, len(plan.signature_override_reason))
     if len(plan.auto_advance_reason) > limits.REASON_LENGTH:
         raise InvalidFieldError(
             "plan.auto_advance_reason", f"at most {limits.REASON_LENGTH} characters", len(plan.auto_advance_reason)

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain.catalog_records import FeatureRules
-from alcove.platform.domain.errors import BelowMinVersionError, InvalidFieldError, NotReleasedError, VersionRevokedError
+from alcove.platform.domain.errors import (
+    BelowMinVersionError,
+    BreakingSignatureError,
+    InvalidFieldError,
+    NotReleasedError,
+    VersionRevokedError,
+)
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.readout_records import ReadoutRecord, ReadoutState
 from alcove.platform.domain.records import (
@@ -22,8 +28,10 @@ from alcove.platform.domain.records import (
     VersionState,
 )
 from alcove.platform.domain.rollouts.machine import LIVE
+from alcove.registry.compatibility import differences
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import HALTED_MAX
+from alcove.registry.manifest import ModelSignature
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import Halt, HaltedVersion, VersionRef, policy_from_bytes
 
@@ -65,6 +73,7 @@ class AppSnapshot:
         holdout: which devices take part in no experiment.
         readout: the read-out of it that runs or is acted on.
         sizes: bytes of the largest program of each version that is compared, by manifest digest.
+        signatures: of the versions of the feature that is acted on which may come to run together, by manifest digest.
         states: of versions of the feature that is acted on, by feature and version.
         rules: of the feature that is acted on.
         min_versions: lowest version of each feature that its team still lets run; absent: any.
@@ -86,6 +95,7 @@ class AppSnapshot:
     holdout: HoldoutRecord | None = None
     readout: ReadoutRecord | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+    signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
     min_versions: Mapping[str, str] = field(default_factory=dict)
@@ -152,14 +162,28 @@ class AppSnapshot:
             min_version=self.min_versions.get(feature),
         )
 
+    def validate_signature(self, feature: str, version: VersionRef) -> None:
+        """Let a version stand beside the feature's default or not: apps call it as they call that one.
+
+        Raises:
+            BreakingSignatureError: it takes or gives something else.
+        """
+        default = self.defaults.get(feature)
+        before = None if default is None else self.signatures.get(default.manifest_sha256)
+        after = self.signatures.get(version.manifest_sha256)
+        found = [] if before is None or after is None else differences(before, after)
+        if default is not None and found:
+            raise BreakingSignatureError(self.app, feature, version.version, default.version, found)
+
     def find_former(self, feature: str, version: VersionRef, policy: bytes) -> Default | None:
         """Return the default of a feature in an earlier policy; None where it may not run in the place of `version`."""
         rules = policy_from_bytes(policy).features.get(feature)
         if rules is None or rules.default.manifest_sha256 == version.manifest_sha256:
             return None
         try:
-            replace(self, last_halt=self.standing_halt).validate_may_run(feature, rules.default)
-        except (VersionHaltedError, VersionRevokedError, NotReleasedError, BelowMinVersionError):
+            # What devices ran before may answer again, also where it was deprecated or never released.
+            replace(self, last_halt=self.standing_halt, rules={}).validate_may_run(feature, rules.default)
+        except (VersionHaltedError, VersionRevokedError, BelowMinVersionError):
             return None
         return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256)
 
@@ -261,13 +285,13 @@ def validate_runnable(
     Raises:
         VersionRevokedError: it is forbidden in every app.
         VersionHaltedError: it is forbidden in the app.
-        NotReleasedError: the feature's rules ask for a released version.
+        NotReleasedError: it is not released, and the feature's rules ask for that.
         BelowMinVersionError: its team forbids versions as old as this one.
     """
     state = state or VersionState.REGISTERED
     if state is VersionState.REVOKED:
         raise VersionRevokedError(feature, version.version)
-    if state is not VersionState.RELEASED and rules is not None and rules.must_be_released:
+    if state is not VersionState.RELEASED and rules is not None and not rules.accepts_any_state:
         raise NotReleasedError(feature, version.version, state)
     if halt is not None and version.manifest_sha256 in halt.digests:
         raise VersionHaltedError(feature, version.version)

@@ -23,6 +23,7 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
     Raises:
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
+        BreakingSignatureError: an arm would break apps in use: arms are called alike.
         PlatformError: an arm's version may not run, as `AppSnapshot.validate_may_run`.
     """
     holders = [rollout.rollout_id for rollout in app.live_rollouts if rollout.feature == record.feature]
@@ -34,6 +35,8 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
     if record.feature not in app.defaults:
         control = record.arms[0]
         app = app.with_default(Default(record.app, record.feature, control.version, control.manifest_sha256))
+    for arm in record.arms:
+        app.validate_signature(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
     return app.carry_experiment(record, "start", task_id=record.task_id)
 
 

@@ -88,6 +88,7 @@ def advance(
         FeatureBusyError: an experiment or another rollout holds the feature.
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
+        BreakingSignatureError: it would break apps in use, and the plan gives no reason for that.
         PlatformError: the version may not run, as `AppSnapshot.validate_may_run`.
     """
     analysis = _analysis_details(app, before)
@@ -100,7 +101,10 @@ def advance(
     ]
     if holders:
         raise FeatureBusyError(before.app, before.feature, holders[0])
-    app.validate_may_run(after.feature, VersionRef(version=after.version, manifest_sha256=after.manifest_sha256))
+    ref = VersionRef(version=after.version, manifest_sha256=after.manifest_sha256)
+    app.validate_may_run(after.feature, ref)
+    if not after.plan.signature_override_reason:
+        app.validate_signature(after.feature, ref)
     is_complete = after.state is RolloutState.COMPLETED
     if not is_complete and after.feature not in app.defaults:
         raise NoDefaultVersionError(after.app, after.feature, share_basis_points)

@@ -14,6 +14,7 @@ A2  A proposal names the last move that its proposer saw.  It can be approved wh
     at most once, and never over a move that its proposer had not seen.
 A3  Nobody approves what they proposed.  A person is a token here: give each person one.
 A4  No alias is pointed to a revoked version.  One that points to a version when that is revoked stays, and shows it.
+A5  Nor to one that is not released, unless the feature's rules accept any state: an alias is what a rollout is given.
 """
 
 import secrets
@@ -23,6 +24,7 @@ from alcove.platform.domain.catalog.names import AliasName
 from alcove.platform.domain.catalog_records import AliasMove, AliasProposal
 from alcove.platform.domain.errors import (
     InvalidFieldError,
+    NotReleasedError,
     OwnApprovalError,
     ResourceNotFoundError,
     StaleProposalError,
@@ -58,6 +60,7 @@ async def move_alias(
         InvalidFieldError: the alias or the reason is malformed, or the feature has its aliases already.
         ResourceNotFoundError: there is no such version, or no such alias to take away.
         VersionRevokedError: A4.
+        NotReleasedError: A5.
     """
     alias = validate_field("alias", AliasName, alias)
     reason = validate_reason("reason", reason)
@@ -101,6 +104,7 @@ async def approve(uow: UnitOfWork, proposal_id: str) -> AliasMove:
         OwnApprovalError: A3.
         StaleProposalError: A2.
         VersionRevokedError: A4.
+        NotReleasedError: A5.
     """
     proposal = await get_proposal(uow.session, validate_field("proposal_id", Identifier, proposal_id))
     name = f"{proposal.feature}@{proposal.alias}"
@@ -139,8 +143,11 @@ async def resolve(session: AsyncSession, feature: str, alias: str) -> str:
 
 
 async def _validate_target(uow: UnitOfWork, feature: str, version: str) -> None:
-    if (await get_version(uow.session, feature, version)).state is VersionState.REVOKED:
+    state = (await get_version(uow.session, feature, version)).state
+    if state is VersionState.REVOKED:
         raise VersionRevokedError(feature, version)
+    if state is not VersionState.RELEASED and not (await rules_of(uow.session, feature)).accepts_any_state:
+        raise NotReleasedError(feature, version, state)
 
 
 async def _validate_room(uow: UnitOfWork, feature: str) -> None:

@@ -41,7 +41,7 @@ from alcove.platform.store.layers import get_layer
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import get_version
 from alcove.registry.canonical import AppName
-from alcove.registry.limits import ARMS_MAX, WINDOW_MIN_S
+from alcove.registry.limits import ARMS_MAX, POLICY_BUCKETS, WINDOW_MIN_S
 from alcove.registry.policy import VersionRef
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -81,7 +81,8 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         ResourceNotFoundError: a version was never published, or there is no such layer.
         VersionRevokedError: an arm's version is forbidden in every app.
         VersionHaltedError: an arm's version is forbidden in the app.
-        NotReleasedError: the feature's rules ask for released versions.
+        NotReleasedError: an arm's version is not released, and the feature's rules ask for that.
+        BreakingSignatureError: an arm would break apps in use.
         BelowMinVersionError: the team forbids versions as old as an arm's.
         OverlappingClaimError: it has an audience or a segment, and a device could be in it and in one that runs.
     """
@@ -175,6 +176,8 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
         VersionHaltedError: an arm's version is forbidden in the app.
+        NotReleasedError: an arm's version is not released, and the feature's rules ask for that.
+        BreakingSignatureError: an arm would break apps in use, or is not called as the others are.
         BelowMinVersionError: the team forbids versions as old as an arm's.
     """
     before, draft = await load_experiment(uow, experiment_id)
@@ -287,6 +290,12 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("arms", f"2 to {ARMS_MAX}", len(record.arms))
     if any(arm.share_basis_points < 1 for arm in record.arms):
         raise InvalidFieldError("arms.share_basis_points", "at least 1", 0)
+    names = [arm.name for arm in record.arms]
+    if len(set(names)) != len(names):
+        raise InvalidFieldError("arms.name", "a different name for each arm", names)
+    total = sum(arm.share_basis_points for arm in record.arms)
+    if total > POLICY_BUCKETS:
+        raise InvalidFieldError("arms.share_basis_points", f"together at most {POLICY_BUCKETS}, all devices", total)
     versions = [arm.version for arm in record.arms]
     if len(set(versions)) != len(versions):
         raise InvalidFieldError("arms.version", "a different version in each arm", versions)

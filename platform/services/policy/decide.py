@@ -1,9 +1,11 @@
 """Decides which new policy or halt documents a change of rows calls for, in the change's own transaction."""
 
-from alcove.platform.domain.snapshots.app import validate_runnable
+from alcove.platform.domain.snapshots.app import AppSnapshot, validate_runnable
 from alcove.platform.services.loading import load_app
 from alcove.platform.services.saving import save_app
 from alcove.platform.store.catalog import rules_of
+from alcove.platform.store.defaults import default_of
+from alcove.platform.store.manifests import signatures_of
 from alcove.platform.store.publications import Publication, add_publication, halted_apps, last_publication
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
@@ -45,8 +47,15 @@ async def apply_reinstatements(uow: UnitOfWork) -> None:
         await uow.audit("reinstate", app, reinstated=given, serial=halt.serial)
 
 
-async def validate_may_run(uow: UnitOfWork, app: str, feature: str, version: VersionRef) -> None:
-    """Let a version into the app's policy or not; raises as `validate_runnable`."""
+async def validate_may_run(
+    uow: UnitOfWork, app: str, feature: str, version: VersionRef, *, may_break_apps: bool = False
+) -> None:
+    """Let a version into the app's policy or not, beside the default that it has now.
+
+    Raises:
+        BreakingSignatureError: it would break apps in use, unless `may_break_apps`.
+        PlatformError: as `validate_runnable`.
+    """
     published = await find_version(uow.session, feature, version.version)
     last = await last_publication(uow.session, "halt", app)
     validate_runnable(
@@ -57,3 +66,8 @@ async def validate_may_run(uow: UnitOfWork, app: str, feature: str, version: Ver
         halt=None if last is None else halt_from_bytes(last.document),
         min_version=uow.min_versions.get(feature),
     )
+    default = None if may_break_apps else await default_of(uow.session, app, feature)
+    if default is None:
+        return
+    signatures = await signatures_of(uow.session, {default.manifest_sha256, version.manifest_sha256})
+    AppSnapshot(app, {feature: default}, {}, {}, signatures=signatures).validate_signature(feature, version)

@@ -49,14 +49,17 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         ResourceNotFoundError: the version was never published.
         VersionHaltedError: the version is forbidden in the app.
         VersionRevokedError: it is forbidden in every app.
-        NotReleasedError: the feature's rules ask for a released version.
+        NotReleasedError: it is not released, and the feature's rules ask for that.
+        BreakingSignatureError: it would break apps in use, and the plan gives no reason for that.
         BelowMinVersionError: its team forbids versions as old as this one.
     """
     app = validate_field("app", AppName, spec.app)
     published = await get_version(uow.session, spec.feature, spec.version)
     ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
-    await validate_may_run(uow, app, spec.feature, ref)
+    may_break = bool(spec.plan.signature_override_reason)
     own = await find_own_guardrails(uow.session, spec.feature, spec.plan.own_guardrails)
+    plan, audience = validate_plan(replace(spec.plan, own_guardrails=own)), validate_audience(spec.audience)
+    await validate_may_run(uow, app, spec.feature, ref, may_break_apps=may_break)
     record = RolloutRecord(
         sequence=0,
         rollout_id=f"ro-{secrets.token_hex(6)}",
@@ -70,12 +73,14 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         created_at_s=uow.now_s,
         updated_at_s=uow.now_s,
         policy_serial=0,
-        plan=validate_plan(replace(spec.plan, own_guardrails=own)),
-        audience=validate_audience(spec.audience),
+        plan=plan,
+        audience=audience,
     )
     record = await add_rollout(uow.session, record)
     details: dict[str, object] = {"plan": _details(record.plan)} if record.plan.stages else {}
     details |= {"audience": record.audience} if record.audience else {}
+    why = record.plan.signature_override_reason
+    details |= {"signature_override_reason": why} if why else {}
     await uow.audit("create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details)
     return record
 
@@ -160,6 +165,8 @@ async def advance(uow: UnitOfWork, rollout_id: str, *, share_basis_points: int, 
         FeatureBusyError: an experiment or another rollout holds the feature.
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
+        NotReleasedError: it is not released, and the feature's rules ask for that.
+        BreakingSignatureError: it would break apps in use, and the plan gives no reason for that.
         VersionHaltedError: the version is forbidden in the app.
         BelowMinVersionError: its team forbids versions as old as this one.
     """

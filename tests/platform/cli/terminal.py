@@ -52,6 +52,12 @@ class Shop:
         """Run a command as the team."""
         return alcove(*arguments, "--server", self.server, "--token-file", self.folder / "team.token")
 
+    def release(self, *versions: str, feature: str = "polite") -> None:
+        """Have pushed versions validated, and release them."""
+        for version in versions:
+            ok(self.team("model", "validate", f"{feature}@{version}"))
+            ok(self.team("model", "release", f"{feature}@{version}", "--reason", "for a test"))
+
 
 def leaves(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its path."""

@@ -22,6 +22,7 @@ def test_an_experiment_is_planned_changed_watched_and_stopped(shop: Shop, progra
     options = ("--feature", "planned", "--team", "writing", "--key", key, "--card", card)
     for version, program in zip(("1.0.0", "1.1.0"), programs, strict=True):
         shop.team("model", "push", f"f32={program}", "--version", version, *options, "--json")
+    shop.release("1.0.0", "1.1.0", feature="planned")
     about = ("--app", "planned", "--feature", "planned", *ARMS, "--latency-edge-ms", "10")
     asked = ("--mde", "0.03", "--devices", "400000", "--base-rate", "0.8", "--guard", "crash_fallback:0.5%")
     tried = shop.operator("experiment", "create", *about, *asked, "--validate-only")

@@ -19,6 +19,7 @@ def compared(shop: Shop, programs: tuple[Path, Path]) -> str:
     options = ("--feature", "kind", "--team", "writing", "--key", key, "--card", card)
     for version, program in zip(("7.0.0", "7.1.0"), programs, strict=True):
         ok(shop.team("model", "push", f"f32={program}", "--version", version, *options))
+    shop.release("7.0.0", "7.1.0", feature="kind")
     assert ok(shop.operator("layer", "list", "--app", "explained")).out.strip() == "no layer yet: alcove layer create"
     ok(shop.operator("layer", "create", "search", "--app", "explained"))
     assert "5 %" in ok(shop.operator("holdout", "set", "5%", "--app", "explained")).out

@@ -35,6 +35,10 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     ]
 
     arms = ("--arm", "control=1.0.0:50%", "--arm", "new=1.1.0:5000")
+    unreleased = shop.operator("experiment", "create", "--app", "mail", "--feature", "polite", *arms, "--start")
+    assert unreleased.code == 1
+    assert "only released versions may reach devices: alcove model validate polite@1.0.0, then alcove" in unreleased.err
+    shop.release("1.0.0", "1.1.0")
     said = shop.operator("experiment", "create", "--app", "mail", "--feature", "polite", *arms, "--start", "--json")
     assert said.code == 0, said.err
     (experiment,) = said.json
@@ -187,6 +191,7 @@ def test_a_rollout_in_stages_from_the_command_line(shop: Shop, programs: tuple[P
     for version, program in zip(("3.0.0", "3.1.0"), programs, strict=True):
         options = ("--feature", "kind", "--version", version, "--team", "writing", "--key", key)
         assert shop.team("model", "push", program, *options).code == 0
+    shop.release("3.0.0", "3.1.0", feature="kind")
     about = ("--app", "chat", "--feature", "kind")
     why = ("--override-reason", "the first")
     assert shop.operator("rollout", "create", *about, "--version", "3.0.0", "--share", "100%", *why).code == 0

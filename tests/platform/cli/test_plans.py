@@ -82,6 +82,7 @@ def test_creating_a_rollout_for_few_devices_says_that_it_will_hold(shop: Shop, p
     options = ("--feature", "planned", "--team", "writing", "--key", key, "--card", card)
     pushed = shop.team("model", "push", f"f32={programs[0]}", "--version", "7.0.0", *options)
     assert pushed.code == 0, pushed.err
+    shop.release("7.0.0", feature="planned")
     about = ("rollout", "create", "--app", "held", "--feature", "planned", "--version", "7.0.0", "--validate-only")
     said = shop.operator(*about, *STAGES, *CRASH, "--expected-devices", "1000000")
     assert said.code == 0, said.err

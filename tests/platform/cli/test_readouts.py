@@ -21,6 +21,7 @@ def test_read_out_is_planned_started_asked_for_early_and_stopped(shop: Shop, pro
     key = shop.folder / "keys" / "teams" / "writing.pem"
     options = ("--feature", "kind", "--team", "writing", "--key", key, "--card", card)
     ok(shop.team("model", "push", f"f32={programs[0]}", "--version", "7.5.0", *options))
+    shop.release("7.5.0", feature="kind")
     (rollout,) = ok(shop.operator("rollout", "create", *APP, "--feature", "kind", "--version", "7.5.0", "--json")).json
     ok(shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "100%", "--override-reason", "first"))
     last = (datetime.now(UTC) + timedelta(days=130)).date().isoformat()

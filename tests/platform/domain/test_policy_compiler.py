@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.domain.errors import BelowMinVersionError, InvalidFieldError
 from alcove.platform.domain.limits import WINDOW_LATE_S
 from alcove.platform.domain.policy import compile_policy
@@ -18,13 +19,15 @@ from alcove.platform.services.loading import load_app
 from alcove.platform.services.policy.decide import decide_policy, validate_may_run
 from alcove.platform.services.saving import save_app
 from alcove.platform.store import Store
+from alcove.platform.store.catalog import add_rules
 from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication, list_unpublished, mark_published
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import FEATURES_MAX, HALTED_MAX
 from alcove.registry.policy import VersionRef, halt_from_bytes, policy_from_bytes
+
+from tests.platform.versions import add_released
 
 FEATURES = tuple(f"f{index}" for index in range(6))
 
@@ -104,10 +107,7 @@ def test_more_features_than_a_device_reads_are_refused() -> None:
 async def add_feature(store: Store, feature: str) -> None:
     """A published version, so that other rows may name it."""
     async with store.write() as session:
-        await add_version(
-            session, feature=feature, version="1.0.0", team="t", manifest_sha256=digest("1.0.0"),
-            manifest=b'{"variants":[]}', published_at_s=1,
-        )  # fmt: skip
+        await add_released(session, feature=feature, version="1.0.0", team="t", manifest_sha256=digest("1.0.0"))
 
 
 async def test_the_serial_rises_by_one_exactly_when_devices_must_read_again(store: Store) -> None:
@@ -148,6 +148,7 @@ async def test_a_halt_names_all_that_was_halted_before(store: Store) -> None:
     one, two, three = (VersionRef(version=name, manifest_sha256=digest(name)) for name in ("1.0.0", "2.0.0", "3.0.0"))
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 1)
+        await add_rules(session, "f", FeatureRules(accepts_any_state=True))
         await validate_may_run(uow, "app", "f", one)
         assert [await decide_halt(uow, ref) for ref in (one, two, one)] == [1, 2, 2]
         for ref in (one, two):
@@ -185,6 +186,7 @@ async def test_what_is_below_its_teams_floor_is_neither_taken_nor_published(stor
     assert policy.features["f2"].experiments == ()
     async with store.write() as session:
         uow = UnitOfWork(session, "p", 1, min_versions={"f": "2.0.0"})
+        await add_rules(session, "f", FeatureRules(accepts_any_state=True))
         await validate_may_run(uow, "app", "f", VersionRef(version="2.0.0", manifest_sha256=digest("2.0.0")))
         with pytest.raises(BelowMinVersionError, match=r"1\.9\.9 is below 2\.0\.0"):
             await validate_may_run(uow, "app", "f", VersionRef(version="1.9.9", manifest_sha256=digest("1.9.9")))

@@ -22,13 +22,14 @@ from alcove.platform.services.reports import read_reports
 from alcove.platform.store import Store
 from alcove.platform.store.collected_windows import collected_windows
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
-from alcove.platform.store.versions import add_version
 from alcove.platform.store.window_requests import window_requests
 from alcove.privacy.dap.release import Release
 from alcove.privacy.dap.task import DapTask
 from alcove.registry.policy import Aggregation, TaskPolicy
 from alcove.runtime.testing_seams import ManualClock
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from tests.platform.versions import add_released
 
 AGGREGATION = Aggregation(leader_url="https://leader.example", helper_url="https://helper.example", min_batch_size=100)
 START_S = 1_800_000_000
@@ -100,10 +101,7 @@ async def start_experiment(store: Store, **changes: Any) -> TaskPolicy:
     )  # fmt: skip
     record = replace(record, **changes)
     async with store.write() as session:
-        await add_version(
-            session, feature="text", version="1.0.0", team="text", manifest_sha256="1" * 64,
-            manifest=b'{"variants":[]}', published_at_s=1,
-        )  # fmt: skip
+        await add_released(session, feature="text", version="1.0.0", team="text", manifest_sha256="1" * 64)
         added = await add_experiment(session, record)
         started_at_s = START_S + limits.WINDOW_LATE_S
         await save_experiment(session, replace(added, state=ExperimentState.RUNNING, started_at_s=started_at_s))

@@ -29,11 +29,11 @@ from alcove.platform.store.experiments import add_experiment, get_experiment, sa
 from alcove.platform.store.publications import Publication, add_publication, last_publication
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Halt, HaltedVersion, Outcome, VersionRef, policy_from_bytes
 
 from tests.platform.cells import cells_of
+from tests.platform.versions import add_released
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -123,10 +123,7 @@ async def begin(store: Store, record: ExperimentRecord) -> Life:
     """Start it, as an operator does."""
     async with store.write() as session:
         for arm in record.arms:
-            await add_version(
-                session, feature="f", version=arm.version, team="t", manifest_sha256=arm.manifest_sha256,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=arm.version, team="t", manifest_sha256=arm.manifest_sha256)
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
         await add_experiment(session, record)
     life = Life(store)

@@ -27,11 +27,12 @@ from alcove.platform.services.experiments import engine
 from alcove.platform.store import Store
 from alcove.platform.store.experiments import add_experiment, running_experiments, save_experiment
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.policy import TaskPolicy
+
+from tests.platform.versions import add_released
 
 ARMS = (
     Arm(name="control", version="1.0.0", share_basis_points=5000),
@@ -233,10 +234,16 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
     [
         ({"arms": ARMS[:1]}, "arms"),
         ({"arms": ()}, "arms"),
-        ({"arms": (ARMS[0], ARMS[0].model_copy(update={"version": "2.0.0"}))}, "distinct names"),
+        (
+            {"arms": (ARMS[0], ARMS[0].model_copy(update={"version": "2.0.0"}))},
+            r"arms\.name: expected a different name for each arm, got \[",
+        ),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"version": "1.0.0"}))}, "arms.version"),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 0}))}, "share"),
-        ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 5001}))}, "add up"),
+        (
+            {"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 5001}))},
+            r"expected together at most 10000, all devices, got 10001$",
+        ),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
         ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 6"),
         ({"epsilon": "8.1"}, r"^\S*\s?epsilon: expected 0\.01 to 6"),
@@ -278,10 +285,7 @@ async def test_an_experiment_whose_results_cannot_be_read_still_stops(store: Sto
     """Whatever statistics say of its numbers, the feature is given back: inconclusive, with the reason."""
     record = draft_record(epsilon="0.001")
     async with store.write() as session:
-        await add_version(
-            session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64, manifest=b'{"variants":[]}',
-            published_at_s=1,
-        )  # fmt: skip
+        await add_released(session, feature="f", version="1.0.0", team="t", manifest_sha256="0" * 64)
         draft = await add_experiment(session, record)
         await save_experiment(session, mark_started(draft, now_s=1000))
     async with store.write() as session:

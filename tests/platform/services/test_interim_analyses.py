@@ -37,11 +37,11 @@ from alcove.platform.store.defaults import set_default
 from alcove.platform.store.experiments import add_experiment, get_experiment, save_experiment
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome
 
 from tests.platform.cells import cells_of
+from tests.platform.versions import add_released
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -134,10 +134,7 @@ async def begin(store: Store, plan: ExperimentPlan | None = None) -> Life:
     """Start it."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0"):
-            await add_version(
-                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
         await save_experiment(session, mark_started(await add_experiment(session, draft(plan)), now_s=1000))
     return Life(store)

@@ -65,7 +65,7 @@ def test_a_version_lives_from_registered_to_revoked(
     world: ServerWorld, team: PlatformClient, operator: PlatformClient, feature: str
 ) -> None:
     """Each step is answered, listed, kept with who and why, and in the audit log; the end is final."""
-    assert world.publish(team, feature).state == "registered"
+    assert world.publish(team, feature, is_released=False).state == "registered"
     version, validation = team.validate_version(feature, "1.0.0")
     assert (version.state, validation.is_passed) == ("validated", True)
     assert team.release_version(feature, "1.0.0", reason="it is good").state == "released"
@@ -106,7 +106,7 @@ def test_another_teams_version_is_nobodys_business(
     world: ServerWorld, client: Callable[[str], PlatformClient], team: PlatformClient, feature: str
 ) -> None:
     """Neither state nor tags nor aliases nor approval: each is refused for its team, and nothing moves."""
-    world.publish(team, feature)
+    world.publish(team, feature, is_released=False)
     speech = client("team:speech")
     for call in (
         lambda: speech.validate_version(feature, "1.0.0"),
@@ -209,29 +209,55 @@ def test_a_default_that_was_revoked_never_comes_back(
     assert policy.features[feature].default.version == "1.0.0"
 
 
-def test_rules_may_ask_for_released_versions(
+def test_only_released_versions_reach_devices_unless_the_rules_say_otherwise(
     world: ServerWorld, team: PlatformClient, operator: PlatformClient, feature: str, app: str
 ) -> None:
-    """With the rule, rollouts and experiments take nothing else, and the message names state and feature."""
+    """Rollouts, experiments and aliases take nothing else, and the message names the commands that are missing."""
     for version in ("1.0.0", "2.0.0"):
-        world.publish(team, feature, version)
-    operator.set_rules(feature, FeatureRules(must_be_released=True))
+        world.publish(team, feature, version, is_released=False)
     arms = [
         Arm(name="a", version="1.0.0", share_basis_points=5000),
         Arm(name="b", version="2.0.0", share_basis_points=5000),
     ]
-    for call in (
+    calls = (
         lambda: operator.create_rollout(app, feature, "1.0.0"),
         lambda: operator.create_experiment(app, feature, arms),
-    ):
-        with pytest.raises(FailedPreconditionError, match=f"{feature} 1.0.0 is registered: the rules of '{feature}'"):
-            call()
-    for step in (team.validate_version, lambda *which: team.release_version(*which, reason="good")):
-        step(feature, "1.0.0")
+        lambda: team.set_alias(feature, "production", "1.0.0", reason="first"),
+    )
+
+    def refuse_all(words: str) -> None:
+        for call in calls:
+            with pytest.raises(FailedPreconditionError, match=words) as refusal:
+                call()
+            assert refusal.value.kind == "NotReleasedError"
+
+    assert not operator.rules(feature).accepts_any_state
+    refuse_all(f"1.0.0 is registered, .*: alcove model validate {feature}@1.0.0, then alcove model release")
+    team.validate_version(feature, "1.0.0")
+    refuse_all(
+        f"1.0.0 is validated, and only released versions may reach devices: alcove model release {feature}@1.0.0"
+    )
+    team.release_version(feature, "1.0.0", reason="good")
     roll_out(operator, app, feature, "1.0.0")
+    draft = operator.create_rollout(app, feature, "1.0.0").rollout_id
     team.deprecate_version(feature, "1.0.0", reason="old")
+    refuse_all("is deprecated")
     with pytest.raises(FailedPreconditionError, match="is deprecated"):
-        operator.create_rollout(app, feature, "1.0.0")
+        operator.advance_rollout(draft, 10_000, override_reason="test")
+    assert operator.rollouts(app=app)[-1].rollout_id == draft
+
+    operator.set_rules(feature, FeatureRules(accepts_any_state=True))
+    for call in calls:
+        call()
+
+
+def test_rules_that_leave_out_the_state_ask_for_released_versions(operator: PlatformClient, feature: str) -> None:
+    """Who sets a bound over gRPC and says nothing of states gets the safe rule."""
+    request = pb.SetFeatureRulesRequest(
+        request_id=f"bound-{feature}", feature=feature, rules=pb.FeatureRules(max_size_bytes=1000)
+    )
+    operator._call(operator._registry.SetFeatureRules, request)
+    assert not operator.rules(feature).accepts_any_state
 
 
 LONG = "x" * 501
@@ -257,8 +283,9 @@ def test_every_mutation_is_done_once_and_audited_once(
 ) -> None:
     """Sent three times with one id: one answer, one entry in the audit log; with another content: refused."""
     for version in ("1.0.0", "2.0.0"):
-        world.publish(team, feature, version)
-    rules = FeatureRules(must_approve_aliases=True)
+        world.publish(team, feature, version, is_released=False)
+    operator.set_rules(feature, FeatureRules(accepts_any_state=True))
+    rules = FeatureRules(must_approve_aliases=True, accepts_any_state=True)
     proposal = {"id": ""}
 
     def propose(request_id: str, reason: str) -> object:

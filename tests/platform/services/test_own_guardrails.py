@@ -19,12 +19,12 @@ from alcove.platform.store import Store
 from alcove.platform.store.defaults import set_default
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy.metric import MetricKind
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tests.platform.services.test_rollout_monitor import DAY, Life
+from tests.platform.versions import add_released
 
 EDITS = MetricDefinition(0, "f", "undone_edits", 0, MetricKind.COUNT, (3.0,), 0.0, False, "keyboard", "edits undone")
 WATCHED = OwnGuardrail(OwnMetric("undone_edits", 0), 0.2)
@@ -37,10 +37,7 @@ async def life(store: Store) -> Life:
     """Two versions, of which 1.0.0 is the default, and a metric."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0"):
-            await add_version(
-                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
     made = Life(store)
     await define(made)

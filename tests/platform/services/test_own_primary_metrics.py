@@ -17,10 +17,11 @@ from alcove.platform.services.metric_definitions import create_metric, deprecate
 from alcove.platform.store import Store
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.metric import MetricKind
+
+from tests.platform.versions import add_released
 
 EDITS = MetricDefinition(0, "f", "undone_edits", 0, MetricKind.COUNT, (3.0,), 0.0, False, "keyboard", "edits undone")
 KEPT = replace(EDITS, name="kept", kind=MetricKind.SHARE, edges=(0.5,), more_is_better=True)
@@ -44,10 +45,7 @@ async def defined(store: Store) -> Store:
     """Three versions of a feature, and three metrics."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0", "3.0.0"):
-            await add_version(
-                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
         for metric in (EDITS, KEPT, MINUTES):
             await create_metric(UnitOfWork(session, "team/t", 1), metric)
     return store

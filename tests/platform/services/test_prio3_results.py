@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from alcove.platform.client import (
     Arm,
     ExperimentPlan,
     FailedPreconditionError,
+    FeatureRules,
     GuardrailPlan,
     Plan,
     PlatformClient,
@@ -38,7 +40,6 @@ from alcove.platform.store.defaults import set_default
 from alcove.platform.store.experiments import get_experiment
 from alcove.platform.store.rollouts import get_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.ingress import ask, post
 from alcove.privacy.report import Report, report_to_bytes
@@ -47,6 +48,8 @@ from alcove.registry.policy import Aggregation, TaskPolicy
 from alcove.registry.testing import FakeVerifier
 from numpy.typing import NDArray
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from tests.platform.versions import add_released
 
 AGGREGATION = Aggregation(
     leader_url="https://leader.example/dap", helper_url="https://helper.example", min_batch_size=100
@@ -117,8 +120,9 @@ async def shared(fresh: ServerWorld, request: pytest.FixtureRequest) -> AsyncIte
         team_token, token = [await asyncio.to_thread(fresh.token, role) for role in ("team:text", "operator")]
         with PlatformClient(running.grpc_address, team_token, timeout_s=60) as team:
             for version in ("1.0.0", "2.0.0"):
-                await asyncio.to_thread(fresh.publish, team, FEATURE, version)
+                await asyncio.to_thread(partial(fresh.publish, team, FEATURE, version, is_released=False))
         with PlatformClient(running.grpc_address, token, timeout_s=60) as operator:
+            await asyncio.to_thread(operator.set_rules, FEATURE, FeatureRules(accepts_any_state=True))
             yield Shared(fresh, running, store, operator)
         await store.close()
 
@@ -242,10 +246,7 @@ async def start_rollout(store: Store, aggregation: Aggregation) -> tuple[str, Ta
     """Write a rollout whose first stage is compared by Prio3; return its id and the stage's task."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0"):
-            await add_version(
-                session, feature=FEATURE, version=version, team="text", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature=FEATURE, version=version, team="text", manifest_sha256=version[0] * 64)
         await set_default(session, Default("mail", FEATURE, "1.0.0", "1" * 64))
     plan = RolloutPlan(
         stages=(Stage(1000, 0, 500),), guardrails=(GuardrailRecord("crash_fallback", 0.01),), aggregation=aggregation

@@ -34,7 +34,6 @@ from alcove.platform.store.readouts import get_readout, list_readouts
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.running_tasks import running_tasks
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import (
     Aggregation,
@@ -46,6 +45,8 @@ from alcove.registry.policy import (
     policy_from_bytes,
 )
 from alcove.registry.policy.metric import MetricKind
+
+from tests.platform.versions import add_released
 
 DAY = 86_400
 START = 1_800_000_000
@@ -121,10 +122,7 @@ async def life(tmp_path: Path) -> AsyncIterator[Life]:
     async with store.write() as session:
         for feature in ("f", "g"):
             for version in ("1.0.0", "2.0.0"):
-                await add_version(
-                    session, feature=feature, version=version, team="t", manifest_sha256=version[0] * 64,
-                    manifest=b'{"variants":[]}', published_at_s=1,
-                )  # fmt: skip
+                await add_released(session, feature=feature, version=version, team="t", manifest_sha256=version[0] * 64)
             await set_default(session, Default("app", feature, "1.0.0", "1" * 64))
     life = Life(store)
     await life.hold_out(1000)

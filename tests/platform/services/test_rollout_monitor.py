@@ -29,10 +29,11 @@ from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import count_alarms
-from alcove.platform.store.versions import add_version
 from alcove.registry.errors import StorageError
 from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_bytes, policy_from_bytes
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from tests.platform.versions import add_released
 
 DAY = 86_400
 HORIZON_DAYS = 4  # what a device's budget of 30 days pays for at the default epsilon
@@ -129,10 +130,7 @@ async def life(store: Store) -> Life:
     """Two versions, of which 1.0.0 is the default."""
     async with store.write() as session:
         for version in ("1.0.0", "2.0.0"):
-            await add_version(
-                session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                manifest=b'{"variants":[]}', published_at_s=1,
-            )  # fmt: skip
+            await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
         await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
     return Life(store)
 

@@ -14,13 +14,13 @@ from alcove.platform.client import (
     PlatformClient,
 )
 from alcove.platform.domain import catalog_records
-from alcove.registry.compatibility import differences
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog.validation import validate
 from alcove.platform.domain.catalog_records import CheckResult
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.services.catalog.rules import validate_rules
 from alcove.platform.testing import ServerWorld
+from alcove.registry.compatibility import differences
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.package import Package, create_package
