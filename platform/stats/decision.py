@@ -259,11 +259,11 @@ def _closest_call(pairs: Sequence[Difference]) -> str:
 
 
 def _best_arm(pairs: Sequence[Difference]) -> int:
-    """Return the arm that is ahead of most others, by the middles of the intervals."""
+    """Return the arm that is ahead of most others, by the estimates."""
     wins: dict[int, int] = {arm: 0 for pair in pairs for arm in sorted((pair.arm, pair.versus))}
     for pair in pairs:
-        if pair.interval is not None:
-            wins[pair.arm if pair.interval.low + pair.interval.high > 0 else pair.versus] += 1
+        if pair.value is not None:
+            wins[pair.arm if pair.value > 0 else pair.versus] += 1
     return max(wins, key=lambda arm: wins[arm])
 
 

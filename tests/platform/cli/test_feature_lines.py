@@ -11,6 +11,7 @@ from alcove.features.bandwidth.dataset import make_recording
 from alcove.features.bandwidth.observation import observations_of
 from alcove.platform.cli.feature import answers
 from alcove.platform.cli.main import app_of
+from PIL import Image
 from typer.testing import CliRunner
 
 BAD = [b"", b"\n", b"[1, 2, 3]\n", b"{}\n", b"\xff\xfe\n", b"not JSON\n", b"[" * 5000 + b"\n", b"x" * 1_000_000 + b"\n"]
@@ -79,3 +80,25 @@ def test_command_prints_one_line_per_line(tmp_path: Path) -> None:
     again = CliRunner().invoke(app_of("feature"), ["feature", "run", "bandwidth"], input="\n".join(lines) + "\n")
     assert [json.loads(line) for line in again.stdout.splitlines()] == printed[:3]
     assert np.isfinite([answer["value"]["capacity_bps"] for answer in printed[:3]]).all()
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_picture_in_the_place_of_lines_is_one_input(tmp_path: Path, suffix: str) -> None:
+    """The picture that was meant, not its bytes as lines; a feature that takes text says so."""
+    picture = tmp_path / f"photo.{suffix}"
+    Image.new("RGB", (64, 48), (10, 120, 200)).save(picture)
+    run = CliRunner().invoke(app_of("feature"), ["feature", "run", "scene_tags", "--input", str(picture)])
+    assert run.exit_code == 0
+    [answer] = [json.loads(line) for line in run.stdout.splitlines()]
+    assert answer["value"]["embedding"]
+    refused = CliRunner().invoke(app_of("feature"), ["feature", "run", "language_id", "--input", str(picture)])
+    assert refused.exit_code == 2
+    assert "takes lines of text" in " ".join(refused.output.replace("│", " ").split())
+
+
+def test_file_of_which_no_line_is_answered_is_a_failure(tmp_path: Path) -> None:
+    """Exit code 1, so that a script notices; a line that is answered is enough for 0."""
+    (tmp_path / "lines").write_text("nothing\nof this is there\n")
+    run = CliRunner().invoke(app_of("feature"), ["feature", "run", "scene_tags", "--input", str(tmp_path / "lines")])
+    assert run.exit_code == 1
+    assert len(run.stdout.splitlines()) == 2

@@ -235,3 +235,25 @@ def test_key_is_found_by_its_uri_and_a_wrong_one_is_refused(place: Path) -> None
     said = alcove("keys", "sign", change, "--key", place / "good.pub")
     assert said.code == 0, said.err
     assert accept(place, change).code == 0
+
+
+def test_signers_see_the_features_that_they_grant(place: Path) -> None:
+    """In the table and as JSON: what each role may sign, and which of it is new by this change."""
+    change = place / "own.change"
+    said = alcove("keys", "own", change, "--data-dir", place / "server", "--team", "text=tone,clicks")
+    assert said.code == 0, said.err
+    for words in (said.out, alcove("keys", "status", change).out):
+        assert "language_id, translate, tone (new), clicks (new)" in " ".join(words.replace("│", " ").split())
+    trusts = {row["role"]: row["may_sign"] for row in alcove("keys", "status", change, "--json").json["trusts"]}
+    assert trusts["team-text"] == "language_id, translate, tone (new), clicks (new)"
+    assert "new" not in trusts["policy"]
+    public = keys_new(place, "ann")
+    change = place / "team.change"
+    said = alcove(
+        "keys", "add-team", change, "--data-dir", place / "server", "--team", "speech=bandwidth", "--key", public
+    )
+    assert said.code == 0, said.err
+    assert "bandwidth (new)" in said.out
+    signed = alcove("keys", "sign", change, "--key", place / "keys" / "offline" / "targets.pem")
+    assert signed.code == 0, signed.err
+    assert "bandwidth (new)" in signed.out

@@ -279,3 +279,34 @@ def test_a_plan_that_reads_wrongly_says_how_it_is_written(shop: Shop, options: t
     said = shop.operator("rollout", "create", "--app", "x", "--feature", "kind", "--version", "1.0.0", *options)
     assert said.code != 0
     assert output in " ".join(said.err.replace("│", " ").split()), said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--app", "My Notes", "--feature", "kind", "--version", "1.0.0"), "app: expected 1 to 64 of a-z, 0-9"),
+        (("--app", "notes", "--feature", "Kind", "--version", "1.0.0"), "feature: expected 1 to 64 of a-z, 0-9"),
+        (
+            ("--app", "notes", "--feature", "kind", "--version", "latest"),
+            "version: expected MAJOR.MINOR.PATCH, such as",
+        ),
+    ],
+)
+def test_form_of_a_name_is_said_in_words(shop: Shop, words: tuple[str, ...], said: str) -> None:
+    """A regular expression is no message."""
+    refused = shop.operator("rollout", "create", *words)
+    assert refused.code == 1
+    assert said in refused.err
+    assert "^" not in refused.err
+    assert "pattern" not in refused.err
+
+
+def test_version_of_another_form_is_refused_before_the_push(shop: Shop, programs: tuple[Path, Path]) -> None:
+    """With the form, and an example."""
+    key = shop.folder / "keys" / "teams" / "writing.pem"
+    for version in ("1.2", "v1.2.0"):
+        said = shop.team(
+            "model", "push", programs[0], "--feature", "kind", "--version", version, "--team", "writing", "--key", key
+        )
+        assert said.code == 1
+        assert f"manifest at version: expected MAJOR.MINOR.PATCH, such as 1.2.0, got '{version}'" in said.err

@@ -56,3 +56,17 @@ def test_status_says_how_far_the_evidence_is(
     said = " ".join(capsys.readouterr().out.split())
     assert "evidence pooled over 2 of 3 stages (1,234,567 reports)" in said
     assert sentence in said
+
+
+@pytest.mark.parametrize("state", ["rolled_back", "halted"])
+def test_ended_rollout_says_where_why_and_by_whom(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No stage is "now" any more; the reason and the person are there."""
+    running = rollout()
+    show_details(running)
+    assert f"now, since {when(2)}" in capsys.readouterr().out
+    ending = {"principal": "operator/ann", "reason": "it crashes", "ended_at_s": NEXT_S}
+    show_details(Rollout.model_validate(running.model_dump() | {"state": state, "ending": ending}))
+    said = capsys.readouterr().out
+    assert f"{state.replace('_', ' ')} {when(NEXT_S)} by operator/ann: it crashes" in said
+    assert f"ended here, begun {when(2)}" in said
+    assert "now, since" not in said

@@ -45,7 +45,7 @@ def test_validation_and_state_stop_it_first(
 def test_rules_that_accept_any_state_do_not_let_it_through(operator: PlatformClient, broken: str, app: str) -> None:
     """A rollout, at its creation, and an experiment are refused; the reason to advance is no reason to break apps."""
     operator.set_rules(broken, FeatureRules(accepts_any_state=True))
-    calls: "tuple[Callable[[], object], ...]" = (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: operator.create_rollout(app, broken, "2.0.0"),
         lambda: operator.create_rollout(app, broken, "2.0.0", share_basis_points=10_000, override_reason="oops"),
         lambda: operator.create_experiment(app, broken, ARMS),

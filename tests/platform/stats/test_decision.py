@@ -69,6 +69,20 @@ def test_arm_with_an_unbounded_difference_to_another_never_wins() -> None:
     assert "(unbounded)" in decision.reason
 
 
+def test_reason_to_hold_is_what_keeps_the_leading_arm_from_winning() -> None:
+    """The last arm beats the control; that the middle one may not is no reason, that it may beat the last one is."""
+    size = ArmSize(devices=5_000.0, noise_variation=0.0, is_distinct_from_zero=True)
+    shares = SampleRatio(expected=(1 / 3,) * 3, observed=(1 / 3,) * 3, intervals=(None,) * 3, mismatched=())
+    pairs = [
+        Difference(1, 0, 0.02, Interval(-0.01, 0.05), 0.01, 0.0),
+        Difference(2, 0, 0.05, Interval(0.02, 0.08), 0.01, 0.0),
+        Difference(2, 1, 0.03, Interval(-0.005, 0.065), 0.01, 0.0),
+    ]
+    decision = apply_rules(reports=10_000, sizes=[size] * 3, sample_ratio=shares, pairs=pairs, minimum_cohort=0)
+    assert decision.winner is None
+    assert decision.reason == "arm 2 minus arm 1 may be anything in [-0.0050, 0.0650]"
+
+
 def test_no_reports_hold_and_leave_everything_unknown() -> None:
     """Before the first report there is no estimate, no interval and no winner."""
     aggregate = aggregate_from_randomized_response([0] * 16, HistogramLayout(2, 2, 4), epsilon=Fraction(2))
