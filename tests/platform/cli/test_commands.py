@@ -9,9 +9,10 @@ import pytest
 import typer
 from alcove.platform.cli import entry
 from alcove.platform.cli.failures import explain
-from alcove.platform.cli.main import SERVER_ONLY
+from alcove.platform.cli.main import SERVER_ONLY, app_of
 from alcove.platform.cli.shares import share_basis_points
 from alcove.platform.client import PlatformClient
+from typer.testing import CliRunner
 
 from tests.platform.cli.terminal import COMMANDS, Shop, alcove
 
@@ -132,3 +133,16 @@ def test_the_token_is_read_from_a_file_only(monkeypatch: pytest.MonkeyPatch, tmp
     assert alcove("model", "list", "--json").code == 0
     with PlatformClient(shop.server, (shop.folder / "operator.token").read_text().strip()) as client:
         assert client.rollouts("none") == []
+
+
+@pytest.mark.parametrize("path", sorted(COMMANDS))
+def test_help_at_80_columns_has_every_option_whole(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name is cut, and none says that a flag takes a value."""
+    monkeypatch.setenv("COLUMNS", "80")
+    run = CliRunner().invoke(app_of(path.split()[0]), [*path.split(), "--help"])
+    assert run.exit_code == 0
+    assert "<bool>" not in run.output
+    words = run.output.replace(",", " ").replace("/", " ").split()
+    for parameter in COMMANDS[path].params:
+        for name in (*parameter.opts, *parameter.secondary_opts):
+            assert parameter.param_type_name != "option" or parameter.hidden or name in words, name
