@@ -5,14 +5,59 @@ reads must still be there, at its place, under its name.  A program may give mor
 known ones, another label.  There is no way to break it on purpose, whatever the version number: that is a new feature.
 """
 
-from alcove.registry.manifest import ModelSignature, PortSignature
+from collections.abc import Sequence
+from typing import Protocol
 
 __all__ = ["differences"]
+
+
+class Port(Protocol):
+    """One input or output, of a manifest or of an app's contract."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """Return the type of its elements."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return its dimensions, at their greatest."""
+        ...
+
+    @property
+    def is_ragged(self) -> bool:
+        """Tell whether the first dimension is an upper bound."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names that an output chooses from."""
+        ...
+
+
+class Signature(Protocol):
+    """What is passed and read."""
+
+    @property
+    def inputs(self) -> Sequence[Port]:
+        """Return what is passed, in order."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Port]:
+        """Return what is read, in order."""
+        ...
+
 
 _SHOWN = 5  # labels in a sentence
 
 
-def differences(before: ModelSignature, after: ModelSignature) -> list[str]:
+def differences(before: Signature, after: Signature) -> list[str]:
     """Return what an app that calls `before` would trip over in `after`, a sentence each; empty: nothing."""
     found = []
     if len(after.inputs) != len(before.inputs):
@@ -32,7 +77,7 @@ def differences(before: ModelSignature, after: ModelSignature) -> list[str]:
     return found
 
 
-def _input(old: PortSignature, new: PortSignature) -> list[str]:
+def _input(old: Port, new: Port) -> list[str]:
     found = _same(f"input {old.name!r}", old, new)
     if old.is_ragged and not new.is_ragged:
         found.append(f"input {old.name!r} must be full, apps pass up to {old.shape[0]} rows")
@@ -43,7 +88,7 @@ def _input(old: PortSignature, new: PortSignature) -> list[str]:
     return found
 
 
-def _output(old: PortSignature, new: PortSignature) -> list[str]:
+def _output(old: Port, new: Port) -> list[str]:
     found = _same(f"output {old.name!r}", old, new)
     missing = [label for label in old.labels if label not in set(new.labels)]
     if missing:
@@ -59,11 +104,11 @@ def _output(old: PortSignature, new: PortSignature) -> list[str]:
     return found
 
 
-def _covers(old: PortSignature, new: PortSignature) -> bool:
+def _covers(old: Port, new: Port) -> bool:
     return all(larger >= size for size, larger in zip(old.shape, new.shape, strict=True))
 
 
-def _same(what: str, old: PortSignature, new: PortSignature) -> list[str]:
+def _same(what: str, old: Port, new: Port) -> list[str]:
     found = []
     if new.name != old.name:
         found.append(f"{what} is now called {new.name!r}")
@@ -72,11 +117,11 @@ def _same(what: str, old: PortSignature, new: PortSignature) -> list[str]:
     return found
 
 
-def _fits(old: PortSignature, new: PortSignature) -> bool:
+def _fits(old: Port, new: Port) -> bool:
     """Tell whether every input of the old shape is within the new bound."""
     return len(old.shape) == len(new.shape) and old.shape[1:] == new.shape[1:] and old.shape[0] <= new.shape[0]
 
 
-def _shape(port: PortSignature) -> str:
+def _shape(port: Port) -> str:
     sizes = [f"up to {size}" if port.is_ragged and not place else str(size) for place, size in enumerate(port.shape)]
     return f"({', '.join(sizes)})"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from alcove.sdk.aggregators import AggregatorPair, ObliviousRelay
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
+    from alcove.sdk.contract import Signature
     from alcove.sdk.errors import (
         AlcoveSdkError,
         AttestationError,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         TransportError,
         UnknownFeatureError,
     )
-    from alcove.sdk.handle import Answer, AnswerError, FeatureHandle
+    from alcove.sdk.handle import Answer, AnswerError, FeatureHandle, TypedHandle
     from alcove.sdk.metric_records import RecordedMetric
     from alcove.sdk.ports import Port
     from alcove.sdk.reports import ReportResult
@@ -86,11 +87,13 @@ __all__ = [
     "RequestCount",
     "ResponseTooLargeError",
     "RuntimeTooOldError",
+    "Signature",
     "StatusError",
     "SyncResult",
     "TokenKeyMismatchError",
     "TooSlowError",
     "TransportError",
+    "TypedHandle",
     "UnknownFeatureError",
     "VersionChange",
 ]
@@ -114,7 +117,9 @@ _HOMES = {
     "Refusal": "alcove.sdk.sync",
     "ReportResult": "alcove.sdk.reports",
     "RequestCount": "alcove.sdk.summary",
+    "Signature": "alcove.sdk.contract",
     "SyncResult": "alcove.sdk.sync",
+    "TypedHandle": "alcove.sdk.handle",
     "VersionChange": "alcove.sdk.sync",
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from alcove.runtime.errors import AlcoveRuntimeError
-from alcove.sdk.contract import Contract, default_baseline, known_contracts
+from alcove.sdk.contract import Contract, Signature, default_baseline, known_contracts, signature_of
 from alcove.sdk.engine import Engine, Runnable
 from alcove.sdk.errors import UnknownFeatureError
 from alcove.sdk.handle import STALE, ActiveModel, ModelRef
@@ -53,10 +53,14 @@ class ActiveModels:
         self._swaps = 0
         self._model_refs: dict[str, ModelRef] = {}
         self._contracts: dict[str, Contract[Any]] = {}
+        self._signatures: dict[str, Signature] = {}
 
     def register_contract(self, name: str, contract: Contract[Any]) -> None:
         """Register a feature's contract."""
         self._contracts[name] = contract
+        signature = signature_of(contract)
+        if signature is not None:
+            self._signatures[name] = signature
 
     def model_ref(self, name: str, contract: Contract[Any] | None) -> ModelRef:
         """Return what all handles of a feature share; made again where a sync swapped versions meanwhile.
@@ -67,9 +71,10 @@ class ActiveModels:
         """
         while True:
             with self._lock:
-                if name in self._model_refs:
-                    return self._model_refs[name]
-                swaps = self._swaps
+                shared, swaps = self._model_refs.get(name), self._swaps
+            if shared is not None:
+                self._fit(name, shared)
+                return shared
             state = self._slots.read_state()
             # One that was installed once is known: its version may have been halted, and the app cannot know that.
             if self._baseline(name, contract) is None and name not in state.features:
@@ -103,6 +108,22 @@ class ActiveModels:
             if active.model is not None:
                 yield active
 
+    def called_signature(self, name: str) -> Signature | None:
+        """Return what a contract of the app says it calls a feature with; None: no contract says it."""
+        return self._signatures.get(name)
+
+    def _fit(self, name: str, model_ref: ModelRef) -> None:
+        """Let a program that the app's contract can call answer, where another does so far."""
+        active = model_ref.active
+        if active.model is not None and self._mismatch(name, active.model):
+            active.attempt.abandon()
+            model_ref.active = self._activate(name, self._slots.read_state())
+
+    def _mismatch(self, name: str, model: Runnable) -> str:
+        """Return how a program is not what the app's contract calls; "" where it is, or no contract says it."""
+        signature = self._signatures.get(name)
+        return "" if signature is None else signature.mismatch(model)
+
     def known_contract(self, name: str) -> Contract[Any] | None:
         """Return the contract of a feature: what the app gave, else alcove's own; None if nobody knows one."""
         return self._contracts.get(name) or known_contracts().get(name)
@@ -130,14 +151,17 @@ class ActiveModels:
                 attempt = self._slots.attempts.begin(slot.manifest_sha256) if file[0] else None
                 if file[0] and attempt is None and slot is slots.current and slot.task is not None:
                     abandoned_arm = slot
-                model = None if attempt is None else self._load(path)
+                model = None if attempt is None else self._load_any(name, path)
+                if model is not None and self._mismatch(name, model):
+                    abandoned_arm = slot if slot is slots.current and slot.task is not None else abandoned_arm
+                    model = self._refuse(name, slot.version, model)
                 if attempt is not None and model is not None:
                     attempt.leave(is_healthy=False)
                     yield _active_model(slot, model, file, reason, attempt, abandoned_arm=abandoned_arm)
                 elif attempt is not None:
                     attempt.abandon()
         baseline = self._baseline(name, self.known_contract(name))
-        model = None if baseline is None else self._load(baseline[0])
+        model = None if baseline is None else self._load(name, baseline[0])
         if baseline is not None and model is not None:
             yield _in_abandoned_arm(ActiveModel(model, baseline[1], "baseline"), abandoned_arm)
         yield UNAVAILABLE
@@ -145,15 +169,25 @@ class ActiveModels:
     def _activate_baseline(self, name: str) -> ActiveModel:
         """Return the baseline, in no arm: its outcomes are not those of the version that should have answered."""
         baseline = self._baseline(name, self.known_contract(name))
-        model = None if baseline is None else self._load(baseline[0])
+        model = None if baseline is None else self._load(name, baseline[0])
         return STALE_MODEL if baseline is None or model is None else ActiveModel(model, baseline[1], STALE)
 
-    def _load(self, path: Path) -> Runnable | None:
+    def _load_any(self, name: str, path: Path) -> Runnable | None:
         try:
-            return self._engine.load(path)
+            model = self._engine.load(path)
         except (AlcoveRuntimeError, OSError, MemoryError) as error:
-            _LOG.warning("a program cannot be loaded: %s: %s", type(error).__name__, error)
+            _LOG.warning("a program of %s cannot be loaded: %s: %s", name, type(error).__name__, error)
             return None
+        return model
+
+    def _load(self, name: str, path: Path) -> Runnable | None:
+        """Return a program that ships with the app; None where it cannot be loaded, or called by the app's contract."""
+        model = self._load_any(name, path)
+        return self._refuse(name, "baseline", model) if model is not None and self._mismatch(name, model) else model
+
+    def _refuse(self, name: str, version: str, model: Runnable) -> None:
+        """Log why a program does not answer."""
+        _LOG.warning("%s %s is not called as this app calls it: %s", name, version, self._mismatch(name, model))
 
     def refresh(self) -> None:
         """Let every handle answer with what the state says; a running prediction ends with what it began with.

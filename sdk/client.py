@@ -19,7 +19,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from alcove.privacy.entropy import Entropy, OsEntropy
 from alcove.registry.limits import APP_NAME, APP_NAME_BOUND
@@ -29,11 +29,11 @@ from alcove.runtime.clock import Clock, SystemClock
 from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.connection import Connection, TransportMaker
-from alcove.sdk.contract import Contract, decoder_of, known_contracts
+from alcove.sdk.contract import Contract, TypedContract, decoder_of, known_contracts
 from alcove.sdk.engine import Engine, NativeEngine
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.freshness import Freshness
-from alcove.sdk.handle import FeatureHandle
+from alcove.sdk.handle import FeatureHandle, TypedHandle
 from alcove.sdk.instruments import Instruments, Recorder
 from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_QUESTIONS, MAX_STALE_S
 from alcove.sdk.outcomes import Outcomes
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from alcove.sdk.sync import SyncResult
     from alcove.sdk.tokens import Attestation
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 logging.getLogger("alcove").addHandler(logging.NullHandler())  # an app that wants no log of ours gets none
@@ -143,7 +144,8 @@ class Client:
         )
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
         self._active_models = ActiveModels(slots, engine, shipped, lambda: self._freshness.is_overdue)
-        observers = [one for one in (observer, self._recorder and self._recorder.request) if one is not None]
+        count = None if self._recorder is None else self._recorder.request
+        observers = [one for one in (observer, count) if one is not None]
         self._connection = Connection(self.server, self._clock, self._closing, observers, transport)
         self._synchronizer = Synchronizer(
             app,
@@ -168,6 +170,10 @@ class Client:
     @overload
     def feature(self, feature: str, *, deadline_ms: float | None = None) -> FeatureHandle[Any]: ...
     @overload
+    def feature(self, feature: type[TypedContract[P, T]], *, deadline_ms: float | None = None) -> TypedHandle[P, T]: ...
+    @overload
+    def feature(self, feature: TypedContract[P, T], *, deadline_ms: float | None = None) -> TypedHandle[P, T]: ...
+    @overload
     def feature(self, feature: type[Contract[T]], *, deadline_ms: float | None = None) -> FeatureHandle[T]: ...
     @overload
     def feature(self, feature: Contract[T], *, deadline_ms: float | None = None) -> FeatureHandle[T]: ...
@@ -175,8 +181,9 @@ class Client:
         """Return the handle of a feature, ready to answer; never uses the network.
 
         Args:
-            feature: its name, or its contract (`LanguageId`), which makes the answers of this handle typed; by its name
-                alone a feature of alcove has alcove's contract, any other has none.
+            feature: its name, or its contract (`LanguageId`), which makes the answers of this handle typed, and what it
+                takes where the contract says it (`alcove model stub` writes one that does); by its name alone a feature
+                of alcove has alcove's contract, any other has none.
             deadline_ms: longest time that a prediction of this handle may take, in milliseconds, > 0; a later one
                 answers with `AnswerError.DEADLINE_EXCEEDED`.  None, as by default: however long it takes.
 
@@ -197,7 +204,9 @@ class Client:
         if contract is not None:
             self._active_models.register_contract(name, contract)
         model_ref = self._active_models.model_ref(name, contract)
-        return FeatureHandle(
+        encode = getattr(contract, "encode", None)
+        kind = FeatureHandle if encode is None else partial(TypedHandle, encode=encode)
+        return kind(
             name,
             model_ref,
             decode=decoder_of(contract),

@@ -2,15 +2,41 @@
 
 A feature with a contract in `alcove.features` decodes them to its own typed value.  Any other feature is generic: its
 value is a mapping from the names in its signature to plain lists, numbers as Python numbers, labels as text.
+
+A contract with a `signature`, such as `alcove model stub` writes, is answered by programs of that signature alone.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
+from alcove.registry.compatibility import differences
 from alcove.sdk.engine import Runnable
+from alcove.sdk.ports import Port, ports_of
 
+P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an app calls a feature with and reads of it, in order.
+
+    Attributes:
+        inputs: what it takes.
+        outputs: what it gives.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    def mismatch(self, model: Runnable) -> str:
+        """Return what this app would trip over in a program, for people; "" where nothing.
+
+        Source: `alcove.registry.compatibility`, by which versions are validated and installed.
+        """
+        return "; ".join(differences(self, Signature(ports_of(model.inputs), ports_of(model.outputs))))
 
 
 class Contract(Protocol[T_co]):
@@ -24,6 +50,31 @@ class Contract(Protocol[T_co]):
     def decode(self, outputs: list[Any]) -> T_co:
         """Return the value of one run's outputs; raises for outputs that are not this feature's."""
         ...
+
+
+class TypedContract(Protocol[P, T_co]):
+    """A contract whose inputs have types too; `alcove model stub` writes one."""
+
+    signature: ClassVar[Signature]
+
+    @property
+    def name(self) -> str:
+        """Return the feature's name."""
+        ...
+
+    def encode(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
+        """Return the program's inputs."""
+        ...
+
+    def decode(self, outputs: list[Any]) -> T_co:
+        """Return the value of one run's outputs; raises for outputs that are not this feature's."""
+        ...
+
+
+def signature_of(contract: object) -> Signature | None:
+    """Return the signature that a contract asks for; None: any."""
+    signature = getattr(contract, "signature", None)
+    return signature if isinstance(signature, Signature) else None
 
 
 def known_contracts() -> Mapping[str, Contract[Any]]:

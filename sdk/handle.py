@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
@@ -35,6 +35,7 @@ from alcove.sdk.load_attempts import NO_ATTEMPT, LoadAttempt
 from alcove.sdk.metric_records import MetricRecord, check_name, check_value
 from alcove.sdk.ports import Port, arrange_inputs, ports_of
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
@@ -363,7 +364,7 @@ class FeatureHandle(Generic[T]):
             OutOfBoundError: `accepted` is neither True nor False.
             NoPredictionError: nothing was predicted yet.
         """
-        if not (accepted is True or accepted is False or getattr(accepted, "dtype", None) == "bool"):
+        if not _is_boolean(accepted):
             raise OutOfBoundError(name="accepted", bound="True or False", value=accepted)
         last = self._last
         if last is None:
@@ -414,3 +415,30 @@ class FeatureHandle(Generic[T]):
             return self._decode(active.model, outputs), None, None
         except Exception as error:  # noqa: BLE001 - a contract is the app's code; whatever it raises, the app gets an answer
             return None, AnswerError.DECODE_FAILED, error
+
+
+def _is_boolean(value: object) -> bool:
+    """Tell whether a value is True or False, of Python or of numpy."""
+    return isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
+
+
+class TypedHandle(FeatureHandle[T], Generic[P, T]):
+    """A feature whose contract says what it takes: `predict` has the parameters of the contract's `encode`.
+
+    Args:
+        arguments: as `FeatureHandle`.
+        encode: makes the program's inputs; what it raises, the caller of `predict` gets.
+        options: as `FeatureHandle`.
+    """
+
+    def __init__(self, *arguments: Any, encode: Callable[P, tuple[Any, ...]], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._encode = encode
+
+    def predict(self, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
+        """Return the answer for one set of inputs; see `FeatureHandle.predict`."""
+        return super().predict(*self._encode(*args, **kwargs))
+
+    async def predict_async(self, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
+        """Return what `predict` returns, computed on another thread; see `FeatureHandle.predict_async`."""
+        return await super().predict_async(*self._encode(*args, **kwargs))

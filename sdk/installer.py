@@ -26,7 +26,8 @@ from alcove.sdk.transport import Transport
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alcove.registry.manifest import Manifest, ModelSignature, Variant
+    from alcove.registry.compatibility import Signature
+    from alcove.registry.manifest import Manifest, Variant
     from alcove.registry.policy import VersionRef
 
 
@@ -55,7 +56,7 @@ class Installer:
         files: Files,
         transport: Transport,
         engine: Engine,
-        called_signature: "Callable[[str], ModelSignature | None]" = lambda _feature: None,
+        called_signature: "Callable[[str], Signature | None]" = lambda _feature: None,
     ) -> None:
         self._slots = slots
         self._files = files

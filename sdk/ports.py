@@ -7,7 +7,7 @@ of the input's own type, and only where no value changes by it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from alcove.runtime.errors import InputError
@@ -23,14 +23,14 @@ _NUMPY_NAMES: Final = {"f32": "float32", "i8": "int8", "i32": "int32", "i64": "i
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or an output of a feature.
+    """An input or an output of a feature; the dimensions for people don't count where two are compared.
 
     Attributes:
         name: what `predict` calls it.
         dtype: "text" (`str` or UTF-8 `bytes`), "f32", "i8", "i32", "i64", "u8" or "bool".
         shape: dimensions, at their greatest; () for a text.
         is_ragged: the first dimension is an upper bound.
-        labels: names that an output chooses from; () where it has none, and for inputs.
+        labels: names that an output chooses from: it comes back as text, whatever its dtype; () for any other.
         dims: the dimensions for people: "3", or "1..256" where the size comes with an input.
     """
 
@@ -39,11 +39,11 @@ class Port:
     shape: tuple[int, ...] = ()
     is_ragged: bool = False
     labels: tuple[str, ...] = ()
-    dims: tuple[str, ...] = ()
+    dims: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        kind = "label" if self.labels else self.dtype
-        return f"{self.name}: {kind}" + (f"[{', '.join(self.dims)}]" if self.dims else "")
+        dims = self.dims or tuple(map(str, self.shape))
+        return f"{self.name}: {'label' if self.labels else self.dtype}" + (f"[{', '.join(dims)}]" if dims else "")
 
 
 def ports_of(views: "Sequence[PortView]") -> tuple[Port, ...]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from alcove.registry._tuf import Root
 from alcove.registry.client import RepositoryClient
 from alcove.registry.errors import DocumentTooLargeError, MetadataError
 from alcove.registry.limits import ROOT_METADATA_MAX_BYTES
@@ -13,7 +14,6 @@ from alcove.sdk.egress import TufFetcher
 from alcove.sdk.errors import DeviceStorageError
 from alcove.sdk.storage import Files
 from alcove.sdk.transport import Transport
-from tuf.api.metadata import Root
 
 
 def open_repository(

@@ -203,7 +203,9 @@ class Synchronizer:
 
             bounds = self._connection.open_bounded()
             models = self._active_models
-            called = CalledSignatures(self._slots, self._engine, models.baseline_path, models.is_refused)
+            called = CalledSignatures(
+                self._slots, self._engine, models.called_signature, models.baseline_path, models.is_refused
+            )
             self._updater = Updater(
                 self._app,
                 self._slots,

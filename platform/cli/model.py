@@ -23,6 +23,7 @@ OTHERS: Final = MappingProxyType(
         "list": "model_registry.list_command",
         "show": "model_registry.show",
         "download": "model_registry.download",
+        "stub": "model_stub.stub",
         "diff": "model_diff.diff",
         "validate": "model_life.validate",
         "release": "model_life.release",

@@ -137,13 +137,14 @@ def test_check_at_install_ends_when_the_client_is_closed() -> None:
 def test_closing_a_client_stops_what_runs_on_its_threads(tmp_path: Path) -> None:
     """An awaited prediction of the longest program answers "cancelled", and close() returns."""
     from alcove.sdk import Client
+    from alcove.sdk.handle import Inputs
 
     path = tmp_path / "slow.alc"
     path.write_bytes(chain(LONGEST))
     client = Client("app", tmp_path / "data", "http://127.0.0.1:1", b"", baselines={"slow": path})
     handle = client.feature("slow")
     executor = client._open_executor()
-    answer = executor.submit(handle._predict, (INPUT,), client._closing)
+    answer = executor.submit(handle._predict, Inputs((INPUT,), {}), client._closing)
     closer = threading.Thread(target=client.close, daemon=True)
     closer.start()
     closer.join(PATIENCE_S)

@@ -55,6 +55,23 @@ def test_python_of_a_page_runs_from_top_to_bottom(
         exec(snippet.replace(SERVER, world.server.http), namespace)
 
 
+def test_a_feature_of_ones_own_is_made_and_called_with_its_types(
+    world: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a text, a picture and several inputs: Python and commands of the page, in its order."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "root.json").write_bytes(world.places.root.read_bytes())
+    page = (REPOSITORY / "docs/how-to/your-own-feature.md").read_text("utf-8")
+    namespace: dict[str, object] = {}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for language, snippet in re.findall(r"^```(python|sh)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            subprocess.run(["bash", "-ec", snippet], check=True, env=environment, capture_output=True)
+        else:
+            exec(snippet.replace(SERVER, world.server.http), namespace)
+
+
 def test_the_c_program_prints_the_language(tmp_path: Path) -> None:
     """By the lines of the guide for an installed wheel, with warnings as errors."""
     page = REPOSITORY / "docs/how-to/call-from-c.md"

@@ -137,7 +137,8 @@ def test_an_outcome_that_is_neither_yes_nor_no_is_refused(device: Device, accept
 def test_a_comparison_of_numpy_is_an_outcome(device: Device) -> None:
     """`numpy.bool_` is what comparisons of arrays give."""
     handle = device.client().feature(FEATURE)
+    is_kept: Any = np.True_
     with pytest.raises(NoPredictionError):
-        handle.record_outcome(accepted=np.True_)
+        handle.record_outcome(accepted=is_kept)
     handle.predict("hi")
-    handle.record_outcome(accepted=np.True_)
+    handle.record_outcome(accepted=is_kept)

@@ -87,7 +87,7 @@ def test_requests_are_logged_for_those_who_debug(device: Device, caplog: pytest.
 
 def test_an_app_that_configures_no_logging_sees_nothing_of_it() -> None:
     """Python's handler of last resort stays silent."""
-    assert Client
+    assert Client is not None  # importing it adds the handler
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("alcove").handlers)
 
 
