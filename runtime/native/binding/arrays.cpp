@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "binding/text.h"
 #include "core/sizes.h"
 
 namespace nb = nanobind;
@@ -89,7 +90,7 @@ std::string describe_kind(nb::handle object) {
     if (!refusal.empty()) return refusal;
   }
   if (nb::hasattr(object, "dtype")) return "one of " + make_text(object.attr("dtype"));
-  return Py_TYPE(object.ptr())->tp_name;
+  return name_type(object);
 }
 
 // Torch keeps the minus of an imaginary part, as of a conjugate, in a bit that `__dlpack__` leaves out.
@@ -222,7 +223,7 @@ nb::object output_array(const Tensor& tensor, uint64_t extent, const uint8_t* by
   for (uint8_t d = 0; d < tensor.rank; ++d) {
     PyObject* size = PyLong_FromUnsignedLongLong(d == 0 ? extent : tensor.dims[d]);
     if (size == nullptr) throw nb::python_error();
-    PyTuple_SET_ITEM(shape.ptr(), d, size);
+    if (PyTuple_SetItem(shape.ptr(), d, size) != 0) throw nb::python_error();
   }
   PyObject* const arguments[] = {shape.ptr(), known.dtypes[static_cast<size_t>(tensor.dtype)]};
   nb::object array = nb::steal(PyObject_Vectorcall(known.empty, arguments, 2, nullptr));

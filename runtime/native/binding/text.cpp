@@ -81,6 +81,10 @@ nb::object make_array(const std::vector<T>& values) {
 
 }  // namespace
 
+std::string name_type(nb::handle object) {
+  return nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__")).c_str();
+}
+
 Status text_view(nb::handle object, size_t port, std::string_view& text) {
   if (PyUnicode_Check(object.ptr())) {
     Py_ssize_t size = 0;
@@ -90,10 +94,10 @@ Status text_view(nb::handle object, size_t port, std::string_view& text) {
     return {};
   }
   if (PyBytes_Check(object.ptr())) {
-    text = {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+    text = {PyBytes_AsString(object.ptr()), static_cast<size_t>(PyBytes_Size(object.ptr()))};
     return {};
   }
-  return failure(Code::input_dtype, Section::file, "expected str or bytes, got %.100s", Py_TYPE(object.ptr())->tp_name)
+  return failure(Code::input_dtype, Section::file, "expected str or bytes, got %.100s", name_type(object).c_str())
       .at_port(port);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <nanobind/nanobind.h>
@@ -10,6 +11,9 @@
 #include "core/status.h"
 
 namespace alcove::binding {
+
+// The name of an object's class, without its module: the stable interface of Python has no more.
+std::string name_type(nanobind::handle object);
 
 // Sets `text` to the UTF-8 bytes of a str (cached by Python) or to those of a bytes; valid while the object lives.
 Status text_view(nanobind::handle object, size_t port, std::string_view& text);
