@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel sbom docs site
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel wheel-test sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -95,11 +95,11 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 fuzz: $(INSTALLED) ## Feed hostile bytes to everything that reads some, under sanitizers (SECONDS=60 for each target, TARGET=open: one)
 	@$(BIN)/python -m benchmarks.robustness --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET))
 
-wheel: $(INSTALLED) ## Build twice, compare the bytes, and cut into what an app, a feature and a team install (into build/wheels)
-	@$(BIN)/python -m tools.reproducible --keep build/wheel
-	@$(BIN)/python tools/view.py
-	@rm -rf build/wheels
-	@$(BIN)/python -m tools.wheels build/wheel/alcove-*.whl build/wheels $(ARGS)
+wheel: $(INSTALLED) ## Build twice, compare the bytes, audit, and cut into what an app, a feature and a team install (build/wheels)
+	@tools/wheels.sh $(ARGS)
+
+wheel-test: $(INSTALLED) ## Install the wheels of `make wheel` under each Python here and under Debian 13's (root, mmdebstrap), and test them
+	@tools/wheel_test.sh $(ARGS)
 
 sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra platform")
 	@$(BIN)/python -m tools.sbom $(ARGS)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs README's two commands on a bare machine: a fresh Debian with Python 3.11, a C++ compiler and make and nothing else, in a
 # chroot, on a clone of the last commit. Needs root and mmdebstrap. What pip is configured with here is configured there too.
-# Use: tools/bare.sh [COMMAND ...]    (BARE_ROOT=FOLDER keeps the Debian for the next time)
+# Use: tools/bare.sh [COMMAND ...]    (BARE_ROOT=FOLDER keeps the Debian for the next time; BARE_SUITE=trixie makes another than this
+# machine's, with the packages BARE_PACKAGES=a,b; BARE_FILES=FOLDER is copied to /files there)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" -ne 0 ] || ! command -v mmdebstrap > /dev/null; then
@@ -17,8 +18,13 @@ else
 fi
 if [ ! -e "$root/etc/debian_version" ]; then
   echo "alcove: making a bare Debian (half a minute)"
-  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,python3-dev,g++,make,ca-certificates \
-    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root"
+  mmdebstrap --quiet --variant=minbase \
+    --include="${BARE_PACKAGES:-python3,python3-venv,python3-dev,g++,make,ca-certificates}" \
+    "${BARE_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}" "$root"
+fi
+if [ -n "${BARE_FILES:-}" ]; then
+  rm -rf "$root/files"
+  cp -rL "$BARE_FILES" "$root/files"
 fi
 rm -rf "$root/checkout"
 git clone --quiet --no-hardlinks . "$root/checkout"

@@ -50,7 +50,8 @@ def wheel(folder: Path, which: int) -> Path:
     out = folder / f"wheel{which}"
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "wheel", "--no-deps"]
     command += ["--no-build-isolation", "-w", str(out), f"--config-settings=build-dir={source}/build/own", str(source)]
-    subprocess.run(command, check=True, umask=UMASKS[which], env={**os.environ, **OTHERWISE[which]})
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # cmake and ninja of this environment
+    subprocess.run(command, check=True, umask=UMASKS[which], env={**os.environ, "PATH": tools, **OTHERWISE[which]})
     (result,) = out.glob("alcove-*.whl")
     return result
 

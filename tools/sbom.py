@@ -3,24 +3,31 @@
 In CycloneDX: the distribution `alcove` with what the environment has installed of its requirements (the bare install,
 and the extras that are named), each with version, licence and package URL, who needs whom, and what native libraries
 hold inside them. The same environment gives the same bytes: the time is SOURCE_DATE_EPOCH, or the beginning of 1980.
+Each wheel carries a smaller bill (`describe_wheel`): what lies inside it, and nothing that is installed beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import uuid
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.requirements import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_ZIP_TIME = 315532800
@@ -28,11 +35,13 @@ FIRST_ZIP_TIME = 315532800
 INSIDE = {
     "libstdc++": (
         "GPL-3.0-only WITH GCC-exception-3.1",
-        "the C++ library, linked into libalcove.so and the Python module",
+        "the C++ library, linked into libalcove.so",
     ),
     "libgcc": ("GPL-3.0-only WITH GCC-exception-3.1", "the compiler's own functions, linked into the same"),
+    "robin-map": ("MIT", "hash tables of nanobind, in the Python modules"),
+    "unicode-character-database": ("Unicode-3.0", "tables of characters, in libalcove.so and the runtime's module"),
 }
-"""Libraries inside the native ones; their version is the compiler's. nanobind is listed with its own."""
+"""What is inside the native libraries; versions are the compiler's and nanobind's. nanobind is listed with its own."""
 
 
 def normal(name: str) -> str:
@@ -97,13 +106,9 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             if other != name:
                 links.setdefault(name, set()).add(other)
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
-    for name, (licence_name, role) in INSIDE.items():
-        result = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
-        result.licenses.add(LicenseFactory().make_from_string(licence_name))
-        parts[name] = result
-        links.setdefault("alcove", set()).add(name)
-    parts["nanobind"] = component("nanobind")  # compiled into the Python module
-    links.setdefault("alcove", set()).add("nanobind")
+    inside = inside_native()
+    parts |= inside
+    links.setdefault("alcove", set()).update(inside)
     bom.metadata.component = parts["alcove"]
     for name, part in parts.items():
         if name != "alcove":
@@ -112,6 +117,46 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
     listed = " ".join(sorted(str(part.bom_ref) for part in parts.values()))
     bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"{listed} {time_s}")
     return bom
+
+
+def inside_native() -> dict[str, Component]:
+    """Return what the native libraries hold of others, by name."""
+    parts = {"nanobind": component("nanobind")}  # compiled into the Python modules
+    for name, (licence_name, role) in INSIDE.items():
+        parts[name] = Component(name=name, type=ComponentType.LIBRARY, description=role, bom_ref=f"inside:{name}")
+        parts[name].licenses.add(LicenseFactory().make_from_string(licence_name))
+    return parts
+
+
+def describe_wheel(name: str, version: str, programs: Mapping[str, bytes], *, is_native: bool) -> str:
+    """Return the bill that a wheel carries, as CycloneDX: what lies inside it that is not its own Python.
+
+    Args:
+        name: of the distribution.
+        version: of the distribution.
+        programs: bytes of its compiled models, by their names with versions.
+        is_native: it holds the native libraries.
+    """
+    bom = Bom()
+    bom.metadata.timestamp = datetime.fromtimestamp(FIRST_ZIP_TIME, UTC)
+    url = PackageURL("pypi", None, name, version)
+    whole = Component(name=name, version=version, type=ComponentType.LIBRARY, purl=url, bom_ref=str(url))
+    whole.licenses.add(LicenseFactory().make_from_string("Apache-2.0"))
+    bom.metadata.component = whole
+    parts = list(inside_native().values()) if is_native else []
+    for program, data in sorted(programs.items()):
+        digest = HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(data).hexdigest())
+        model = Component(
+            name=program, type=ComponentType.MACHINE_LEARNING_MODEL, bom_ref=f"inside:{program}", hashes=[digest]
+        )
+        model.licenses.add(LicenseFactory().make_from_string("Apache-2.0"))
+        parts.append(model)
+    for part in parts:
+        bom.components.add(part)
+        bom.register_dependency(part)
+    bom.register_dependency(whole, parts)
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"{url} {sorted(str(part.bom_ref) for part in parts)}")
+    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Cuts the built wheel into what each kind of user installs: `python -m tools.wheels WHEEL OUT`.
+"""Cuts the built wheels into what each kind of user installs: `python -m tools.wheels WHEEL ... OUT`.
 
     alcove                    what every app carries: SDK, runtime, verification, policy, reports
     alcove-feature-NAME       one feature: its contract, program and card
@@ -8,6 +8,11 @@ The packages are one tree and one build.  What goes where follows from imports: 
 (`ROOTS`), a feature what its contract and public names import, and everything else is the platform's.  A file is in
 one wheel at most, so that they install beside each other; what only tests run (`TESTS_ONLY`) is in none.
 The bare wheel may be `BARE_BYTES` long at most.
+
+Given are a wheel for Python 3.11 and one for all from 3.12 on, or one of them: they differ in the native modules alone,
+so that `alcove` is written for each and the others once.  auditwheel says from which glibc on the native ones run; that
+becomes their tag, and without auditwheel they keep `linux`, which says nothing.  What they hold of others is listed in
+a bill of materials inside (PEP 770), and its licences are beside alcove's.
 """
 
 from __future__ import annotations
@@ -17,19 +22,24 @@ import base64
 import csv
 import hashlib
 import io
+import json
+import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import grimp
 
 from benchmarks.sections import Section, table_lines
+from tools.sbom import describe_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 SECTION: Final = Section("wheels", "make wheel")
 BARE_BYTES: Final = 2_500_000
+THIRD_PARTY: Final = "THIRD_PARTY_LICENSES.txt"
 TIME: Final = (2020, 1, 1, 0, 0, 0)
 DOUBLES: Final = ("alcove.sdk.testing", "alcove.registry.testing", "alcove.runtime.testing")
 TESTS_ONLY: Final = (
@@ -87,9 +98,21 @@ class Cut:
     script: str = ""
 
     @property
+    def without(self) -> frozenset[str]:
+        """Licences of the whole that are not for this part: those of what native libraries hold."""
+        return frozenset() if self.is_native else frozenset({THIRD_PARTY})
+
+    @property
     def is_native(self) -> bool:
         """Whether it holds what was compiled."""
         return any(name.endswith(".so") for name in self.files)
+
+
+@cache
+def read_imports(view: str, *, with_types: bool) -> grimp.ImportGraph:
+    """Return who imports whom in the tree; optionally also what only type checkers import."""
+    sys.path[:0] = [view]
+    return grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=not with_types)
 
 
 def find_imported(graph: grimp.ImportGraph, roots: Iterable[str], within: str = "alcove") -> set[str]:
@@ -162,9 +185,7 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
     Raises:
         ValueError: a module that is shipped imports one that is not.
     """
-    sys.path[:0] = [str(view)]
-    run = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=True)
-    named = grimp.build_graph("alcove", cache_dir=None, exclude_type_checking_imports=False)
+    run, named = (read_imports(str(view), with_types=each) for each in (False, True))
     doubles = {module for double in DOUBLES for module in below(run, double)}
     roots = {module for root in ROOTS for module in (below(run, root) if root != "alcove.features" else {root})}
     bare_modules = find_imported(run, roots - doubles) - doubles
@@ -206,12 +227,13 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
 
 
 def metadata_of(whole: bytes, part: Cut) -> bytes:
-    """Return the core metadata of a part: the whole's, with its own name, summary and requirements."""
+    """Return the core metadata of a part: the whole's, with its own name, summary, requirements and licences."""
     read = BytesParser().parsebytes(whole)
     result = Message()
     for field, value in read.items():
-        if field not in ("Requires-Dist", "Provides-Extra"):
-            result[field] = {"Name": part.name, "Summary": part.summary}.get(field, value)
+        if field in ("Requires-Dist", "Provides-Extra") or value in part.without:
+            continue
+        result[field] = {"Name": part.name, "Summary": part.summary}.get(field, value)
     for requirement in part.requires:
         result["Requires-Dist"] = requirement
     for extra, requirements in part.extras.items():
@@ -221,9 +243,19 @@ def metadata_of(whole: bytes, part: Cut) -> bytes:
     return result.as_bytes() + whole.partition(b"\n\n")[2]
 
 
-def write(part: Cut, whole: Whole, out: Path) -> Path:
-    """Write a part as a wheel; return its path."""
-    tag = whole.tag if part.is_native else "py3-none-any"
+def write(part: Cut, whole: Whole, out: Path, platform: str) -> Path:
+    """Write a part as a wheel; return its path.
+
+    Args:
+        part: what it holds.
+        whole: where that comes from.
+        out: folder of the parts.
+        platform: tag of a native part's platform.
+
+    Raises:
+        ValueError: the folder has a wheel of this name with other bytes.
+    """
+    tag = f"{whole.tag.rpartition('-')[0]}-{platform}" if part.is_native else "py3-none-any"
     stem = f"{part.name.replace('-', '_')}-{whole.version}"
     info = f"{stem}.dist-info"
     read = whole.archive.read
@@ -234,7 +266,12 @@ def write(part: Cut, whole: Whole, out: Path) -> Path:
         f"Root-Is-Purelib: {str(not part.is_native).lower()}\nTag: {tag}\n"
     ).encode()
     licences = [name for name in whole.archive.namelist() if name.startswith(f"{whole.info}/licenses/")]
-    contents |= {name.replace(whole.info, info): read(name) for name in licences}
+    contents |= {
+        name.replace(whole.info, info): read(name) for name in licences if Path(name).name not in part.without
+    }
+    programs = {Path(name).stem: contents[name] for name in part.files if name.endswith(".alc")}
+    bill = describe_wheel(part.name, whole.version, programs, is_native=part.is_native)
+    contents[f"{info}/sboms/{part.name}.cdx.json"] = bill.encode()
     if part.script:
         contents[f"{info}/entry_points.txt"] = f"[console_scripts]\nalcove = {part.script}\n".encode()
     record = io.StringIO()
@@ -245,36 +282,71 @@ def write(part: Cut, whole: Whole, out: Path) -> Path:
     rows.writerow([f"{info}/RECORD", "", ""])
     contents[f"{info}/RECORD"] = record.getvalue().encode()
     path = out / f"{stem}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
+    packed = pack(contents)
+    if path.exists() and path.read_bytes() != packed:
+        raise ValueError(f"{path.name} is not the same from every wheel that was given")
+    path.write_bytes(packed)
+    return path
+
+
+def pack(contents: Mapping[str, bytes]) -> bytes:
+    """Return an archive with one time and two modes."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w") as archive:
         for name, data in contents.items():
             entry = zipfile.ZipInfo(name, TIME)
             entry.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=9)
-    return path
+    return result.getvalue()
+
+
+def find_platform(part: Cut, whole: Whole, auditwheel: Path | None) -> str:
+    """Return the tag of the systems that a part's native libraries run on: "manylinux_2_35_x86_64".
+
+    Raises:
+        ValueError: a library needs one that is neither in the wheel nor on every such system.
+        subprocess.CalledProcessError: auditwheel failed.
+    """
+    written = whole.tag.rpartition("-")[2]
+    if auditwheel is None or not part.is_native:
+        return written
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(part, whole, Path(folder), written)
+        command = [auditwheel, "show", "--json", path]
+        said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    if missing := said["external_libs"]:
+        raise ValueError(f"{part.name} needs {sorted(missing)}, which are on no list of what systems have")
+    return str(said["overall_tag"])
 
 
 def main() -> int:
-    """Cut, write, and say what each wheel is; 1 if the bare one is too large."""
+    """Cut, write, and say what each wheel is; 1 if a bare one is too large."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("wheel", type=Path, help="of the whole tree")
+    parser.add_argument("wheels", type=Path, nargs="+", metavar="WHEEL", help="of the whole tree, for some Python")
     parser.add_argument("out", type=Path, help="folder of the parts")
+    parser.add_argument("--auditwheel", type=Path, help="the program that tells from which glibc on they run")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the sizes into this page")
     options = parser.parse_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     options.out.mkdir(parents=True, exist_ok=True)
-    rows, sizes = [], []
-    with zipfile.ZipFile(options.wheel) as archive:
-        whole = Whole(archive, project["version"], options.wheel.stem.split("-", 2)[2])
-        for part in cut(whole.names, whole.version, project, ROOT / "build" / "view"):
-            sizes.append(write(part, whole, options.out).stat().st_size)
-            lines = sum(archive.read(name).count(b"\n") for name in part.files if name.endswith(".py"))
-            rows.append([part.name, f"{sizes[-1]:,}", f"{len(part.files)}", f"{lines:,}"])
-    table = "\n".join(table_lines(("wheel", "bytes", "files", "lines of Python"), rows))
+    rows: dict[str, list[str]] = {}
+    largest = 0
+    for wheel in options.wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            whole = Whole(archive, project["version"], wheel.stem.split("-", 2)[2])
+            for part in cut(whole.names, whole.version, project, ROOT / "build" / "view"):
+                path = write(part, whole, options.out, find_platform(part, whole, options.auditwheel))
+                size = path.stat().st_size
+                largest = max(largest, size if part.is_native else 0)
+                lines = sum(archive.read(name).count(b"\n") for name in part.files if name.endswith(".py"))
+                tag = path.stem.split("-", 2)[2]
+                rows[path.name] = [part.name, f"`{tag}`", f"{size:,}", f"{len(part.files)}", f"{lines:,}"]
+    table = "\n".join(table_lines(("wheel", "for", "bytes", "files", "lines of Python"), sorted(rows.values())))
     print(table)
     if options.write is not None:
         SECTION.write(options.write, table, {})
-    if sizes[0] > BARE_BYTES:
-        print(f"the bare wheel has {sizes[0]:,} bytes, at most {BARE_BYTES:,} are allowed", file=sys.stderr)
+    if largest > BARE_BYTES:
+        print(f"the bare wheel has {largest:,} bytes, at most {BARE_BYTES:,} are allowed", file=sys.stderr)
         return 1
     return 0
 

@@ -13,6 +13,7 @@ from alcove.platform.client.errors import (
     PermissionDeniedError,
     RemoteInternalError,
     TooLargeError,
+    TooManyCallsError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -178,6 +179,7 @@ __all__ = [
     "StratumView",
     "Tag",
     "TooLargeError",
+    "TooManyCallsError",
     "UnauthenticatedError",
     "UnavailableError",
     "UncollectedWindow",

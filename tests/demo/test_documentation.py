@@ -97,7 +97,7 @@ def test_the_interface_for_c_is_where_the_command_says() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("page", ["team", "operator"])
+@pytest.mark.parametrize("page", ["team", "operator", "automation"])
 def test_commands_of_a_tutorial_run_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     """In an empty folder, with a server on ports that the system chose."""
     path = REPOSITORY / f"docs/tutorials/{page}.md"

@@ -1,6 +1,7 @@
 """A phone is not a server: what the bare install holds, loads and says."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -8,6 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from alcove.features.language_id.contract import program_path
+
+from tests.platform.cli.terminal import COMMANDS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]  # it builds everything
 
@@ -168,6 +172,81 @@ def test_the_light_command_line_has_no_server(light: Path) -> None:
     refused = run(light, "alcove", "serve", "--data-dir", "data")
     assert refused.returncode == 2
     assert "alcove[platform]" in refused.stderr
+
+
+SERVER_SIDE_COMMANDS = {name for name in COMMANDS if name.startswith("aggregator ")}
+"""What runs or prepares a server, and has no help without its libraries either; `serve` has."""
+
+
+def test_every_other_command_of_the_light_install_has_its_help(light: Path) -> None:
+    """No command but an aggregator's needs the server's libraries to be loaded."""
+    code = (
+        "import contextlib, io\n"
+        "from alcove.platform.cli.entry import main\n"
+        f"for name in {sorted(COMMANDS)!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        "        code = main([*name.split(), '--help'])\n"
+        "    if code:\n"
+        "        print(name)\n"
+    )
+    done = run(light, "python", "-W", "error", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) == SERVER_SIDE_COMMANDS
+
+
+def test_the_light_install_pushes_to_a_server_of_another_environment(light: Path, tmp_path: Path) -> None:
+    """A version is signed and published from where the server's libraries are absent, and listed there."""
+    own = [sys.executable, "-m", "alcove.platform.cli.entry"]
+    data = ["--data-dir", "server"]
+
+    def alcove(*command: str | Path, server: str = "") -> str:
+        environment = {**os.environ, "ALCOVE_SERVER": server}
+        done = subprocess.run(
+            [*command], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    alcove(*own, "keys", "create", "keys", "--team", "text=language_id", *data)
+    alcove(*own, "token", "create", *data, "--role", "team:text", "--out", "team.token")
+    ports = ["--grpc-port", "0", "--http-port", "0"]
+    with subprocess.Popen([*own, "serve", *data, *ports], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            address = json.loads(server.stdout.readline())["grpc"]
+            token = ["--token-file", "team.token"]
+            version = ["--feature", "language_id", "--version", "1.0.0", "--team", "text"]
+            key = ["--key", "keys/teams/text.pem"]
+            alcove(light / "alcove", "model", "push", program_path("1.0.0"), *version, *key, *token, server=address)
+            listed = alcove(light / "alcove", "model", "list", "--json", *token, server=address)
+            assert [one["version"] for one in json.loads(listed)] == ["1.0.0"]
+        finally:
+            server.terminate()
+
+
+def test_what_is_installed_agrees(bare: Path, light: Path) -> None:
+    """`pip check` finds nothing missing and nothing too old."""
+    for each in (bare, light):
+        assert run(each, "python", "-m", "pip", "check").returncode == 0
+
+
+def test_the_wheels_carry_licences_and_a_bill_of_materials(wheels: Path) -> None:
+    """What the native libraries and the features hold of others is named inside; METADATA lists each licence."""
+    for each in wheels.glob("*.whl"):
+        archive = zipfile.ZipFile(each)
+        names = archive.namelist()
+        licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
+        is_native = any(name.endswith(".so") for name in names)
+        assert licences == ({"LICENSE", "THIRD_PARTY_LICENSES.txt"} if is_native else {"LICENSE"}), each.name
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        lines = archive.read(metadata).decode("utf-8").splitlines()
+        assert {line.partition(": ")[2] for line in lines if line.startswith("License-File: ")} == licences
+        (bill,) = [name for name in names if "/sboms/" in name]
+        inside = {part["name"] for part in json.loads(archive.read(bill)).get("components", [])}
+        if is_native:
+            assert {"nanobind", "robin-map", "libstdc++", "libgcc", "unicode-character-database"} <= inside
+        if "language_id" in each.name:
+            assert inside == {"language_id-4.0.0"}
 
 
 def test_no_file_is_in_two_wheels(wheels: Path) -> None:

@@ -4,11 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tools.sbom import INSIDE, describe_wheel
 
 
 def write_sbom(repository: Path, folder: Path, *extras: str) -> bytes:
@@ -57,11 +60,11 @@ def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence
     required = [line for line in metadata.requires("alcove") or [] if "extra ==" not in line]
     direct = {re.split(r"[^\w.-]", line)[0].lower() for line in required}
     assert len(direct) == 5
-    assert direct | {"libstdc++", "libgcc", "nanobind", "cffi", "securesystemslib"} <= parts.keys()
+    assert direct | INSIDE.keys() | {"nanobind", "cffi", "securesystemslib"} <= parts.keys()
     assert not parts.keys() & {"torch", "grpcio", "sqlalchemy", "pytest"}
     for name, part in parts.items():
         assert part["licenses"], name
-        if name not in {"libstdc++", "libgcc"}:
+        if name not in INSIDE:
             assert part["version"] == metadata.version(name)
             assert part["purl"] == f"pkg:pypi/{name}@{part['version']}"
     links = {entry["ref"]: entry.get("dependsOn", []) for entry in json.loads(bare)["dependencies"]}
@@ -75,3 +78,24 @@ def test_an_extra_adds_what_it_needs(bare: bytes, repository: Path, tmp_path: Pa
     added = names(write_sbom(repository, tmp_path, "platform")).keys() - names(bare).keys()
     assert {"grpcio", "sqlalchemy", "obstore"} <= added
     assert "torch" not in added
+
+
+def test_a_wheel_says_what_lies_inside_it(repository: Path) -> None:
+    """A valid bill, the same each time: what native libraries hold, or programs with their digests."""
+    native = describe_wheel("alcove", "0.1.0", {}, is_native=True)
+    assert names(native.encode()).keys() == INSIDE.keys() | {"nanobind"}
+    feature = describe_wheel("alcove-feature-x", "0.1.0", {"x-1.0.0": b"a program"}, is_native=False)
+    (program,) = names(feature.encode()).values()
+    assert program["hashes"] == [{"alg": "SHA-256", "content": sha256(b"a program").hexdigest()}]
+    for bill in (native, feature):
+        assert find_error(bill) is None
+    assert describe_wheel("alcove", "0.1.0", {}, is_native=True) == native
+
+
+def test_licences_of_what_the_modules_hold_are_those_of_the_installed(repository: Path) -> None:
+    """A newer nanobind brings its own text: the file of licences has it, and that of the hash tables inside it."""
+    text = " ".join((repository / "THIRD_PARTY_LICENSES.txt").read_text(encoding="utf-8").split())
+    (own,) = [each for each in metadata.files("nanobind") or [] if each.name == "LICENSE"]
+    assert " ".join(own.read_text().split()) in text
+    (header,) = [each for each in metadata.files("nanobind") or [] if each.name == "robin_map.h"]
+    assert " ".join(header.read_text().partition("*/")[0].replace("*", " ").strip("/ ").split()) in text
