@@ -1,7 +1,7 @@
 """Writes what installed wheels are tested with: `python -m tools.wheel_reference FOLDER`.
 
-    FOLDER/tree        a signed tree of static files, in which `language_id` 1.0.0 is for everybody
-    FOLDER/root.json   what an app ships of it
+FOLDER/tree        a signed tree of static files, in which `language_id` 1.0.0 is for everybody
+FOLDER/root.json   what an app ships of it
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def write(folder: Path) -> None:
 
 def main() -> None:
     """Write it."""
-    parser = argparse.ArgumentParser(prog="python -m tools.wheel_reference", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.wheel_reference")
     parser.add_argument("folder", type=Path, help="absent so far")
     write(parser.parse_args().folder)
 

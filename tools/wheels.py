@@ -266,9 +266,7 @@ def write(part: Cut, whole: Whole, out: Path, platform: str) -> Path:
         f"Root-Is-Purelib: {str(not part.is_native).lower()}\nTag: {tag}\n"
     ).encode()
     licences = [name for name in whole.archive.namelist() if name.startswith(f"{whole.info}/licenses/")]
-    contents |= {
-        name.replace(whole.info, info): read(name) for name in licences if Path(name).name not in part.without
-    }
+    contents |= {name.replace(whole.info, info): read(name) for name in licences if Path(name).name not in part.without}
     programs = {Path(name).stem: contents[name] for name in part.files if name.endswith(".alc")}
     bill = describe_wheel(part.name, whole.version, programs, is_native=part.is_native)
     contents[f"{info}/sboms/{part.name}.cdx.json"] = bill.encode()

@@ -1,0 +1,97 @@
+"""Measures what an app's environment takes: `python -m benchmarks.footprint --python ENVIRONMENT/bin/python`.
+
+The wheels are installed in the environment (`make wheel-test` leaves some in build/wheel-test). Printed are
+the bytes of each distribution in it, and the memory of an app with one feature above that of a bare interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.sections import Section, table_lines
+
+SECTION: Final = Section("footprint", "python -m benchmarks.footprint")
+PROBE: Final = Path(__file__).with_name("footprint_probe.py")
+FEATURES: Final = ("language_id", "bandwidth", "scene_tags")
+INSTALLERS: Final = frozenset({"pip", "setuptools", "wheel"})
+GOAL_BYTES: Final = 110_000_000
+GOAL_KIB: Final = 35 * 1024
+
+
+def probe(python: Path, question: str) -> Any:
+    """Return what the environment answers."""
+    environment = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    command = [python, "-X", "utf8", "-I", PROBE, question]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+
+
+def measure_symbols(python: Path) -> int:
+    """Return the bytes of debugging symbols in the libraries of zstandard; copies of them are stripped."""
+    code = "import pathlib, zstandard; print(pathlib.Path(zstandard.__file__).parent)"
+    folder = subprocess.run([python, "-I", "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    saved = 0
+    with tempfile.TemporaryDirectory() as copies:
+        for library in Path(folder).glob("*.so"):
+            copy = Path(shutil.copy(library, copies))
+            subprocess.run(["strip", "--strip-debug", copy], check=True)
+            saved += library.stat().st_size - copy.stat().st_size
+    return saved
+
+
+def describe_sizes(sizes: dict[str, int], symbols: int) -> list[str]:
+    """Return the table of distributions, the largest first, with their sum; of features the smallest alone.
+
+    Args:
+        sizes: bytes by distribution.
+        symbols: bytes of debugging symbols among them.
+    """
+    features = {name: size for name, size in sizes.items() if name.startswith("alcove-feature-")}
+    smallest = min(features, key=lambda name: features[name])
+    kept = {name: size for name, size in sizes.items() if name == smallest or name not in features}
+    rows = [
+        (name, f"{size / 1e6:.1f}")
+        for name, size in sorted(kept.items(), key=lambda item: -item[1])
+        if name not in INSTALLERS
+    ]
+    whole = sum(size for name, size in kept.items() if name not in INSTALLERS)
+    rows.append(("together", f"{whole / 1e6:.1f}"))
+    without = f"together, zstandard without its debugging symbols (goal {GOAL_BYTES / 1e6:.0f})"
+    rows.append((without, f"{(whole - symbols) / 1e6:.1f}"))
+    return table_lines(("distribution", "MB installed"), rows)
+
+
+def describe_memory(steps: dict[str, dict[str, int]]) -> list[str]:
+    """Return the table of memory, a column for each feature."""
+    rows = [
+        (f"{step} (goal {GOAL_KIB // 1024})" if step == "a prediction" else step) for step in next(iter(steps.values()))
+    ]
+    columns = [[f"{kib / 1024:.1f}" for kib in of_feature.values()] for of_feature in steps.values()]
+    return table_lines(("after", *steps), [(name, *values) for name, *values in zip(rows, *columns, strict=True)])
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.footprint", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="of the app's environment")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the tables into a page")
+    options = parser.parse_args()
+    version = subprocess.run([options.python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
+    lines = [f"{version}, without pip; bytes of files, and of features the smallest alone:", ""]
+    lines += describe_sizes(probe(options.python, "sizes"), measure_symbols(options.python))
+    lines += ["Resident memory of a process above that of a bare interpreter, MiB, pages of files included:", ""]
+    lines += describe_memory({name: probe(options.python, name) for name in FEATURES})
+    text = "\n".join(lines)
+    print(text)
+    if options.write is not None:
+        SECTION.write(options.write, text, {})
+
+
+if __name__ == "__main__":
+    main()
