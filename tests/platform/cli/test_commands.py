@@ -139,7 +139,7 @@ def test_the_token_is_read_from_a_file_only(monkeypatch: pytest.MonkeyPatch, tmp
 def test_help_at_80_columns_has_every_option_whole(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No name is cut, and none says that a flag takes a value."""
     monkeypatch.setenv("COLUMNS", "80")
-    run = CliRunner().invoke(app_of(path.split()[0]), [*path.split(), "--help"])
+    run = CliRunner().invoke(app_of(path.split(maxsplit=1)[0]), [*path.split(), "--help"])
     assert run.exit_code == 0
     assert "<bool>" not in run.output
     words = run.output.replace(",", " ").replace("/", " ").split()
