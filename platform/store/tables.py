@@ -230,7 +230,7 @@ class TokenRow(Base):
     token_id: Mapped[str] = mapped_column(Text, primary_key=True)
     secret_sha256: Mapped[str] = mapped_column(Text)
     role: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(Text)
+    name: Mapped[str] = mapped_column(Text, server_default="")
     created_at_s: Mapped[int]
     expires_at_s: Mapped[int]
     revoked_at_s: Mapped[int | None]

@@ -107,6 +107,16 @@ def test_database_of_the_version_before_is_migrated_when_it_is_opened_and_back_b
     assert open_with(following, database) == (None, 1)
 
 
+def test_tokens_of_before_tokens_had_names_stay_valid(database: Path | str, tmp_path: Path) -> None:
+    """They have an empty name; back at the older schema, and forth again, they are there still."""
+    issue(database, tmp_path)
+    assert asyncio.run(migrate_to(database, Store.schema, "0001")) == (HEAD, "0001")
+    assert open_with(Store.schema, database) == ("0001", 1)
+    folder, url = (tmp_path, database) if isinstance(database, str) else (database.parent, None)
+    (token,) = list_local_tokens(folder, database=url)
+    assert (token.role, token.name) == ("reader", "")
+
+
 def test_migration_that_fails_leaves_the_database_as_it_was(database: Path | str, tmp_path: Path) -> None:
     """The first steps are undone with the last: the version before goes on."""
     issue(database, tmp_path)
@@ -133,7 +143,7 @@ def test_database_of_a_newer_version_is_left_as_it_is(database: Path | str, foll
 
 def test_unknown_revision_is_refused(database: Path | str) -> None:
     """The known ones are named."""
-    with pytest.raises(InvalidFieldError, match=f"one of {HEAD}, or head"):
+    with pytest.raises(InvalidFieldError, match=f"one of 0001, {HEAD}, or head"):
         asyncio.run(migrate_to(database, Store.schema, "12"))
 
 
@@ -156,7 +166,7 @@ def test_command_shows_and_migrates(
     data = ["--data-dir", str(tmp_path)]
     installed()
     assert run(["server", "migrate", *data, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"revision": HEAD, "known": [HEAD, NEXT], "is_newer": False}
+    assert json.loads(capsys.readouterr().out) == {"revision": HEAD, "known": ["0001", HEAD, NEXT], "is_newer": False}
     assert run(["server", "migrate", *data, "--to", "head"]) == 0
     assert f"schema {NEXT}, before {HEAD}" in capsys.readouterr().out
     before = hashlib.sha256((tmp_path / "alcove.db").read_bytes()).digest()

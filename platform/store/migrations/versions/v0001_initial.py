@@ -196,7 +196,6 @@ def _create_records() -> None:
         sa.Column("token_id", sa.Text, nullable=False),
         sa.Column("secret_sha256", sa.Text, nullable=False),
         sa.Column("role", sa.Text, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
         sa.Column("created_at_s", BIG, nullable=False),
         sa.Column("expires_at_s", BIG, nullable=False),
         sa.Column("revoked_at_s", BIG),
