@@ -73,7 +73,6 @@ def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
         name="alcove",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
