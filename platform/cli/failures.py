@@ -8,7 +8,6 @@ from typing import Final
 
 import typer
 from alcove.platform.cli.output import plain
-from alcove.platform.cli.usage import MISUSED, UsageError, explain_usage
 from alcove.platform.client.errors import (
     ClientError,
     DeadlineError,
@@ -23,7 +22,7 @@ from alcove.registry.errors import RegistryError, SignatureError
 from alcove.runtime.errors import AlcoveRuntimeError
 from pydantic import ValidationError
 
-__all__ = ["FAILED", "FORBIDDEN", "MISUSED", "NOT_FOUND", "NO_ANSWER", "explain", "name_options"]
+__all__ = ["FAILED", "FORBIDDEN", "NOT_FOUND", "NO_ANSWER", "explain", "name_options"]
 
 FAILED = 1
 NO_ANSWER = 3
@@ -41,8 +40,6 @@ def explain(error: Exception, options: Collection[str] = ()) -> tuple[str, int] 
     """
     if isinstance(error, UnavailableError | DeadlineError):
         return _no_answer(error), NO_ANSWER
-    if isinstance(error, UsageError):
-        return explain_usage(error), MISUSED
     if isinstance(error, typer.Abort):
         return "stopped", FAILED
     message = _message(error)

@@ -143,7 +143,7 @@ def run(arguments: list[str] | None = None) -> int:
         from alcove.platform.cli.usage import MISUSED, UsageError, explain_usage  # noqa: PLC0415
 
         if isinstance(error, UsageError):
-            say_text(f"alcove: {told}" if (told := explain_usage(error)) else "", err=True)
+            say_text(explain_usage(error), err=True)
             return MISUSED
         from alcove.platform.cli.failures import explain  # noqa: PLC0415 - loads what may fail: server and runtime
 

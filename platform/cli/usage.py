@@ -14,9 +14,9 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def explain_usage(error: Any) -> str:
-    """Return what is wrong with the arguments, which others may have written; "" where help was shown."""
+    """Return what is wrong with the arguments, which others may have written; the help where there are none."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        return ""
+        return str(error.ctx.get_help())
     context = error.ctx
     hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
-    return f"{plain(error.format_message())}{hint}"
+    return f"alcove: {plain(error.format_message())}{hint}"

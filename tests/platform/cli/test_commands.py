@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from alcove import sdk as alcove_sdk
 from alcove.platform.cli import entry
 from alcove.platform.cli.failures import explain
 from alcove.platform.cli.main import SERVER_ONLY, app_of
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import PlatformClient
+from alcove.platform.client import PlatformClient, UnavailableError
 from typer.testing import CliRunner
 
 from tests.platform.cli.terminal import COMMANDS, Shop, alcove
@@ -63,10 +64,47 @@ def test_no_option_means_two_things(name: str) -> None:
     assert len(options) == len(set(options))
 
 
+def test_a_group_without_a_command_shows_its_help() -> None:
+    """The commands it has, and exit code 2: nothing was done."""
+    said = alcove("rollout")
+    assert said.code == 2
+    assert "advance" in said.err
+    assert not said.err.startswith("alcove:")
+
+
 def test_the_version_is_that_of_the_distribution() -> None:
     """`alcove --version` prints one line, for a report of a bug."""
     said = alcove("--version")
     assert (said.code, said.out) == (0, f"alcove {metadata.version('alcove')}\n")
+
+
+def test_python_runs_the_namespace_and_the_sdk_knows_its_version() -> None:
+    """`python -m alcove` is the command; the namespace has no module, so the version is the SDK's."""
+    done = subprocess.run([sys.executable, "-m", "alcove", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"alcove {alcove_sdk.__version__}\n"
+    assert alcove_sdk.__version__ == metadata.version("alcove")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("Socket closed", "--tls-root"),
+        (
+            "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:10.0.0.1:1: Ssl handshake failed",
+            "--tls-root",
+        ),
+        (
+            "last error: UNKNOWN: ipv4:1.2.3.4:1: Failed to connect to remote host: connect: Connection refused (111)",
+            "no answer: connect: Connection refused (111)\nIs the server running",
+        ),
+    ],
+)
+def test_a_server_that_does_not_answer_is_explained(message: str, words: str) -> None:
+    """A plain call to a TLS port, a handshake that fails, and nobody there; gRPC's own words where they say more."""
+    explained = explain(UnavailableError("UNAVAILABLE", "", message))
+    assert explained is not None
+    assert words in explained[0]
+    assert explained[1] == 3
 
 
 def test_without_the_server_libraries_other_verbs_work() -> None:

@@ -22,7 +22,7 @@ print_table(["layer", "operator", "state", "aliases", "digest"],
 """
 
 
-def _seen(code: str) -> str:
+def _show_at_terminal(code: str) -> str:
     """What a terminal of 80 columns shows of a program's standard output."""
     mine, its = pty.openpty()
     environment = os.environ | {"COLUMNS": "80", "LINES": "50", "TERM": "dumb"}
@@ -41,10 +41,10 @@ def _seen(code: str) -> str:
 
 def test_a_table_too_wide_for_the_terminal_breaks_no_word() -> None:
     """Each row becomes a block of lines, NAME  VALUE; with --wide and in a pipe it is a table as wide as it is."""
-    blocks = _seen(ROWS.format(wide=False))
+    blocks = _show_at_terminal(ROWS.format(wide=False))
     for words in ("layer     blocks.0.depthwise", "aliases   @production", "digest    " + "ab" * 32):
         assert words in blocks
-    wide = _seen(ROWS.format(wide=True))
+    wide = _show_at_terminal(ROWS.format(wide=True))
     assert "┃ layer" in wide
     piped = subprocess.run(
         [sys.executable, "-c", ROWS.format(wide=False)], capture_output=True, text=True, check=True
@@ -110,7 +110,7 @@ def test_a_message_names_fields_as_options_and_nothing_else() -> None:
     assert name_options("share_basis_points: expected 0", []) == "share_basis_points: expected 0"
 
 
-def test_mistakes_of_an_export_are_told_before_torch_loads() -> None:
+def test_mistakes_of_an_export_are_reported_before_torch_loads() -> None:
     """The compiler's modes are known here without it; a wrong one, or no file, loads neither torch nor gRPC."""
     cases = (
         (["absent.py:make"], "no file absent.py"),
