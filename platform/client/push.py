@@ -111,9 +111,15 @@ def publish_signed(client: PlatformClient, change: SigningRequest) -> Version:
 def _upload(client: PlatformClient, package: Package, progress: Callable[[str], None]) -> None:
     progress("verifying")
     verify_package(package)
-    for index, data in enumerate(package.blobs().values(), start=1):
-        progress(f"uploading {index} of {len(package.blobs())}")
-        client.upload_blob(data)
+    blobs = list(package.blobs().values())
+    for index, data in enumerate(blobs, start=1):
+        step = f"uploading {index} of {len(blobs)}"
+        progress(step)
+
+        def show(sent: int, step: str = step, size: int = len(data)) -> None:
+            progress(f"{step}: {sent / 1e6:.1f} of {size / 1e6:.1f} MB ({100 * sent // size} %)")
+
+        client.upload_blob(data, progress=show)
 
 
 def recent_programs(

@@ -36,8 +36,11 @@ class RegistryCalls:
 
     # Blobs
 
-    def upload_blob(self, data: bytes) -> str:
-        """Store `data`, going on where an upload of it was cut; return its SHA-256 (64 hexadecimal digits)."""
+    def upload_blob(self, data: bytes, *, progress: Callable[[int], None] = lambda _sent: None) -> str:
+        """Store `data`, going on where an upload of it was cut; return its SHA-256 (64 hexadecimal digits).
+
+        `progress` is called with the bytes that are on their way, before each piece and from another thread.
+        """
         sha256 = hashlib.sha256(data).hexdigest()
         there: pb.GetUploadResponse = self._call(self._registry.GetUpload, pb.GetUploadRequest(sha256=sha256))
         if there.is_stored:
@@ -49,6 +52,7 @@ class RegistryCalls:
             header = pb.BlobHeader(sha256=sha256, size_bytes=len(data), offset_bytes=start)
             yield pb.UploadBlobRequest(header=header)
             for place in range(start, len(data), limits.CHUNK_BYTES):
+                progress(place)
                 yield pb.UploadBlobRequest(chunk=data[place : place + limits.CHUNK_BYTES])
 
         self._call(self._registry.UploadBlob, parts(), timeout_s=limits.UPLOAD_TIMEOUT_S)

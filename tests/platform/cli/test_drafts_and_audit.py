@@ -1,5 +1,6 @@
 """Drafts go away, what has begun stays; what cannot be undone is asked for; the audit log is read from anywhere."""
 
+import json
 import os
 import pty
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 from alcove.platform.cli.audit import since_of
+from alcove.platform.client import PlatformClient
+from alcove.platform.domain.limits import CHUNK_BYTES
 
 from tests.platform.cli.terminal import Shop, alcove, ok
 
@@ -135,3 +138,24 @@ def test_errors_name_the_options_of_the_command(shop: Shop, kinds: tuple[str, st
     updated = ok(shop.operator("rollout", "update", draft["rollout_id"], "--timeout", "7d"))
     assert "audience: every device" in updated.out
     ok(shop.operator("rollout", "rollback", draft["rollout_id"], "--reason", "enough"))
+
+
+def test_an_upload_says_how_far_it_is(shop: Shop) -> None:
+    """Each piece of a large program; what is there already is not sent again."""
+    data, seen = os.urandom(2 * CHUNK_BYTES + 1), list[int]()
+    with PlatformClient(shop.server, (shop.folder / "team.token").read_text().strip()) as client:
+        digest = client.upload_blob(data, progress=seen.append)
+        assert seen == [0, CHUNK_BYTES, 2 * CHUNK_BYTES]
+        assert client.upload_blob(data, progress=seen.append) == digest
+    assert len(seen) == 3
+
+
+def test_a_call_is_logged_with_the_id_of_its_request(shop: Shop, kinds: tuple[str, str]) -> None:
+    """A mutation by its request id, by which its caller knows it."""
+    with PlatformClient(shop.server, (shop.folder / "operator.token").read_text().strip()) as client:
+        made = client.create_rollout("logged", "kind", kinds[1], request_id="my-request-0001")
+        client.delete_rollout(made.rollout_id, request_id="my-request-0002")
+    lines = [json.loads(line) for line in (shop.folder / "log").read_text().splitlines()]
+    calls = {line["request_id"]: line["method"] for line in lines if "request_id" in line}
+    assert calls["my-request-0001"].endswith("/CreateRollout")
+    assert calls["my-request-0002"].endswith("/DeleteRollout")
