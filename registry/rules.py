@@ -173,7 +173,7 @@ def check_role(name: str, signed: Targets, top: Targets, *, team: Targets | None
     for path in signed.targets:
         if not delegation.is_delegated_path(path):
             owned = ", ".join(delegation.paths or ())
-            raise MetadataError(name, f"{name} may not publish {path}; it owns {owned}")
+            raise MetadataError(name, f"{name} may not publish {path}; it owns {owned} (alcove keys own: one more)")
 
 
 def check_keys(delegator: str, roles: Mapping[str, Role], keys: Mapping[str, Key]) -> None:

@@ -61,7 +61,7 @@ def find_signer(state: TrustedState, metadata: Metadata[Targets], team: str | No
     roles = [role for role in delegations(state.targets) if role.startswith(TEAM_PREFIX)]
     if team is not None:
         if team_role(team) not in roles:
-            raise MissingTargetError(team_role(team))
+            raise MissingTargetError(team_role(team), "alcove keys add-team makes one; is this the team's name?")
         verify(state.targets, team_role(team), metadata)
         return team_role(team)
     for role in roles:

@@ -43,7 +43,7 @@ def explain(error: Exception, options: Collection[str] = ()) -> tuple[str, int] 
     if isinstance(error, typer.Abort):
         return "stopped", FAILED
     message = _message(error)
-    return None if message is None else (name_options(message, options), _code(error))
+    return None if message is None else (name_options(message.removeprefix("value: "), options), _code(error))
 
 
 def _no_answer(error: ClientError) -> str:
@@ -87,6 +87,8 @@ def _message(error: Exception) -> str | None:
             message = f"{plain(error.message)}\nGive the token's file with --token-file or ALCOVE_TOKEN_FILE."
         case ClientError():
             message = plain(error.message)
+        case SignatureError() if error.role in ("root", "targets"):
+            message = f"{plain(error)}\nWho still has to sign: alcove keys status CHANGE"
         case SignatureError():
             message = f"{plain(error)}\nIs this the key of the team that owns the feature?"
         case PlatformError() | RegistryError() | AlcoveRuntimeError():

@@ -21,7 +21,7 @@ class CommandGroup(typer.Typer):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(rich_markup_mode=None, add_completion=False, **settings)
+        super().__init__(**({"rich_markup_mode": None, "add_completion": False} | settings))
 
     def command(  # type: ignore[override]  # commands here have a name and settings only
         self,

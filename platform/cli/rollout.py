@@ -179,6 +179,7 @@ def status(
     _show(rollouts, as_json=call.as_json)
     if rollout_id and not call.as_json:
         show_details(rollouts[0])
+        say(next_line(rollouts[0]))
 
 
 @app.command("list")

@@ -60,6 +60,7 @@ def next_line(rollout: Rollout) -> str:
         "draft": f"alcove rollout advance {name} (or alcove rollout delete {name})",
         "running": f"alcove rollout advance {name} --share SHARE, or pause, rollback, halt",
         "paused": f"alcove rollout resume {name}, rollback or halt",
+        "halted": "only the team's key lifts the halt: alcove keys reinstate",
         "completed": f"apps take it at their next sync; alcove rollout halt {name} forbids the version again",
     }
     return f"next: {following.get(rollout.state, 'nothing; another rollout moves devices again')}"

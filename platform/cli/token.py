@@ -50,6 +50,7 @@ def create(
             out.unlink()
         raise
     _show(text, record, out, descriptor, as_json=as_json)
+    _warn_of_unknown_team(data_dir, role)
 
 
 @app.command("renew")
@@ -153,6 +154,19 @@ def revoke(
         print_json({"token_id": record.token_id, "revoked_at_s": record.revoked_at_s})
     else:
         say(f"token {record.token_id} ({record.role}) is revoked since {when(record.revoked_at_s)}")
+
+
+def _warn_of_unknown_team(data_dir: Path, role: str) -> None:
+    """Say so where a role is of a team that the signed tree does not have: a misspelling, or one to be added yet."""
+    team = role.partition(":")[2]
+    if not team or not (data_dir / "tree" / "metadata").is_dir():
+        return
+    from alcove.registry.layout import team_role  # noqa: PLC0415 - loads TUF
+    from alcove.registry.repository import Repository  # noqa: PLC0415
+
+    known = Repository(data_dir / "tree").state().roles
+    if team_role(team) not in known:
+        say(f"warning: the tree has no team {team!r} yet (alcove keys add-team)", err=True)
 
 
 def _make_private(path: Path) -> int:

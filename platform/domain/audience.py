@@ -7,7 +7,7 @@ audience names more than `AUDIENCE_ATTRIBUTES_MAX` attributes.
 
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.limits import AUDIENCE_ATTRIBUTES_MAX
-from alcove.registry.errors import AudienceError
+from alcove.registry.errors import AudienceError, AudienceSyntaxError
 from alcove.registry.policy.attributes import MEMORY_STEPS_MB, RANGED
 from alcove.registry.policy.audience import Audience, Interval, both
 from alcove.registry.policy.audience_text import parse_audience
@@ -26,8 +26,10 @@ def validate_audience(text: str) -> str:
         return ""
     try:
         audience = parse_audience(text)
+    except AudienceSyntaxError as error:
+        raise InvalidFieldError("audience", f"{error.expected} at character {error.position + 1}", text) from None
     except AudienceError as error:
-        raise InvalidFieldError("audience", f"an audience: {error}", text) from None
+        raise InvalidFieldError("audience", f"what devices can meet ({error})", text) from None
     if len(audience.constraints) > AUDIENCE_ATTRIBUTES_MAX:
         bound = f"an audience of at most {AUDIENCE_ATTRIBUTES_MAX} attributes: more leave too few devices"
         raise InvalidFieldError("audience", bound, text)

@@ -291,11 +291,12 @@ class PlaintextRefusedError(IdentityError):
 
 
 class PermissionDeniedError(IdentityError):
-    """The token's role does not allow the action."""
+    """The token's role does not allow the action; `allowed` are the roles that do, where it is a matter of the role."""
 
-    def __init__(self, role: str, action: str) -> None:
-        self.role, self.action = role, action
-        super().__init__(f"role {role!r} may not {action}")
+    def __init__(self, role: str, action: str, allowed: Sequence[str] = ()) -> None:
+        self.role, self.action, self.allowed = role, action, allowed
+        may = f"; {' and '.join(allowed)} may" if allowed else ""
+        super().__init__(f"role {role!r} may not {action}{may}")
 
 
 class OwnApprovalError(IdentityError):

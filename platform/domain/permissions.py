@@ -126,7 +126,7 @@ def require(principal: Principal, method: str) -> None:
     if permission is None:
         raise PermissionDeniedError(str(principal.role), f"call {method}")
     if principal.role.name not in permission.roles:
-        raise PermissionDeniedError(str(principal.role), permission.action)
+        raise PermissionDeniedError(str(principal.role), permission.action, sorted(permission.roles))
 
 
 def require_team(principal: Principal, team: str) -> None:

@@ -24,7 +24,7 @@ TITLES = {
     "devices": "Devices use the feature",
     "report": "Devices report",
     "decide": "Read the private reports",
-    "ramp": "Ramp the winner to everyone",
+    "ramp": "Ramp one version to everyone",
     "refine": "Find a difference of 2 points",
     "guard": "Roll out a harmful version to 10 %, under guardrails",
     "tamper": "Refuse a tampered program",

@@ -138,6 +138,12 @@ def test_errors_name_the_options_of_the_command(shop: Shop, kinds: tuple[str, st
     updated = ok(shop.operator("rollout", "update", draft["rollout_id"], "--timeout", "7d"))
     assert "audience: every device" in updated.out
     ok(shop.operator("rollout", "rollback", draft["rollout_id"], "--reason", "enough"))
+    unread = shop.operator("rollout", "create", *about, "--audience", "os in (ios")
+    assert unread.err.startswith("alcove: --audience: expected ',' or ')' at character 11, got 'os in (ios'"), (
+        unread.err
+    )
+    forbidden = shop.team("rollout", "halt", draft["rollout_id"], "--reason", "no", "--yes")
+    assert (forbidden.code, "may not halt rollouts; operator may" in forbidden.err) == (5, True)
 
 
 def test_an_upload_says_how_far_it_is(shop: Shop) -> None:

@@ -89,6 +89,9 @@ def test_a_token_has_a_name_and_a_successor(shop: Shop, tmp_path: Path) -> None:
     ok(alcove("token", "revoke", new["token_id"], *folder, "--yes"))
     assert alcove("token", "renew", new["token_id"], *folder).code == 1
     assert alcove("token", "renew", "0" * 16, *folder).code == 4
+    unknown = ok(alcove("token", "create", *folder, "--role", "team:nosuch"))
+    assert "the tree has no team 'nosuch' yet (alcove keys add-team)" in unknown.err
+    assert ok(alcove("token", "create", *folder, "--role", "team:writing")).err == ""
     long = alcove("token", "create", *folder, "--role", "reader", "--name", "x" * 65)
     assert (long.code, "--name: expected at most 64" in long.err) == (1, True)
     entries = json.loads(alcove("audit", "list", *folder, "--object", new["token_id"], "--json").out)
