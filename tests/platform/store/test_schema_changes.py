@@ -214,3 +214,9 @@ def test_server_says_that_it_has_migrated(installed: Callable[[], None], tmp_pat
 
     assert asyncio.run(start()) == [(HEAD, NEXT)]
     assert asyncio.run(start()) == []
+
+
+def test_page_of_compatibility_names_the_newest_revision(repository: Path) -> None:
+    """Whoever reads which schema is current reads the one that a server makes."""
+    page = (repository / "docs/compatibility.md").read_text(encoding="utf-8")
+    assert f"| database | revision of its schema, now {HEAD} |" in page
