@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
     from alcove.sdk.contract import Signature
+    from alcove.sdk.debug import DebugOverrides
     from alcove.sdk.errors import (
         AlcoveSdkError,
         AttestationError,
@@ -62,6 +63,7 @@ __all__ = [
     "CallError",
     "Client",
     "ClosedError",
+    "DebugOverrides",
     "DeviceAttributes",
     "DeviceError",
     "DeviceStorageError",
@@ -107,6 +109,7 @@ _HOMES = {
     "Assignments": "alcove.sdk.assignments",
     "BudgetLimits": "alcove.privacy.budget",
     "Client": "alcove.sdk.client",
+    "DebugOverrides": "alcove.sdk.debug",
     "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",
     "IntegrityError": "alcove.registry.errors",

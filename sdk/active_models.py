@@ -9,13 +9,14 @@ No network, and nothing is loaded under the lock.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.contract import Contract, Signature, default_baseline, known_contracts, signature_of
+from alcove.sdk.debug import DEBUG
 from alcove.sdk.engine import Engine, Runnable
 from alcove.sdk.errors import UnknownFeatureError
 from alcove.sdk.handle import STALE, ActiveModel, ModelRef
@@ -40,15 +41,22 @@ class ActiveModels:
         engine: runs programs.
         baselines: programs that ship with the app, by feature; beside them the features that alcove brings.
         is_overdue: tells whether the server was not heard for too long to trust what is installed.
+        pinned: features whose version is pinned on a test device; of no other does a pinned version answer.
     """
 
     def __init__(
-        self, slots: SlotStore, engine: Engine, baselines: Mapping[str, Path], is_overdue: Callable[[], bool]
+        self,
+        slots: SlotStore,
+        engine: Engine,
+        baselines: Mapping[str, Path],
+        is_overdue: Callable[[], bool],
+        pinned: Collection[str] = (),
     ) -> None:
         self._slots = slots
         self._engine = engine
         self._baselines = baselines
         self._is_overdue = is_overdue
+        self._pinned = pinned
         self._lock = threading.Lock()
         self._swaps = 0
         self._model_refs: dict[str, ModelRef] = {}
@@ -145,7 +153,7 @@ class ActiveModels:
         """Give what could answer for a feature, the best first; nothing at last."""
         abandoned_arm = slots.abandoned_arm
         for slot, reason in ((slots.current, ""), (slots.previous, "fallback")):
-            if slot is not None:
+            if slot is not None and (slot.reason != DEBUG or name in self._pinned):
                 path = self._slots.program_path(name, slot.manifest_sha256)
                 file = _file_identity(path)
                 attempt = self._slots.attempts.begin(slot.manifest_sha256) if file[0] else None

@@ -30,6 +30,7 @@ from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.connection import Connection, TransportMaker
 from alcove.sdk.contract import Contract, TypedContract, decoder_of, known_contracts
+from alcove.sdk.debug import NOTHING_PINNED, DebugOverrides
 from alcove.sdk.engine import Engine, NativeEngine
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.freshness import Freshness
@@ -87,6 +88,8 @@ class Client:
             bytes that it is called with; asked once, when a task first asks for tokens, on the thread that reports.
             Without it the device makes no report of such a task.
         observer: hears of every request that leaves.
+        debug: versions and arms that are pinned on a test device (`debug.py`), which then reports nothing; only builds
+            for testers pass it.
         instruments: the app's counters and histograms, for its own monitoring (`instruments.py` lists them).
         files: the disk.
         engine: runs programs.
@@ -116,6 +119,7 @@ class Client:
         attestation: "Attestation | None" = None,
         observer: RequestObserver | None = None,
         instruments: Instruments | None = None,
+        debug: DebugOverrides = NOTHING_PINNED,
         files: Files | None = None,
         engine: Engine | None = None,
         transport: TransportMaker | None = None,
@@ -142,8 +146,13 @@ class Client:
             aggregators=frozenset(aggregators),
             attestation=attestation,
         )
+        self._debug = debug
+        if debug.pins:
+            self._outcomes.consent.refuse_here()
         shipped = MappingProxyType({name: Path(path) for name, path in (baselines or {}).items()})
-        self._active_models = ActiveModels(slots, engine, shipped, lambda: self._freshness.is_overdue)
+        self._active_models = ActiveModels(
+            slots, engine, shipped, lambda: self._freshness.is_overdue, pinned=debug.pins.keys()
+        )
         count = None if self._recorder is None else self._recorder.request
         observers = [one for one in (observer, count) if one is not None]
         self._connection = Connection(self.server, self._clock, self._closing, observers, transport)
@@ -161,6 +170,7 @@ class Client:
             active_models=self._active_models,
             outcomes=self._outcomes,
             recorder=self._recorder,
+            debug=debug,
         )
         self._lock = threading.Lock()
         self._executor: Executor | None = None
@@ -338,6 +348,7 @@ class Client:
             is_reporting=self._outcomes.consent.is_given,
             answers_30_days=self._synchronizer.open_questions().count_answers(),
             answers_cap_30_days=MAX_QUESTIONS,
+            debug_overrides=self._debug.to_json(),
         )
 
     def recorded_metrics(self) -> "tuple[RecordedMetric, ...]":

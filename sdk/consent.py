@@ -25,11 +25,16 @@ class Consent:
         self._path = folder / "off"
         self._files = files
         self._is_refused_here = False
+        self._is_overridden = False
 
     @property
     def is_given(self) -> bool:
         """Tell whether the device may record and report."""
-        return not self._is_refused_here and not self._path.exists()
+        return not self._is_overridden and not self._is_refused_here and not self._path.exists()
+
+    def refuse_here(self) -> None:
+        """Let this process record and report nothing; what the user said, and other processes, are not touched."""
+        self._is_overridden = True
 
     def give(self) -> None:
         """Let the device report from now on.

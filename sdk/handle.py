@@ -76,7 +76,7 @@ class Answer(Generic[T]):
         version: version that answered, "baseline" for the app's own model, "" if none could.
         reason: why that version: "default", "rollout", "experiment", "holdout" (the device keeps the version with which
             a read-out of the holdout began), "fallback", "baseline", "stale" (the server was not heard for longer than
-            `max_stale_s`, so the app's own model answers), or "unavailable".
+            `max_stale_s`, so the app's own model answers), "debug" (pinned on a test device), or "unavailable".
         latency_ms: time of run and decoding, in milliseconds.
         error: None, or why there is no value.
         cause: what the feature's contract raised, of `DECODE_FAILED`; its text may hold what the user wrote.

@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -52,9 +53,10 @@ class PrivacySummary:
         epsilon_day, epsilon_30_days, epsilon_total: budget spent in the last 24 hours, the last 30 days, and ever.
         epsilon_cap_day, epsilon_cap_30_days: the caps over all tasks; that of a day is the largest report's where the
             app allows one that is larger.
-        is_reporting: the device may record and report; False: its user opted out.
+        is_reporting: the device may record and report; False: its user opted out, or something is pinned on it.
         answers_30_days: audiences, and arms too large to hide, that the device answered to in the last 30 days.
         answers_cap_30_days: the cap over all features.
+        debug_overrides: what is pinned on a test device, by feature: "version 1.1.0"; empty on any other.
         promise: the guarantee as a sentence for people.
     """
 
@@ -70,6 +72,7 @@ class PrivacySummary:
     is_reporting: bool
     answers_30_days: int
     answers_cap_30_days: int
+    debug_overrides: Mapping[str, str] = field(default_factory=dict)
     promise: str = PROMISE
 
     def to_json(self) -> dict[str, Any]:

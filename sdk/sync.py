@@ -24,16 +24,24 @@ Before anything of an arm is fetched, what the device did until then is settled 
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from alcove.registry.errors import ExpiredMetadataError, FetchError, RegistryError, VersionHaltedError
+from alcove.registry.errors import (
+    ExpiredMetadataError,
+    FeatureUnknownError,
+    FetchError,
+    RegistryError,
+    VersionHaltedError,
+)
 from alcove.registry.min_versions import is_below
 from alcove.registry.policy import candidates
+from alcove.registry.policy.resolution import Reason, Resolution
 from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.bounded import BoundedTransport
 from alcove.sdk.consent import Consent
+from alcove.sdk.debug import DEBUG, DebugOverrides, pinned_version
 from alcove.sdk.errors import (
     AlcoveSdkError,
     ClosedError,
@@ -54,7 +62,7 @@ from alcove.sdk.slots import SlotStore
 from alcove.sdk.state import Slot, State
 
 if TYPE_CHECKING:
-    from alcove.registry.policy import Halt, Policy, Resolution, TaskPolicy, VersionRef
+    from alcove.registry.policy import Halt, Policy, TaskPolicy, VersionRef
     from alcove.registry.signed_time import SignedTime
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
@@ -72,7 +80,7 @@ class VersionChange:
         feature: its name.
         before: version until now, or "baseline".
         after: version from now on, or "baseline".
-        reason: "default", "rollout", "experiment", "holdout", "fallback" or "baseline".
+        reason: "default", "rollout", "experiment", "holdout", "fallback", "baseline" or "debug".
     """
 
     feature: str
@@ -166,6 +174,7 @@ class Updater:
         consent: whether the device takes part in experiments.
         participation: the tasks with aggregators that the device takes part in.
         clock: ends a read-out of the holdout.
+        debug: what is pinned on a test device.
     """
 
     def __init__(
@@ -184,6 +193,7 @@ class Updater:
         consent: Consent,
         participation: Participation,
         clock: Clock,
+        debug: DebugOverrides,
     ) -> None:
         self._app = app
         self._slots = slots
@@ -198,6 +208,7 @@ class Updater:
         self._consent = consent
         self._participation = participation
         self._clock = clock
+        self._debug = debug
 
     def run(self) -> SyncResult:
         """Sync once; raises nothing for transient failures, a refused version or a full disk."""
@@ -272,15 +283,7 @@ class Updater:
             resolution = None
             self._bounds.check()
             try:
-                found = candidates(
-                    policy,
-                    feature,
-                    self._secret(),
-                    now_s=self._clock.now_s(),
-                    halted=halt.digests,
-                    is_in_experiments=self._consent.is_given,
-                )
-                choice = choose(feature, policy.features[feature], found, tree, self._questions, halted=halt.digests)
+                choice = self._choose(policy, feature, tree, halt)
                 resolution = choice.resolution
                 progress.tasks[feature] = resolution.task
                 fetched = frozenset(ref.manifest_sha256 for ref in choice.fetched)
@@ -290,7 +293,7 @@ class Updater:
                     resolution = self._install_all(progress, feature, choice, tree).resolution
                 current = progress.state.slots(feature).current
                 is_healthy = current is not None and self._slots.attempts.is_healthy(current.manifest_sha256)
-                activated = progress.state.activate(feature, _slot(resolution), is_healthy=is_healthy)
+                activated = progress.state.activate(feature, self._slot(feature, resolution), is_healthy=is_healthy)
                 self._store(progress, activated.record_fetched(feature, fetched))
             except (QuarantinedError, OtherSignatureError) as error:
                 version = self._abandon_arm(progress, feature, resolution, error)
@@ -303,11 +306,36 @@ class Updater:
                 progress.refused.append(Refusal(feature, version, error))
             except OSError as error:
                 raise DeviceStorageError(step="install", path=feature, reason=str(error)) from error
+        for feature in sorted(self._debug.pins.keys() - policy.features.keys()):
+            progress.refused.append(Refusal(feature, BASELINE, FeatureUnknownError(self._app, feature)))
         tasks = (task for rules in policy.features.values() for one in rules.experiments for task in one.tasks)
         self._history.keep_only({task.task_id for task in tasks})
         self._questions.keep_values({one.id for rules in policy.features.values() for one in rules.experiments})
         self._participation.settle(progress.tasks, policy.features.keys() - progress.tasks.keys())
         self._remove_unneeded(progress, halt)
+
+    def _choose(self, policy: "Policy", feature: str, tree: SignedRepository, halt: "Halt") -> Choice:
+        """Return what the device does about a feature: what is pinned on it, else what the policy says."""
+        rules = policy.features[feature]
+        pin = self._debug.pins.get(feature)
+        if pin is not None:
+            ref = pinned_version(feature, pin, rules, tree)
+            if ref.manifest_sha256 in halt.digests:
+                raise VersionHaltedError(feature, ref.version)
+            return Choice(Resolution(ref, Reason.DEFAULT), frozenset((ref,)), (ref,))
+        found = candidates(
+            policy,
+            feature,
+            self._secret(),
+            now_s=self._clock.now_s(),
+            halted=halt.digests,
+            is_in_experiments=self._consent.is_given,
+        )
+        return choose(feature, rules, found, tree, self._questions, halted=halt.digests)
+
+    def _slot(self, feature: str, resolution: "Resolution") -> Slot:
+        slot = _slot(resolution)
+        return replace(slot, reason=DEBUG) if feature in self._debug.pins else slot
 
     def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:
         """Remove what is not needed any more; a feature that keeps trying keeps what it has begun, and no other."""

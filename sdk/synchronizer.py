@@ -19,6 +19,7 @@ from alcove.registry.policy.attributes import DeviceAttributes
 from alcove.runtime.clock import Clock
 from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.connection import Connection
+from alcove.sdk.debug import NOTHING_PINNED, DebugOverrides
 from alcove.sdk.engine import Engine
 from alcove.sdk.errors import DeviceStorageError, ForeignFolderError
 from alcove.sdk.freshness import Freshness
@@ -61,6 +62,7 @@ class Synchronizer:
         active_models: what answers; read again after a sync.
         outcomes: what was recorded, and the user's consent.
         recorder: records syncs in the app's instruments.
+        debug: what is pinned on a test device.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Synchronizer:
         active_models: ActiveModels,
         outcomes: Outcomes,
         recorder: "Recorder | None" = None,
+        debug: DebugOverrides = NOTHING_PINNED,
     ) -> None:
         self.trusted_root = trusted_root
         self.last_result: SyncResult | None = None
@@ -93,6 +96,7 @@ class Synchronizer:
         self._active_models = active_models
         self._outcomes = outcomes
         self._recorder = recorder
+        self._debug = debug
         self._secret = partial(installation_secret, slots.identity_path, files, entropy)
         # A sync holds the first for long.  Nobody loads, imports or waits for the network under the last.
         self._sync_lock = threading.Lock()
@@ -220,6 +224,7 @@ class Synchronizer:
                 consent=self._outcomes.consent,
                 participation=self._outcomes.participation,
                 clock=self._clock,
+                debug=self._debug,
             ).run
         return self._updater
 
