@@ -49,6 +49,9 @@ WINDOW_MAX_S: Final = 31 * 86_400  # a month; the ledger looks back 30 days
 HALTED_MAX: Final = 256  # versions halted at once
 REINSTATEMENTS_MAX: Final = 256  # what one team has reinstated, each thing once; as many as may be halted
 
+PARAMETERS_MAX: Final = 32  # of one version: what a team can watch; a policy repeats them for each arm
+PARAMETER_CHOICES_MAX: Final = 32  # texts that one parameter may be
+PARAMETER_TEXT_MAX: Final = 64  # characters of such a text: a name for something in the app, not the thing itself
 DELTAS_MAX: Final = 4  # bases of one program; devices that sync monthly are rarely further behind
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart
 PORTS_MAX: Final = 64  # inputs or outputs of a program

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from alcove.registry import limits
 from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText
+from alcove.registry.parameters import Parameter  # noqa: TC002 - pydantic reads it
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 VariantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
@@ -165,7 +166,11 @@ class Lineage(Part):
 
 
 class Manifest(Document):
-    """The signed description of one immutable version of a feature; without a lineage it has no such field."""
+    """The signed description of one immutable version of a feature; without lineage or parameters it has no such field.
+
+    Attributes:
+        parameters: what a policy may change, within the team's bounds; by rising name.
+    """
 
     format: Literal[1] = 1
     feature: FeatureName
@@ -177,6 +182,9 @@ class Manifest(Document):
     privacy: PrivacyManifest = PrivacyManifest()
     min_runtime: VersionText = MIN_RUNTIME
     lineage: Lineage | None = None
+    parameters: Annotated[
+        tuple[Parameter, ...], Field(max_length=limits.PARAMETERS_MAX, exclude_if=lambda value: not value)
+    ] = ()
 
     @model_serializer(mode="wrap")
     def _without_absent(self, encode: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -187,6 +195,10 @@ class Manifest(Document):
     def _check(self) -> Self:
         if self.lineage is not None and self.lineage.parent == self.version:
             msg = f"version {self.version} cannot be its own parent"
+            raise ValueError(msg)
+        declared = [parameter.name for parameter in self.parameters]
+        if declared != sorted(set(declared)):
+            msg = f"parameters must have distinct names, in order, got {declared}"
             raise ValueError(msg)
         names = [variant.name for variant in self.variants]
         if names != sorted(set(names)):

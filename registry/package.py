@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alcove.registry.manifest import Requirements, Variant
+    from alcove.registry.parameters import Parameter
     from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
 
 MANIFEST_FILE: Final = "manifest.json"
@@ -81,6 +82,7 @@ def create_package(
     bases: Mapping[str, Sequence[bytes]] | None = None,
     requirements: Mapping[str, Requirements] | None = None,
     verifier: ProgramVerifier | None = None,
+    parameters: Sequence[Parameter] = (),
 ) -> Package:
     """Return a package whose manifest states what the programs themselves say.
 
@@ -98,6 +100,7 @@ def create_package(
             much smaller than the program.
         requirements: what a device must have for a variant, by the variant's name.
         verifier: reads programs; the runtime by default.
+        parameters: what a policy may change, within these bounds.
 
     Raises:
         ProgramRefusedError: the runtime does not load a program.
@@ -132,6 +135,7 @@ def create_package(
                 "privacy": privacy or PrivacyManifest(),
                 "min_runtime": min_runtime,
                 "lineage": lineage,
+                "parameters": [parameter.model_dump() for parameter in parameters],
             }
         )
     except ValidationError as error:

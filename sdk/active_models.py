@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from alcove.runtime.errors import AlcoveRuntimeError
@@ -162,7 +163,8 @@ class ActiveModels:
                 model = None if attempt is None else self._load_any(name, path)
                 if model is not None and self._mismatch(name, model):
                     abandoned_arm = slot if slot is slots.current and slot.task is not None else abandoned_arm
-                    model = self._refuse(name, slot.version, model)
+                    self._log_refusal(name, slot.version, model)
+                    model = None
                 if attempt is not None and model is not None:
                     attempt.leave(is_healthy=False)
                     yield _active_model(slot, model, file, reason, attempt, abandoned_arm=abandoned_arm)
@@ -191,9 +193,12 @@ class ActiveModels:
     def _load(self, name: str, path: Path) -> Runnable | None:
         """Return a program that ships with the app; None where it cannot be loaded, or called by the app's contract."""
         model = self._load_any(name, path)
-        return self._refuse(name, "baseline", model) if model is not None and self._mismatch(name, model) else model
+        if model is None or not self._mismatch(name, model):
+            return model
+        self._log_refusal(name, "baseline", model)
+        return None
 
-    def _refuse(self, name: str, version: str, model: Runnable) -> None:
+    def _log_refusal(self, name: str, version: str, model: Runnable) -> None:
         """Log why a program does not answer."""
         _LOG.warning("%s %s is not called as this app calls it: %s", name, version, self._mismatch(name, model))
 
@@ -230,10 +235,15 @@ def _active_model(
     slot: Slot, model: Runnable, file: tuple[int, int], reason: str, attempt: LoadAttempt, *, abandoned_arm: Slot | None
 ) -> ActiveModel:
     """Return the active model of a slot; a fallback is in no arm, unless in that whose version it stands in for."""
+    config = MappingProxyType(dict(slot.config))
     if reason or abandoned_arm is not None:
-        active = ActiveModel(model, slot.version, reason or slot.reason, slot.manifest_sha256, file, attempt=attempt)
+        active = ActiveModel(
+            model, slot.version, reason or slot.reason, slot.manifest_sha256, file, attempt=attempt, config=config
+        )
         return _in_abandoned_arm(active, abandoned_arm)
-    return ActiveModel(model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, attempt)
+    return ActiveModel(
+        model, slot.version, slot.reason, slot.manifest_sha256, file, slot.arm, slot.task, attempt, config=config
+    )
 
 
 def _in_abandoned_arm(active: ActiveModel, abandoned_arm: Slot | None) -> ActiveModel:

@@ -95,7 +95,7 @@ def choose(
         if last.kept is not None and last.kept.resolution is not None:
             return _only(last.kept.resolution)
         raise VersionHaltedError(feature, rules.default.version)
-    default = Resolution(rules.default, Reason.DEFAULT)
+    default = Resolution(rules.default, Reason.DEFAULT, values=rules.values)
     if last.resolution is not None and last.resolution.group is not None:
         default = replace(default, task=last.resolution.task, group=last.resolution.group)
     return _keep(last, _only(default))

@@ -21,6 +21,7 @@ from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
@@ -39,6 +40,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+
+NO_CONFIG: Final[Mapping[str, bool | int | float | str]] = MappingProxyType({})
 
 STALE = "stale"
 """Reason of what answers while the server was not heard for longer than `max_stale_s`."""
@@ -80,6 +83,8 @@ class Answer(Generic[T]):
         latency_ms: time of run and decoding, in milliseconds.
         error: None, or why there is no value.
         cause: what the feature's contract raised, of `DECODE_FAILED`; its text may hold what the user wrote.
+        config: values of the parameters of the version that answered; empty where it declares none, and for the app's
+            own model.
     """
 
     value: T | None
@@ -88,6 +93,7 @@ class Answer(Generic[T]):
     latency_ms: float
     error: AnswerError | None = None
     cause: Exception | None = field(default=None, compare=False, repr=False)
+    config: Mapping[str, bool | int | float | str] = field(default_factory=lambda: NO_CONFIG, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class ActiveModel:
         arm: number of the arm, in an experiment or a rollout that compares.
         task: JSON text of what is reported of that arm; None where nothing is.
         has_abandoned_arm: the device is in that arm, whose version crashed here; something else answers.
+        config: values of the version's parameters.
         attempt: notes each run, so that a process that ends in one is counted; over for what needs none.
     """
 
@@ -113,6 +120,7 @@ class ActiveModel:
     task: str | None = None
     attempt: LoadAttempt = NO_ATTEMPT
     has_abandoned_arm: bool = False
+    config: Mapping[str, bool | int | float | str] = field(default_factory=lambda: NO_CONFIG)
 
 
 class ModelRef:
@@ -211,6 +219,15 @@ class FeatureHandle(Generic[T]):
     def version(self) -> str:
         """Return the version that answers at present, or "baseline"."""
         return self._model_ref.active.version
+
+    @property
+    def config(self) -> Mapping[str, bool | int | float | str]:
+        """Return the values of the parameters of the version that answers at present, by name.
+
+        Empty where the version declares none, and for the app's own model: ask with a default of the app's,
+        `handle.config.get("threshold", 0.5)`.  An answer has those of the version that gave it (`Answer.config`).
+        """
+        return self._model_ref.active.config
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -319,7 +336,8 @@ class FeatureHandle(Generic[T]):
             return self._runner.run(work, self._deadline_s)
         except DeadlineExceededError:
             latency_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
-            return Answer(None, active.version, active.reason, latency_ms, AnswerError.DEADLINE_EXCEEDED)
+            error = AnswerError.DEADLINE_EXCEEDED
+            return Answer(None, active.version, active.reason, latency_ms, error, config=active.config)
 
     def _answer(self, active: ActiveModel, inputs: Inputs, cancellation: Cancellation | None) -> Answer[T]:
         attempt = active.attempt
@@ -336,7 +354,7 @@ class FeatureHandle(Generic[T]):
             finally:
                 taken_ns = self._clock.monotonic_ns() - start_ns
                 attempt.leave(is_healthy=error is None, native_ns=taken_ns)
-        return Answer(value, active.version, active.reason, taken_ns / 1e6, error, cause)
+        return Answer(value, active.version, active.reason, taken_ns / 1e6, error, cause, active.config)
 
     async def predict_async(self, /, *inputs: Any, **named: Any) -> Answer[T]:
         """Return what `predict` returns, computed on another thread.

@@ -29,6 +29,7 @@ class Slot:
         reason: which part of the policy chose it, or "fallback".
         arm: number of the arm, in an experiment or a rollout that compares.
         task: JSON text of what is reported of that arm; None where nothing is.
+        config: the values of the version's parameters, by rising name; () where it declares none.
     """
 
     version: str
@@ -36,6 +37,11 @@ class Slot:
     reason: str
     arm: int | None = None
     task: str | None = None
+    config: tuple[tuple[str, bool | int | float | str], ...] = ()
+
+    def as_fallback(self) -> "Slot":
+        """Return the same version and values, in no arm."""
+        return replace(self, reason="fallback", arm=None, task=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +119,7 @@ class State:
         slots = replace(self.slots(feature), abandoned_arm=None)
         if slots.current is None:
             return self.with_slots(feature, slots)
-        current = Slot(slots.current.version, slots.current.manifest_sha256, "fallback")
-        return self.with_slots(feature, replace(slots, current=current))
+        return self.with_slots(feature, replace(slots, current=slots.current.as_fallback()))
 
     def withdraw(self, manifest_digests: frozenset[str]) -> "State":
         """Return the state with some versions gone: previous takes current's place, else the baseline does."""
@@ -126,7 +131,7 @@ class State:
                 if slot is not None and slot.manifest_sha256 not in manifest_digests
             ]
             if slots.current is not None and slots.current not in kept and kept:
-                kept = [Slot(kept[0].version, kept[0].manifest_sha256, "fallback")]
+                kept = [kept[0].as_fallback()]
             current, previous = [*kept, None, None][:2]
             state = state.with_slots(feature, replace(slots, current=current, previous=previous))
         return state if state.features != self.features else self
@@ -189,10 +194,10 @@ def state_from_bytes(data: bytes) -> State:
     return State(MappingProxyType(features))
 
 
-def _slot_fields(slot: Slot | None) -> dict[str, str | int | None] | None:
+def _slot_fields(slot: Slot | None) -> dict[str, object] | None:
     if slot is None:
         return None
-    return {
+    return ({"config": dict(slot.config)} if slot.config else {}) | {
         "version": slot.version,
         "manifest_sha256": slot.manifest_sha256,
         "reason": slot.reason,
@@ -206,10 +211,14 @@ def _slot(fields: dict[str, object] | None) -> Slot | None:
         return None
     digest = _digest(fields["manifest_sha256"])
     arm, task = fields["arm"], fields["task"]
+    config = fields.get("config", {})
+    if not isinstance(config, dict) or not all(isinstance(value, (bool, int, float, str)) for value in config.values()):
+        raise TypeError(f"{config!r} where values of parameters are due")
     if not (arm is None or (isinstance(arm, int) and arm >= 0)):
         raise ValueError(f"state has the arm {arm!r}")
+    reported = None if task is None else _text(task)
     return Slot(
-        _version(fields["version"]), digest, _text(fields["reason"]), arm, None if task is None else _text(task)
+        _version(fields["version"]), digest, _text(fields["reason"]), arm, reported, tuple(sorted(config.items()))
     )
 
 

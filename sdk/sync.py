@@ -23,9 +23,10 @@ Before anything of an arm is fetched, what the device did until then is settled 
 """
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from alcove.registry.errors import (
     ExpiredMetadataError,
@@ -35,6 +36,7 @@ from alcove.registry.errors import (
     VersionHaltedError,
 )
 from alcove.registry.min_versions import is_below
+from alcove.registry.parameters import read_settings
 from alcove.registry.policy import candidates
 from alcove.registry.policy.resolution import Reason, Resolution
 from alcove.runtime.clock import Clock
@@ -64,6 +66,8 @@ from alcove.sdk.state import Slot, State
 if TYPE_CHECKING:
     from alcove.registry.policy import Halt, Policy, TaskPolicy, VersionRef
     from alcove.registry.signed_time import SignedTime
+
+_LOG: Final = logging.getLogger(__name__)
 
 Problem = AlcoveSdkError | RegistryError | AlcoveRuntimeError
 """What a sync may answer with."""
@@ -293,7 +297,8 @@ class Updater:
                     resolution = self._install_all(progress, feature, choice, tree).resolution
                 current = progress.state.slots(feature).current
                 is_healthy = current is not None and self._slots.attempts.is_healthy(current.manifest_sha256)
-                activated = progress.state.activate(feature, self._slot(feature, resolution), is_healthy=is_healthy)
+                slot = self._slot(feature, resolution, tree)
+                activated = progress.state.activate(feature, slot, is_healthy=is_healthy)
                 self._store(progress, activated.record_fetched(feature, fetched))
             except (QuarantinedError, OtherSignatureError) as error:
                 version = self._abandon_arm(progress, feature, resolution, error)
@@ -333,8 +338,14 @@ class Updater:
         )
         return choose(feature, rules, found, tree, self._questions, halted=halt.digests)
 
-    def _slot(self, feature: str, resolution: "Resolution") -> Slot:
+    def _slot(self, feature: str, resolution: "Resolution", tree: SignedRepository) -> Slot:
+        """Return the slot of a version that is installed, with the values of its parameters."""
         slot = _slot(resolution)
+        version = resolution.version.version
+        values, refused = read_settings(tree.manifest(feature, version).parameters, resolution.values)
+        for each in refused:
+            _LOG.warning("%s %s: the value of %r is not taken: %s", feature, version, each.name, each.problem)
+        slot = replace(slot, config=tuple(sorted(values.items())))
         return replace(slot, reason=DEBUG) if feature in self._debug.pins else slot
 
     def _remove_unneeded(self, progress: _Progress, halt: "Halt") -> None:

@@ -63,7 +63,8 @@ def _read(source: str, feature: str, call: CallOptions) -> tuple[str, str, tuple
             [Port(port.name, port.dtype, port.shape, port.is_ragged, port.labels) for port in side]
             for side in (details.inputs, details.outputs)
         )
-        return named.feature, f"{named.feature} {details.version.version}", tuple(sides)
+        takes, gives = sides
+        return named.feature, f"{named.feature} {details.version.version}", (takes, gives)
     from alcove.runtime import load  # noqa: PLC0415 - loads the runtime
 
     known = catalogue()

@@ -173,7 +173,7 @@ def resolve(
         note(Step(f"default {version.version}", Check.DEFAULT, not is_halted, detail))
     if is_halted:
         raise VersionHaltedError(feature, version.version)
-    default = Resolution(version, Reason.DEFAULT)
+    default = Resolution(version, Reason.DEFAULT, values=rules.values)
     return default if group is None else _report_in(group, policy, feature, default, halted)
 
 
@@ -220,7 +220,9 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     """Return the candidates of a device that is in no read-out."""
     halted = device.halted
-    default = None if rules.default.manifest_sha256 in halted else Resolution(rules.default, Reason.DEFAULT)
+    default = None
+    if rules.default.manifest_sha256 not in halted:
+        default = Resolution(rules.default, Reason.DEFAULT, values=rules.values)
     found: list[Candidate] = []
     for experiment, place in _open_experiments(policy, rules, device) if is_in_experiments else ():
         chosen = _in_experiment(experiment, place, device)
@@ -366,7 +368,7 @@ def _in_experiment(experiment: ExperimentPolicy, place: int | None, device: _Dev
                 detail = f"over: arm {', '.join(stopped)} is halted; its devices get the default"
                 note(Step(subject, Check.HALT, False, detail))
             return _Freed()
-        found = Resolution(arm.version, Reason.EXPERIMENT, arm=own.arm, experiment_id=experiment.id)
+        found = Resolution(arm.version, Reason.EXPERIMENT, arm=own.arm, experiment_id=experiment.id, values=arm.values)
         return _ask(experiment, found, device)
     if note is not None:
         named = ", ".join(_range_text(each.buckets) for each in experiment.ranges)
@@ -418,11 +420,12 @@ def _in_rollout(rules: FeaturePolicy, device: _Device) -> Resolution | None:
     control, treatment = rollout_ranges(rollout)
     found = None
     if number in treatment:
-        found = Resolution(rollout.version, Reason.ROLLOUT)
+        found = Resolution(rollout.version, Reason.ROLLOUT, values=rollout.values)
         if is_compared:
-            found = Resolution(rollout.version, Reason.ROLLOUT, arm=1, task=draw_task(rollout, device.secret))
+            found = replace(found, arm=1, task=draw_task(rollout, device.secret))
     elif number in control and is_compared:
-        found = Resolution(rules.default, Reason.ROLLOUT, arm=0, task=draw_task(rollout, device.secret))
+        task = draw_task(rollout, device.secret)
+        found = Resolution(rules.default, Reason.ROLLOUT, arm=0, task=task, values=rules.values)
     if note is not None:
         if found is None:
             detail = f"bucket {number} is not in {_range_text(treatment)}"

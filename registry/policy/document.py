@@ -11,7 +11,7 @@ Invariants (checked at construction, so also on every read):
 - I6  Experiments of one feature that a device could be in together share a layer; segments of a layer share no bucket.
 - I7  Every field is written, also where it has its default; a document that leaves one out is refused. A task's
       `aggregation`, `metric` and `stratum` and an experiment's `buckets` and `dimension` are written only where they
-      are not None (docs/decisions/0038, 0053, 0055, 0056).
+      are not None (docs/decisions/0038, 0053, 0055, 0056), and `values` where there are any (0086).
 - I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
       An experiment with a dimension has its first task once for each value, in order; these have their share together.
 - I9  A read-out of the holdout has one task of two arms under its own id, for all devices of both groups, which share
@@ -37,6 +37,7 @@ from alcove.registry.canonical import (
     version_key,
 )
 from alcove.registry.errors import AudienceError
+from alcove.registry.parameters import Settings  # noqa: TC002 - pydantic reads it
 from alcove.registry.policy.audience import Audience, overlaps
 from alcove.registry.policy.dimension import Dimension, make_dimension
 from alcove.registry.policy.task import TaskPolicy, in_stratum
@@ -113,6 +114,7 @@ class RolloutPolicy(Part):
         tasks: what devices of both report, each device one of them; arm 0 is the control, arm 1 the treatment.  None
             where nothing is compared.
         own_arm: both versions are too large to have every device fetch both; downloads tell its arm.
+        values: of parameters of the version, for the treatment.
     """
 
     id: Identifier
@@ -123,6 +125,7 @@ class RolloutPolicy(Part):
     audience: AudienceField | None = None
     tasks: Annotated[tuple[TaskPolicy, ...], Field(max_length=limits.TASKS_MAX)] = ()
     own_arm: bool = False
+    values: Settings = ()
 
     @model_validator(mode="after")
     def _validate(self) -> Self:
@@ -146,11 +149,12 @@ class RolloutPolicy(Part):
 
 
 class Arm(Part):
-    """One side of an experiment."""
+    """One side of an experiment; `values` are of parameters of its version."""
 
     name: Identifier
     version: VersionRef
     share_basis_points: Annotated[BasisPoints, _SHARE]
+    values: Settings = ()
 
 
 class Segment(Part):
@@ -290,12 +294,14 @@ class FeaturePolicy(Part):
         default: who is in no experiment and no rollout runs this.
         rollout: moves devices to another version.
         experiments: those that run, by rising id.
+        values: of parameters of the default.
     """
 
     min_version: VersionText
     default: VersionRef
     rollout: RolloutPolicy | None = None
     experiments: Annotated[tuple[ExperimentPolicy, ...], Field(max_length=limits.EXPERIMENTS_MAX)] = ()
+    values: Settings = ()
 
     @model_validator(mode="after")
     def _validate(self) -> Self:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from alcove.registry.parameters import Setting
     from alcove.registry.policy.audience import Audience
     from alcove.registry.policy.document import ExperimentPolicy, RolloutPolicy, VersionRef
     from alcove.registry.policy.task import TaskPolicy
@@ -64,6 +65,7 @@ class Resolution:
         task: what the device may report, in an experiment, a rollout with tasks or a read-out: the one that is drawn
             for it.
         group: of the read-out whose task it is (`readout.py`); None: the task is of an experiment or a rollout.
+        values: what the part that chose it gives parameters of the version.
         strata: of an experiment with a dimension, as long as the device's value is open: the task of each value.
     """
 
@@ -74,6 +76,7 @@ class Resolution:
     task: TaskPolicy | None = None
     group: int | None = None
     strata: tuple[TaskPolicy, ...] = ()
+    values: tuple[Setting, ...] = ()
 
     def place(self, value: int) -> Resolution:
         """Return it for a device with this value of the dimension, counted from 0."""

@@ -15,6 +15,7 @@ from alcove.registry.blobs import open_blob_store
 from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import KeyRing, create_keys
 from alcove.registry.package import create_package
+from alcove.registry.parameters import Parameter
 from alcove.registry.policy import (
     Arm,
     ArmBuckets,
@@ -81,6 +82,7 @@ class World:
         bases: tuple[bytes, ...] = (),
         others: "Mapping[str, bytes] | None" = None,
         requirements: "Mapping[str, Requirements] | None" = None,
+        parameters: tuple[Parameter, ...] = (),
     ) -> VersionRef:
         """Publish a version of the feature: the variant "fake", with deltas from other programs, and other variants."""
         package = create_package(
@@ -89,6 +91,7 @@ class World:
             version=version,
             programs={"fake": program, **(others or {})},
             requirements=requirements,
+            parameters=parameters,
             card="# Greeting\n",
             min_runtime=min_runtime,
             verifier=verifier or FakeEngine().verifier,
@@ -220,6 +223,10 @@ class World:
     def drop_from_policy(self) -> None:
         """Publish a policy that does not name the feature."""
         self._publish({})
+
+    def publish_rules(self, rules: FeaturePolicy) -> None:
+        """Publish a policy of the one feature."""
+        self._publish({FEATURE: rules})
 
     def _publish(self, features: dict[str, FeaturePolicy], holdout: Holdout | None = None) -> None:
         self.serial += 1

@@ -173,8 +173,9 @@ def test_a_file_that_says_something_else_is_refused(tmp_path: Path, content: str
 def test_no_pins_leave_a_device_as_it_is(device: Device) -> None:
     """The build for testers without a file is like any other."""
     seen: list[Any] = []
-    for debug in (DebugOverrides(), None):
-        client = device.client(**({} if debug is None else {"debug": debug}))
+    options: list[dict[str, Any]] = [{"debug": DebugOverrides()}, {}]
+    for option in options:
+        client = device.client(**option)
         client.sync()
         seen.append((device.answer(client), client.reports, client.privacy_summary().debug_overrides))
         client.close()

@@ -115,7 +115,7 @@ def test_an_arm_that_the_contract_cannot_call_counts_a_fallback(device: Device, 
 class MoreOutputs(FakeProgram):
     """A later version: another output after the known one."""
 
-    outputs = (*FakeProgram.outputs, *FakeProgram.outputs)
+    outputs = (*FakeProgram.outputs, *FakeProgram.outputs)  # type: ignore[assignment]  # a tuple of another length
 
 
 def test_a_program_that_gives_more_can_still_be_called() -> None:

@@ -100,7 +100,8 @@ def test_an_app_is_held_to_the_types_of_a_stub(repository: Path, programs: tuple
     (tmp_path / "misuse.py").write_text(MISUSE)
     config = tmp_path / "mypy.ini"
     config.write_text(CONFIG.format(view=repository / "build/view", folder=tmp_path))
-    command = [sys.executable, "-m", "mypy", "--config-file", config, "--cache-dir", tmp_path / "cache", "--no-pretty"]
+    options = ["--config-file", str(config), "--cache-dir", str(tmp_path / "cache"), "--no-pretty"]
+    command = [sys.executable, "-m", "mypy", *options]
     names = ("app.py", "misuse.py", "kind.py", "words.py", "feed.py")
     done = subprocess.run([*command, *names], check=False, capture_output=True, text=True, cwd=tmp_path)
     found = set(re.findall(r"^(\w+\.py):(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE))
