@@ -56,6 +56,14 @@ def push(
             help="Requirements of a variant; a device takes the fitting variant that requires most.",
         ),
     ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            metavar="NAME:TYPE=DEFAULT:BOUNDS",
+            help="A value that apps read beside answers: threshold:float=0.5:0.1..0.9, enabled:bool=true; repeatable.",
+        ),
+    ] = None,
     call: CallOptions,
 ) -> None:
     """Package, verify, upload, sign on this machine, and publish a version; repeat it after an interruption.
@@ -89,6 +97,7 @@ def push(
                 lineage=Lineage.model_validate(lineage) if any(lineage.values()) else None,
                 deltas_from=deltas_from,
                 requirements=requirements or [],
+                parameters=parameters or [],
                 is_quiet=call.as_json,
             )
         )

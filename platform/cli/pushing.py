@@ -13,6 +13,7 @@ import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.cli.key_changes import read_change, write_change
 from alcove.platform.cli.output import make_console
+from alcove.platform.cli.parameters import parse_parameter
 from alcove.platform.client import (
     PlatformClient,
     Version,
@@ -60,6 +61,7 @@ def push_programs(
     lineage: Lineage | None,
     deltas_from: int,
     requirements: list[str],
+    parameters: list[str],
     is_quiet: bool,
 ) -> Version | None:
     """Package `[VARIANT=]FILE` arguments and push the package, signed with the key files; None where `out` was written.
@@ -67,7 +69,8 @@ def push_programs(
     Devices that have one of the `deltas_from` newest versions get a delta where it is much smaller than the program.
 
     Raises:
-        typer.BadParameter: a variant is named twice, requirements are not to be read, or more keys have to sign.
+        typer.BadParameter: a variant is named twice, requirements or parameters are not to be read, or more keys have
+            to sign.
         ClientError, RegistryError, OSError: as `push_package`; nothing was published.
     """
     files: dict[str, Path] = {}
@@ -98,6 +101,7 @@ def push_programs(
             lineage=lineage,
             bases=bases,
             requirements=dict(parse_requirements(text) for text in requirements),
+            parameters=sorted(map(parse_parameter, parameters), key=lambda parameter: parameter.name),
         )
         given: dict[str, Any] = {"other_members": other_members, "threshold": keys.threshold, "progress": status.update}
         if out is None:

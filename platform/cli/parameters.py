@@ -1,0 +1,59 @@
+"""Reads a parameter of a version as people write it: `threshold:float=0.5:0.1..0.9`."""
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import typer
+from alcove.registry.parameters import Parameter
+from pydantic import ValidationError
+
+__all__ = ["parse_parameter"]
+
+_FORM: Final = re.compile(r"(?P<name>[^:=]+):(?P<type>bool|int|float|text)=(?P<default>[^:]*)(?::(?P<bounds>.*))?")
+_HINT: Final = "--parameter"
+
+
+def parse_parameter(text: str) -> Parameter:
+    """Return the parameter in a text such as "rows:int=3:1..10", "enabled:bool=true" or "tone:text=plain:plain,kind".
+
+    Raises:
+        typer.BadParameter: it is none, says a number or a truth value wrongly, or its default is out of its bounds.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None:
+        form = "NAME:int=3:1..10, NAME:float=0.5:0.1..0.9, NAME:bool=true or NAME:text=plain:plain,kind"
+        raise typer.BadParameter(f"a parameter is written {form}; got {text!r}", param_hint=_HINT)
+    kind, bounds = match["type"], match["bounds"] or ""
+    fields: dict[str, Any] = {"name": match["name"], "type": kind}
+    try:
+        fields["default"] = _read(kind, match["default"])
+        if kind == "text":
+            fields["choices"] = tuple(bounds.split(","))
+        elif kind in ("int", "float"):
+            low, _, high = bounds.partition("..")
+            fields |= {"minimum": _read(kind, low), "maximum": _read(kind, high)}
+        elif bounds:
+            raise typer.BadParameter(f"a truth value has no bounds; got {text!r}", param_hint=_HINT)
+        return Parameter(**fields)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(f"{text!r}: {problem}", param_hint=_HINT) from None
+
+
+def _read(kind: str, text: str) -> bool | int | str:
+    """Return a value as documents hold it."""
+    try:
+        match kind:
+            case "bool":
+                return {"true": True, "false": False}[text]
+            case "int":
+                return int(text)
+            case "float":
+                number = Decimal(text)
+                return f"{number.normalize():f}" if number.is_finite() and number else str(int(number))
+            case _:
+                return text
+    except (KeyError, ValueError, InvalidOperation, OverflowError):
+        expected = {"bool": "true or false", "int": "a whole number", "float": "a decimal number"}[kind]
+        raise typer.BadParameter(f"expected {expected}, got {text!r}", param_hint=_HINT) from None
