@@ -33,6 +33,7 @@ def import_command(
     folder = validation.find_folder(model)
     validation.validate_kind(model, pictures, text_and_sound, folder)
     validation.check_packages(model, folder)
+    validation.check_files(model, folder)
     options = arguments.parse_options(model.option or [])
     fixed: dict[str, Any] = {
         "shapes": arguments.parse_shapes(model.inputs or []),

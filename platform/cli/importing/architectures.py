@@ -73,7 +73,8 @@ def _package(name: str, given: str) -> Any:
         return import_module(name)
     except (ImportError, RuntimeError) as error:  # torchvision raises the second where it does not fit torch at all
         words = str(error).strip().partition("\n")[0]
-        installed = name.partition(".")[0]
+        missing = (getattr(error, "name", None) or name).partition(".")[0]
+        installed = missing if find_spec(missing) is None else name.partition(".")[0]
         raise typer.BadParameter(f"--architecture {given}: pip install {installed} ({words})") from None
 
 

@@ -9,7 +9,7 @@ import torch
 from alcove.platform.cli.importing.architectures import make_architecture
 from alcove.platform.cli.importing.arguments import Pictures
 from alcove.platform.cli.importing.comparison import Reading, module_answers, read_classes
-from alcove.platform.cli.importing.pictures import Pixels, picture_files, read_picture, spread
+from alcove.platform.cli.importing.pictures import Pixels, picture_files, read_pictures, spread
 from alcove.platform.cli.importing.programs import CERTIFIED, Imported, Int8, Labels, Samples, make_program
 from alcove.platform.cli.importing.weights import load_weights, read_weights
 from alcove.runtime.certificate import Procedural, Sample
@@ -113,8 +113,8 @@ def import_module(
     """
     found = picture_files(folder)
     module = PictureModel(backbone.eval(), pictures).eval()
-    paths = spread(found, 2 * samples)
-    chosen = [read_picture(path, pictures.size, pictures.fit) for path in paths]
+    paths, chosen, note = read_pictures(spread(found, 2 * samples), pictures.size, pictures.fit)
+    notes = (*notes, note) if note else notes
     given = Samples(chosen, samples, _certificate_samples(chosen))
     reading = Reading()
     expected = module_answers(module, [chosen[i] for i in given.compared], reading)

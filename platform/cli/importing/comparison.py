@@ -39,6 +39,23 @@ class Change:
 
 
 @dataclass(frozen=True)
+class ClassAccuracy:
+    """How often the best output is one class, for its pictures.
+
+    Attributes:
+        folder: the class.
+        pictures: how many it has.
+        torch: for how many of them the module in float32 says so.
+        program: likewise.
+    """
+
+    folder: str
+    pictures: int
+    torch: int
+    program: int
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """How often the best output is the picture's class.
 
@@ -46,11 +63,13 @@ class Accuracy:
         torch: share of pictures, of the module in float32.
         program: likewise.
         changes: what changed, most pictures first.
+        classes: each that has pictures, in the order of the outputs.
     """
 
     torch: float
     program: float
     changes: tuple[Change, ...]
+    classes: tuple[ClassAccuracy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,5 +211,15 @@ def compare_answers(
             for (label, old, new), count in changed.most_common()
         )
         right = np.asarray(labels)
-        accuracy = Accuracy(float((before[:, 0] == right).mean()), float((after[:, 0] == right).mean()), changes)
+        was, is_now = before[:, 0] == right, after[:, 0] == right
+        by_class = tuple(
+            ClassAccuracy(
+                classes[label],
+                int((right == label).sum()),
+                int(was[right == label].sum()),
+                int(is_now[right == label].sum()),
+            )
+            for label in sorted(set(labels))
+        )
+        accuracy = Accuracy(float(was.mean()), float(is_now.mean()), changes, by_class)
     return Comparison(len(errors), float(is_same.mean()), float(errors.mean()), float(errors.max()), accuracy)

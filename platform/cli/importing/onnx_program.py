@@ -13,7 +13,7 @@ from alcove.platform.cli.importing.backbone import PictureModel, import_module
 from alcove.platform.cli.importing.certifying import certify_float32
 from alcove.platform.cli.importing.onnx_files import OnnxError, OnnxModule, read_onnx
 from alcove.platform.cli.importing.onnx_parity import Arrays, Parity, compare_with_runtime, procedural_inputs
-from alcove.platform.cli.importing.pictures import picture_files, read_picture, spread
+from alcove.platform.cli.importing.pictures import picture_files, read_pictures, spread
 from alcove.platform.cli.importing.programs import CERTIFIED, Imported, Int8
 from alcove.runtime import load
 from alcove.runtime.certificate import SAMPLE_DTYPES, Sample, embed_certificate
@@ -160,9 +160,9 @@ def import_with_pictures(
         pictures = replace(pictures, mean=(0.0,) * len(pictures.mean), std=(1 / 255,) * len(pictures.std))
     pictures = replace(pictures, size=size)
     backbone = PlainPicture(module, channels_last=channels_last).eval()
-    chosen = [read_picture(each, size, pictures.fit) for each in spread(picture_files(folder), COMPARED)]
+    _, chosen, _ = read_pictures(spread(picture_files(folder), 2 * COMPARED), size, pictures.fit)
     prepare = PictureModel(backbone, pictures).prepare
-    given = [[backbone.prepare(prepare(torch.from_numpy(pixels))).contiguous().numpy()] for pixels in chosen]
+    given = [[backbone.prepare(prepare(torch.from_numpy(pixels))).contiguous().numpy()] for pixels in chosen[:COMPARED]]
 
     def run(sample: Arrays) -> Arrays:
         with torch.no_grad():

@@ -14,6 +14,8 @@ CROP: Final = 224 / 256
 GRAY: Final = (114, 114, 114)
 """Beside a picture in a letterbox, as detectors are trained with."""
 MOST_PIXELS: Final = 64_000_000
+SHOWN: Final = 3
+"""Files that a note names."""
 
 Pixels = NDArray[np.uint8]
 Sample = TypeVar("Sample")
@@ -68,3 +70,27 @@ def read_picture(path: Path, size: tuple[int, int], fit: str = "crop") -> Pixels
         left, top = (full[0] - width) // 2, (full[1] - height) // 2
         fitted = ImageOps.fit(upright, full, bilinear).crop((left, top, left + width, top + height))
     return np.asarray(fitted, np.uint8).copy()
+
+
+def read_pictures(paths: Sequence[Path], size: tuple[int, int], fit: str) -> tuple[list[Path], list[Pixels], str]:
+    """Return the pictures that can be read, what is in them, and in words which cannot; empty if all can.
+
+    Raises:
+        typer.BadParameter: none can; names the first.
+    """
+    read: list[Path] = []
+    found: list[Pixels] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            pixels = read_picture(path, size, fit)
+        except typer.BadParameter as error:
+            problems.append(str(error))
+            continue
+        read.append(path)
+        found.append(pixels)
+    if not found:
+        raise typer.BadParameter(problems[0])
+    more = f" and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    note = f"left out: {'; '.join(problems[:SHOWN])}{more}" if problems else ""
+    return read, found, note

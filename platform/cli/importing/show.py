@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from alcove.platform.cli.importing.comparison import Accuracy
 from alcove.platform.cli.importing.programs import Imported
 from alcove.platform.cli.output import print_table, say
 from alcove.runtime import load
@@ -104,20 +105,35 @@ def show_import(imported: Imported, out: Path, samples: str = "pictures") -> Non
     )
     if compared.accuracy is not None:
         say(f"right, by the labels: {compared.accuracy.program:.1%}; torch in float32 {compared.accuracy.torch:.1%}")
-        if compared.accuracy.changes:
-            print_table(
-                ("class", "torch_says", "the_program_says", samples),
-                [
-                    (change.folder, change.torch, change.program, str(change.pictures))
-                    for change in compared.accuracy.changes[:SHOWN]
-                ],
-            )
+        _show_changes(compared.accuracy, samples)
     _show_tolerance(imported.tolerance)
     if imported.calibrated_on and compared.same_best < GOOD:
         say(
             f"int8 changes more answers than it should: give more {samples} (--samples), or a smaller --max-drop, "
             "which keeps more layers float32, or --float32"
         )
+
+
+def _show_changes(accuracy: Accuracy, samples: str) -> None:
+    """Say in one table which classes have other answers now: how many are right, and what is said in place of what."""
+    rows = []
+    for each in accuracy.classes:
+        changes = [change for change in accuracy.changes if change.folder == each.folder]
+        if changes:
+            more = f", {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+            words = ", ".join(f"{change.torch} -> {change.program}: {change.pictures}" for change in changes[:SHOWN])
+            rows.append((sum(change.pictures for change in changes), each, words + more))
+    rows.sort(key=lambda row: -row[0])
+    if rows:
+        print_table(
+            ("class", samples, "right_in_torch", "right_in_the_program", "changed"),
+            [
+                (each.folder, str(each.pictures), str(each.torch), str(each.program), words)
+                for _, each, words in rows[:SHOWN]
+            ],
+        )
+    if len(rows) > SHOWN:
+        say(f"{len(rows) - SHOWN} more classes have other answers (--json lists all)")
 
 
 def _show_tolerance(tolerance: str) -> None:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Final
 
 import typer
-from alcove.platform.cli.importing import arguments
+from alcove.platform.cli.importing import arguments, first_look
 from alcove.platform.cli.importing.arguments import FITS, Pictures
 from alcove.platform.cli.importing.folders import Folder, is_folder, read_folder
 from alcove.platform.cli.importing.options import TASKS, Model, PictureOptions, TextAndSound
@@ -52,6 +52,20 @@ def check_packages(model: Model, folder: Folder | None) -> None:
         if near and prefix != near[0] and find_spec(prefix.partition(".")[0]) is None:
             hint = f"no package {prefix!r}; near it: {near[0]}:NAME"
             raise typer.BadParameter(f"--architecture {model.architecture}: {hint}")
+
+
+def check_files(model: Model, folder: Folder | None) -> None:
+    """Find out that the files of a model may be what its options say, and that its class is named.
+
+    Raises:
+        typer.BadParameter: one is something else.
+    """
+    if model.onnx is not None:
+        first_look.check_onnx(model.onnx)
+    if model.weights is not None:
+        first_look.check_weights(model.weights)
+    if model.onnx is None and folder is None and model.architecture is not None:
+        first_look.check_class(model.architecture)
 
 
 def fit_pictures(pictures: PictureOptions, size: tuple[int, int] | None, folder: Folder | None) -> Pictures:

@@ -6,6 +6,7 @@ of an attribute).  Both are taken off where the names then fit; what was done is
 """
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import torch
 import typer
+from alcove.platform.cli.importing.first_look import check_weights, is_safetensors
 from torch import Tensor, nn
 
 KNOWN: Final = (
@@ -59,17 +61,22 @@ def read_weights(path: Path) -> Weights:
     Raises:
         typer.BadParameter: the file holds no state dict, several under unknown names, or code instead of tensors.
     """
+    check_weights(path)
     found, place = _unwrap(path, _read(path))
     return Weights(found, (f"taken from {place!r} of the checkpoint",) if place else ())
 
 
 def _read(path: Path) -> Any:
     try:
-        if path.suffix == ".safetensors":
+        with path.open("rb") as file:
+            first = file.read(16)
+        if is_safetensors(first):
             from safetensors.torch import load_file  # noqa: PLC0415 - comes with transformers
 
             return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the file's form, which is refused or read
+            return torch.load(path, map_location="cpu", weights_only=True)
     except ImportError as error:
         raise typer.BadParameter(f"--weights {path}: pip install safetensors ({error})") from None
     except Exception as error:  # noqa: BLE001 - torch and safetensors raise what their parsers raise
@@ -78,12 +85,10 @@ def _read(path: Path) -> Any:
 
 def _reason(error: str) -> str:
     """Return what a reader's error means for whoever gave the file."""
-    if "TorchScript" in error:
-        return "no state dict can be read: it is a TorchScript archive; save torch.jit.load(FILE).state_dict()"
     if "Unsupported global" in error or "weights_only" in error.lower():
         return (
             "no state dict can be read: it holds Python objects, and reading those runs code; save "
-            "model.state_dict() where the file was made"
+            "model.state_dict() where the file was made: torch.save(model.state_dict(), 'weights.pt')"
         )
     words = error.strip().partition("\n")[0]
     return f"no state dict can be read ({words})"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -288,7 +289,7 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(
         (["--option", "classes=3", "--fit", "fill"], "--fit is crop, center, stretch, letterbox"),
         (["--option", "classes=3", "--white", "2"], "--white is 1 or 255"),
         (["--option", "classes=3", "--size", "32x"], "--size is pixels, as 224"),
-        (["--architecture", "backbone.py"], "MODULE:FACTORY"),
+        (["--architecture", "backbone.py"], "--architecture is FILE.py:CLASS"),
         (["--architecture", "."], "no transformers config"),
     ],
 )
@@ -303,6 +304,18 @@ def test_wrong_argument_is_reported(
     )
     assert said.code == 2
     assert message in " ".join(said.err.replace("│", " ").split())
+
+
+def test_pictures_that_cannot_be_read_are_left_out_and_named(team: Path, pictures: Path, tmp_path: Path) -> None:
+    """One broken file among many does not stop an import."""
+    folder = tmp_path / "pictures"
+    shutil.copytree(pictures, folder)
+    (folder / CLASSES[0] / "a.jpg").write_text("no picture")
+    own = ("backbone.py:Backbone", "weights.pt", "--option", "classes=3")
+    facts = import_model(team, folder, tmp_path / "own.alc", *own)
+    assert "left out: " in facts["weights"][-1]
+    assert f"{CLASSES[0]}/a.jpg: not a picture that can be read" in facts["weights"][-1]
+    assert sum(each["pictures"] for each in facts["accuracy"]["classes"]) == facts["compared_on"]
 
 
 def test_file_that_is_no_picture_is_named(team: Path, tmp_path: Path) -> None:
