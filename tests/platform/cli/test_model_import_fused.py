@@ -391,6 +391,48 @@ def test_a_detectors_choice_of_boxes_is_left_to_the_app(tmp_path: Path) -> None:
     )
 
 
+def test_a_choice_of_boxes_in_a_loop_is_left_to_the_app_too(tmp_path: Path) -> None:
+    """As TensorFlow's detectors have it, picture by picture of a batch of one."""
+    helper, make = onnx.helper, onnx.helper.make_node
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            make("Gather", ["boxes", "turn"], ["one"], axis=0),
+            make("Unsqueeze", ["one", "zero"], ["batch"]),
+            make("NonMaxSuppression", ["batch", "scores", "most"], ["kept"]),
+            make("Shape", ["kept"], ["shape"]),
+            make("Gather", ["shape", "first"], ["count"]),
+        ],
+        "body",
+        [info("turn", 7, []), info("goes", 9, [])],
+        [helper.make_empty_tensor_value_info(name) for name in ("goes", "count")],
+    )
+    nodes = [
+        make("Conv", ["x", "w"], ["map"], strides=[4, 4]),
+        make("Reshape", ["map", "to_boxes"], ["boxes"]),
+        make("Sigmoid", ["map"], ["score"]),
+        make("Reshape", ["score", "to_scores"], ["scores"]),
+        make("Shape", ["x"], ["sizes"]),
+        make("Gather", ["sizes", "first"], ["pictures"]),
+        make("Loop", ["pictures", "true"], ["counts"], body=body),
+        make("Cast", ["counts"], ["answer"], to=1),
+    ]
+    weights = {
+        "w": f32(4, 3, 4, 4),
+        "to_boxes": np.array([1, 16, 4]),
+        "to_scores": np.array([1, 4, 16]),
+        "most": np.array([5]),
+        "zero": np.array([0]),
+        "first": np.array(0),
+        "true": np.array(True),
+    }
+    path = save(nodes, {"x": (1, ["N", 3, 16, 16])}, ["answer"], weights, tmp_path / "net.onnx")
+    said = alcove("model", "import", "--onnx", path, "--out", tmp_path / "net.alc")
+    assert said.code == 0, said.err
+    assert "left to the app: NonMaxSuppression (opset 17) of node 'kept'" in said.out
+    assert [port.name for port in load(tmp_path / "net.alc").outputs] == ["boxes", "scores"]
+
+
 def test_a_branch_by_an_input_is_chosen_by_its_constant(tmp_path: Path) -> None:
     """A sampling rate that is an input; without its value the error says how to give it."""
     helper = onnx.helper

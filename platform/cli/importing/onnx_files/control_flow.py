@@ -16,6 +16,10 @@ from onnx import GraphProto, NodeProto
 Found = Value | list[Value] | None
 
 
+class _UnknownError(Exception):
+    """A node needs what another node that is not supported would make: that one's problem is written down."""
+
+
 class _Control:
     """A node that reads graphs or sequences."""
 
@@ -57,15 +61,19 @@ class _Control:
         return index < len(self.proto.input) and bool(self.proto.input[index])
 
     def number(self, found: Found, what: str) -> Any:
+        if found is None:
+            raise _UnknownError
         if not isinstance(found, Value) or not found.is_constant:
             raise UnsupportedError(f"its {what} depends on the inputs of the graph; {CUT}")
         return found.tensor.flatten()[0].item()
 
     def call(self, kind: str, inputs: Sequence[Found], function: Function) -> list[Value | None]:
         """Return the outputs of a function of tensors, as if a node had it."""
+        if None in inputs:
+            raise _UnknownError
         values = [value for value in inputs if isinstance(value, Value)]
         if len(values) != len(inputs):
-            raise UnsupportedError("a tensor in it is not known")
+            raise UnsupportedError("a sequence in place of a tensor")
         is_folded = all(value.is_constant for value in values)
         node = Node(kind, name_of(self.proto), self.place.opset_of(""), {}, tuple(values), (), is_folded)
         return self.builder.compute(node, function)
@@ -91,6 +99,8 @@ def _if(control: _Control) -> None:
     pairs = list(zip(*(control.run(branch, ()) for branch in branches), strict=False))
     outputs: list[Found] = []
     for left, right in pairs:
+        if left is None or right is None:
+            raise _UnknownError
         shapes = [each.tensor.shape if isinstance(each, Value) else None for each in (left, right)]
         if None in shapes or shapes[0] != shapes[1]:
             raise UnsupportedError(f"its condition depends on the inputs, and its branches differ in shape; {CUT}")
@@ -138,7 +148,7 @@ def _scan(control: _Control) -> None:
     values = [control.value(index) for index in range(first, len(control.proto.input))]
     known = [each for each in values if isinstance(each, Value)]
     if len(known) != len(values) or count < 1 or states < 0:
-        raise UnsupportedError("a sequence in it is not known")
+        raise UnsupportedError(f"{len(values)} inputs, {count} of which are sequences")
     if not is_old:
         control.give(_scan_once(control, known[:states], known[states:]))
         return
@@ -270,7 +280,10 @@ def _read_by(function: Callable[[_Control], None]) -> Read:
         if control.is_unknown:
             place.forget(proto)
             return
-        function(control)
+        try:
+            function(control)
+        except _UnknownError:
+            place.forget(proto)
 
     return read
 
