@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alcove.features.card_figures import table
+from alcove.features.language_id.card_near import near_figures, percent
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
@@ -19,11 +20,6 @@ GOALS: Final = {"left_out": 0.87, "development": 0.925, "calibration": 0.02, "hi
 
 COLOURS: Final = ("#c0392b", "#e59866", "#1f618d")
 ROW_HEIGHT, LEFT, WIDTH, TOP = 13, 40, 560, 34
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage with one decimal."""
-    return f"{100 * share:.1f}"
 
 
 def figures(
@@ -48,6 +44,8 @@ def figures(
     parts.append(_totals(results, kinds))
     if left_out:
         parts.append(_left_out_table(left_out))
+        if "near" in left_out:
+            parts.append(near_figures(left_out, held_out))
     if "robustness" in results[-1]:
         parts.extend([_robustness(results[-1], kinds), _characters(results[-1])])
     if held_out:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from alcove.features.language_id.config import DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
-from pydantic import BaseModel, ConfigDict, Field
+from alcove.features.language_id.config import CANDIDATE_SHARE, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 if TYPE_CHECKING:
     from alcove.features.language_id.spans import LanguageSpan, Run
@@ -53,6 +53,17 @@ class LanguageAnswer(BaseModel):
     language: str
     ranked: tuple[RankedLanguage, ...] = Field(min_length=1)
     is_unknown: bool
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The languages that the text may as well be in, best first: `language`, and those nearly as likely.
+
+        One where the text tells, ("hr", "bs") where it is right in both; those of `ranked` with at least
+        `config.CANDIDATE_SHARE` of the best one's probability.  Nothing to rely on where `is_unknown`.
+        """
+        least = CANDIDATE_SHARE * self.ranked[0].probability
+        return tuple(entry.language for entry in self.ranked if entry.probability >= least)
 
 
 class LanguageId:

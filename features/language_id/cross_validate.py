@@ -2,7 +2,8 @@
 
     python -m alcove.features.language_id.cross_validate --data FOLDER --runs runs/left-out --device cuda
 
-writes left_out.json beside the card: by source and kind of text accuracy and calibration error.  The calibration error
+writes left_out.json beside the card: by source and kind of text accuracy and calibration error, and how near languages
+are told apart.  Each model is trained for the same number of steps.  The calibration error
 of a source is that under a temperature fitted to all *other* sources, so nothing of a source had a part in its figures.
 The temperature fitted to all of them is what the committed program gets.
 """
@@ -19,9 +20,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 from alcove.features.language_id.calibrate import Scored, Verdicts, accuracy, calibration_error, fit, judge, score
-from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, ModelConfig
+from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, NEAR_GROUPS, ModelConfig
 from alcove.features.language_id.contract import LEFT_OUT
 from alcove.features.language_id.dataset import SPACELESS, Corpus, CorpusReader
+from alcove.features.language_id.near import Answers, answer, measure_near
 from alcove.features.language_id.network import TEMPERATURE
 from alcove.features.language_id.sampling import BagTable, Sampler
 from alcove.features.language_id.train import PLANS, Training, TrainingPlan, read_excluded_sentences
@@ -112,6 +114,7 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
     samples = {name: {kind: _sample(scored) for kind, scored in fold.items()} for name, fold in folds.items()}
     result: dict[str, Any] = {"folds": {}, "all": {}}
     honest: dict[str, list[Verdicts]] = {kind: [] for kind in KINDS}
+    answers: dict[str, list[Answers]] = {kind: [] for kind in KINDS}
     for name, fold in folds.items():
         others = [sample for other, sample in samples.items() if other != name]
         temperature = fit(_join(others))
@@ -119,6 +122,7 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
         for kind, scored in fold.items():
             verdicts = judge(samples[name][kind], temperature)
             honest[kind].append(verdicts)
+            answers[kind].append(answer(scored, temperature))
             own[kind] = {"texts": len(scored.languages), "accuracy": round(accuracy(scored), 4), **_errors(verdicts)}
         languages = torch.unique(torch.cat([scored.languages for scored in fold.values()]))
         mean = statistics.mean(kind["accuracy"] for kind in own.values())
@@ -133,6 +137,7 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
         shares = [fold["kinds"][kind]["accuracy"] for fold in result["folds"].values() if kind in fold["kinds"]]
         result["all"][kind] = {"accuracy": round(statistics.mean(shares), 4), **_errors(verdicts)}
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["all"].values()), 4)
+    result["near"] = measure_near(answers, NEAR_GROUPS)
     temperature = fit(_join(list(samples.values())))
     result["temperature"] = {n: round(v, 5) for n, v in zip(TEMPERATURE, temperature.tolist(), strict=True)}
     return result

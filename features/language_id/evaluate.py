@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from alcove.features.card_figures import replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures
-from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
+from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAGES, NEAR_GROUPS, UNKNOWN_BELOW
 from alcove.features.language_id.contract import LEFT_OUT, SENTENCES, TRIALS, program_path
 from alcove.features.language_id.dataset import (
     KEPT_FROM_TRAINING,
@@ -40,6 +40,7 @@ from alcove.features.language_id.metrics import (
     mean_accuracy,
     share_below,
 )
+from alcove.features.language_id.overlap import shared_words
 from alcove.features.language_id.peers import compare, sample
 from alcove.features.language_id.robustness import measure_characters, measure_robustness
 from alcove.features.language_id.spans import WORD, Run, detect_spans
@@ -159,13 +160,26 @@ def evaluate_held_out(
     return result
 
 
-def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, Texts]:
-    """Return texts of a source of the training file by kind: sentences, and words and pairs cut from them."""
-    choice = random.Random(SEED)  # noqa: S311 (repeatable, nothing secret)
+def source_lines(data: Path, source: str) -> dict[str, list[str]]:
+    """Return the lines of a source of the training file, by language."""
     lines: dict[str, list[str]] = {}
     for language, own_source, text in read_rows(data / "lid_train.tsv.xz"):
         if own_source == source:
             lines.setdefault(language, []).append(text)
+    return lines
+
+
+def distinct_words(lines: Sequence[str], separators: dict[int, str]) -> dict[str, None]:
+    """Return the words of at least `SHORTEST_WORD` letters as they stand, each once, in order."""
+    return dict.fromkeys(
+        word for text in lines for word in text.translate(separators).split() if len(word) >= SHORTEST_WORD
+    )
+
+
+def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, Texts]:
+    """Return texts of a source of the training file by kind: sentences, and words and pairs cut from them."""
+    choice = random.Random(SEED)  # noqa: S311 (repeatable, nothing secret)
+    lines = source_lines(data, source)
     texts: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
     separators = make_separator_table()
     for language, own in sorted(lines.items()):
@@ -173,8 +187,7 @@ def source_texts(data: Path, source: str, per_language: int = 150) -> dict[str, 
         texts["sentences"] += [(language, text) for text in own[:per_language]]
         if language in SPACELESS:
             continue
-        found = (word for text in own for word in text.translate(separators).split() if len(word) >= SHORTEST_WORD)
-        words = list(dict.fromkeys(found))
+        words = list(distinct_words(own, separators))
         choice.shuffle(words)
         texts["words"] += [(language, word) for word in words[:per_language]]
         pairs = zip(words[::2], words[1::2], strict=False)
@@ -319,6 +332,12 @@ def main() -> None:
         run, source = arguments.held_out
         texts = source_texts(arguments.data, source)
         document["held_out"] = evaluate_held_out(Path(run), source, texts, python, arguments.per_language)
+        separators = make_separator_table()
+        words = {
+            code: {word.lower() for word in distinct_words(own, separators)}
+            for code, own in source_lines(arguments.data, source).items()
+        }
+        document["held_out"]["shared_words"] = shared_words(words, NEAR_GROUPS)
     if python is not None:
         document["peers"] = compare_peers(python, DEFAULT_VERSION, kinds, arguments.per_language)
     text = figures(

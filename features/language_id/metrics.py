@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -43,6 +43,12 @@ def mean_accuracy(predictions: Sequence[Prediction]) -> float:
     if not by_language:
         raise ValueError("no predictions to average")
     return sum(by_language.values()) / len(by_language)
+
+
+def group_accuracies(by_language: Mapping[str, float], groups: Iterable[Sequence[str]]) -> dict[str, float]:
+    """Return the mean accuracy of each group's languages, by their codes ("bs, hr"); absent ones are left out."""
+    found = {group: [by_language[code] for code in group if code in by_language] for group in map(tuple, groups)}
+    return {", ".join(group): round(sum(own) / len(own), 4) for group, own in found.items() if own}
 
 
 def confusions(predictions: Sequence[Prediction], most: int) -> list[tuple[str, str, int]]:

@@ -14,7 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from alcove.features.language_id.metrics import Prediction, accuracy_by_language, mean_accuracy
+from alcove.features.language_id.config import NEAR_GROUPS
+from alcove.features.language_id.metrics import (
+    Prediction,
+    accuracy_by_language,
+    group_accuracies,
+    mean_accuracy,
+)
 from alcove.features.language_id.peer_worker import PEERS
 
 WORKER: Final = Path(__file__).with_name("peer_worker.py")
@@ -77,11 +83,13 @@ def summary(name: str, answers: Mapping[str, Any], texts: Sequence[tuple[str, st
             for (of_kind, language, _), guess in zip(texts, answers["guesses"], strict=True)
             if of_kind == kind
         ]
-        shares = [share for language, share in accuracy_by_language(predictions).items() if language in known]
+        by_language = accuracy_by_language(predictions)
+        shares = [share for language, share in by_language.items() if language in known]
         row["kinds"][kind] = {
             "accuracy": round(mean_accuracy(predictions), 4),
             "accuracy_known": round(sum(shares) / max(1, len(shares)), 4),
             "texts_per_s": round(answers["texts"][kind] / answers["seconds"][kind]),
+            "near": group_accuracies(by_language, NEAR_GROUPS),
         }
     for key in ("accuracy", "accuracy_known"):
         row[f"mean_{key}"] = round(sum(row["kinds"][kind][key] for kind in kinds) / len(kinds), 4)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.features.language_id import LanguageAnswer, LanguageId, RankedLanguage
-from alcove.features.language_id.config import LANGUAGES, UNKNOWN_BELOW
+from alcove.features.language_id.config import CANDIDATE_SHARE, LANGUAGES, UNKNOWN_BELOW
 from pydantic import ValidationError
 
 
@@ -34,6 +34,18 @@ def test_answer_is_unknown_exactly_under_the_threshold() -> None:
     under = float(np.nextafter(np.float32(UNKNOWN_BELOW), np.float32(0)))
     assert not LanguageId().decode(outputs([at], ["fi"])).is_unknown
     assert LanguageId().decode(outputs([under], ["fi"])).is_unknown
+
+
+def test_candidates_are_the_languages_a_text_may_as_well_be_in() -> None:
+    """A word of Croatian and Bosnian names both; at the bound counts, a step under it not; JSON has them."""
+    both = LanguageId().decode(outputs([0.5, 0.4, 0.05], ["hr", "bs", "sl"]))
+    assert both.candidates == ("hr", "bs")
+    assert both.model_dump()["candidates"] == ("hr", "bs")
+    assert LanguageId().decode(outputs([0.9, 0.05], ["hr", "bs"])).candidates == ("hr",)
+    at = np.float32(0.5 * CANDIDATE_SHARE)
+    under = float(np.nextafter(at, np.float32(0)))
+    assert LanguageId().decode(outputs([0.5, float(at)], ["id", "ms"])).candidates == ("id", "ms")
+    assert LanguageId().decode(outputs([0.5, under], ["id", "ms"])).candidates == ("id",)
 
 
 def test_probability_rounded_above_one_is_one() -> None:

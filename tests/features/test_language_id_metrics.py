@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from alcove.features.card_figures import BEGIN, END, replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures, percent
+from alcove.features.language_id.card_near import near_figures
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
@@ -14,9 +15,11 @@ from alcove.features.language_id.metrics import (
     auroc,
     confusions,
     expected_calibration_error,
+    group_accuracies,
     mean_accuracy,
     share_below,
 )
+from alcove.features.language_id.overlap import shared_words
 from alcove.features.language_id.peers import compare, sample, summary
 
 PREDICTIONS = [
@@ -73,6 +76,34 @@ def test_auroc_is_the_share_of_pairs_in_order() -> None:
         auroc([], [0.5])
 
 
+def test_a_group_of_languages_has_the_mean_of_their_accuracies() -> None:
+    """By its codes; a language without texts is left out, a group without any is absent."""
+    by_language = {"bs": 0.25, "hr": 0.75, "yo": 1.0}
+    groups = [("bs", "hr"), ("yo", "ig"), ("xh", "zu")]
+    assert group_accuracies(by_language, groups) == {"bs, hr": 0.5, "yo, ig": 1.0}
+
+
+def test_words_that_near_languages_share_are_counted_by_language() -> None:
+    """Two of four and two of two: 0.75; a group of one, or with one that has words, has nothing to share."""
+    words = {"hr": {"kuća", "voda", "tisuća", "vlak"}, "bs": {"kuća", "voda"}, "yo": {"ilé"}, "xh": {"indlu"}}
+    assert shared_words(words, [("bs", "hr"), ("yo",), ("xh", "zu")]) == {"bs, hr": 0.75}
+
+
+def test_the_card_shows_near_languages_beside_the_best_other_library() -> None:
+    """A row for each group and kind; of the others the best one of each cell."""
+    own = {"texts": 40, "accuracy": 0.5, "in_group": 0.9, "held": 0.8, "several": 0.7, "over_confidence": -0.01}
+    left_out = {"version": "9.9.9", "near": {"bs, hr": {"words": own}}}
+
+    def row(name: str, share: float) -> dict[str, object]:
+        return {"name": name, "kinds": {"words": {"near": {"bs, hr": share}}}}
+
+    peers = {"rows": [row("alcove", 0.41), row("one", 0.39), row("two", 0.4), {"name": "x", "error": "no wheel"}]}
+    text = near_figures(left_out, {"source": "ntrex", "shared_words": {"bs, hr": 0.61}, "peers": peers})
+    assert "| bs, hr | words | 40 | 50.0 | 90.0 | 80.0 | 70.0 | -1.0 |" in text
+    assert "| bs, hr | 61.0 | 41.0 | 40.0 (two) |" in text
+    assert "best other" not in near_figures(left_out, None)
+
+
 KNOWN_TEXTS = [("words", "de", "wort"), ("words", "nl", "woord"), ("sentences", "de", "ein satz")]
 
 
@@ -87,7 +118,7 @@ def test_a_library_is_scored_on_all_languages_and_on_those_it_names() -> None:
         "memory_bytes": 5_000_000,
     }
     row = summary("some", answers, KNOWN_TEXTS)
-    assert row["kinds"]["words"] == {"accuracy": 0.5, "accuracy_known": 1.0, "texts_per_s": 4}
+    assert row["kinds"]["words"] == {"accuracy": 0.5, "accuracy_known": 1.0, "texts_per_s": 4, "near": {}}
     assert row["kinds"]["sentences"]["accuracy"] == 0
     assert (row["languages"], row["mean_accuracy"], row["mean_accuracy_known"]) == (1, 0.25, 0.5)
     peers = {"per_language": 9, "rows": [row, {"name": "other", "error": "no wheel"}]}

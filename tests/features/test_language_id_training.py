@@ -420,6 +420,26 @@ def test_figures_of_a_source_come_from_a_temperature_that_never_saw_it() -> None
     assert found["all"]["words"]["accuracy"] == pytest.approx(sum(means) / 2, abs=1e-4)
 
 
+def test_near_languages_are_measured_by_group_and_by_candidates() -> None:
+    """Three of two Croatian and two Bosnian texts: right, or one of the group, or among the candidates."""
+    from alcove.features.language_id.calibrate import Scored
+    from alcove.features.language_id.near import answer, measure_near
+
+    bs, hr, sl = (LANGUAGES.index(code) for code in ("bs", "hr", "sl"))
+    scores = torch.full((4, len(LANGUAGES)), -30.0)
+    scores[0, [hr, bs]] = torch.tensor([5.0, 4.5])  # hr: right, several
+    scores[1, [bs, hr]] = torch.tensor([5.0, 4.0])  # hr: held
+    scores[2, hr] = 5.0  # bs: one of the group, not held
+    scores[3, sl] = 5.0  # bs: neither
+    own = answer(Scored(scores, torch.zeros(4, 1), torch.tensor([hr, hr, bs, bs])), torch.zeros(3))
+    figures = measure_near({"words": [own], "pairs": []}, [("bs", "hr"), ("xh", "zu")])
+    shares = {"texts": 4, "accuracy": 0.25, "in_group": 0.75, "held": 0.5, "several": 0.5}
+    assert figures["bs, hr"]["words"].items() >= shares.items()
+    assert 0.5 < figures["bs, hr"]["words"]["over_confidence"] < 0.65
+    assert figures["xh, zu"] == {}
+    assert figures["all"]["words"]["texts"] == 4
+
+
 def test_a_network_without_a_temperature_is_not_calibrated() -> None:
     """The mean of rows has none: wrong use, said so."""
     from alcove.features.language_id.calibrate import set_temperature

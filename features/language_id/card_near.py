@@ -1,0 +1,64 @@
+"""Formats the card's tables of near languages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from alcove.features.card_figures import table
+
+NEAR: Final = {
+    "accuracy": "right",
+    "in_group": "one of the group",
+    "held": "among the candidates",
+    "several": "several candidates",
+    "over_confidence": "too sure by",
+}
+"""What the card calls the figures of `near.measure_near`."""
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with one decimal."""
+    return f"{100 * share:.1f}"
+
+
+def near_figures(left_out: Mapping[str, Any], held_out: Mapping[str, Any] | None) -> str:
+    """Return how near languages are told apart on sources never seen, and how other libraries do it on one of them.
+
+    Args:
+        left_out: what `cross_validate.summarize` gave.
+        held_out: what `evaluate.evaluate_held_out` gave, if that was measured.
+    """
+    rows = [
+        [name, kind, f"{own['texts']:,}", *(percent(own[key]) for key in NEAR)]
+        for name, kinds in left_out["near"].items()
+        for kind, own in kinds.items()
+    ]
+    what = (
+        "Answers of the same models, each to texts of the sources it was trained without, in %; each language of a"
+        "\ngroup counts the same. *One of the group*: the first guess is one of its languages. *Candidates*: what"
+        "\n`LanguageAnswer.candidates` names. *Too sure by*: mean probability of the first guess less share right."
+    )
+    title = f"### Near languages, sources never seen: {left_out['version']}"
+    text = f"{title}\n\n{what}\n\n" + table(["group", "kind", "texts", *NEAR.values()], rows)
+    peers = (held_out or {}).get("peers", {}).get("rows", [])
+    measured = [row for row in peers if any(kind.get("near") for kind in row.get("kinds", {}).values())]
+    return f"{text}\n\n{_beside(measured, held_out)}" if held_out and measured else text
+
+
+def _beside(rows: Sequence[Mapping[str, Any]], held_out: Mapping[str, Any]) -> str:
+    """Return the groups' accuracies of our program and of the best other library, by kind."""
+    ours, *others = rows
+    kinds = list(ours["kinds"])
+    body = []
+    for name, shared in held_out["shared_words"].items():
+        line = [name, percent(shared)]
+        for kind in kinds:
+            share, library = max((row["kinds"][kind]["near"][name], row["name"]) for row in others)
+            line += [percent(ours["kinds"][kind]["near"][name]), f"{percent(share)} ({library})"]
+        body.append(line)
+    heading = [cell for kind in kinds for cell in (kind, f"{kind}, best other")]
+    what = (
+        f"The same groups on {held_out['source']}, right first guesses of the model trained without it, beside the best"
+        "\nother library of each cell, in %. *Shared*: words of 5 letters or more that stand in the translation into"
+        "\nanother language of the group too, letter by letter; nobody can tell these apart."
+    )
+    return f"{what}\n\n" + table(["group", "shared", *heading], body)
