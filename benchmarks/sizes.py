@@ -15,7 +15,7 @@ from tools import selective
 
 SECTION = Section("sizes", "python -m benchmarks.sizes --write docs/compatibility.md")
 LANGUAGE_ID = selective.ROOT / "features/language_id/programs/language_id-1.0.0.alc"
-SUCCESSOR = LANGUAGE_ID.with_name("language_id-4.0.0.alc")
+SUCCESSOR = LANGUAGE_ID.with_name("language_id-4.1.0.alc")
 CHOSEN_LEVELS = (("scalar",), ("avx2", "neon"), ("avx2", "avx512", "neon"))
 """Instruction sets of the libraries that are built for language_id alone; each has the scalar kernels too."""
 

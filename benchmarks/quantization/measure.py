@@ -30,7 +30,7 @@ TITLES: Final = {
     "mobilenet": "MobileNetV3-small's blocks on CIFAR-10",
     "resnet": "ResNet-18, quarter width, on Intel scenes",
 }
-LANGUAGE_ID: Final = "4.0.0"
+LANGUAGE_ID: Final = "4.1.0"
 LANGUAGE_DATA: Final = data.SHARED.parent / "lid"
 LANGUAGE_SAMPLES: Final = 256
 LANGUAGE_TEXTS: Final = 20_000  # of each kind

@@ -1,7 +1,7 @@
 """Builds committed programs of trained weights, and loads them back: the program is the checkpoint.
 
-python -m alcove.features.language_id.build --version 4.0.0 --run runs/language_id-4.0.0   # from a training run
-python -m alcove.features.language_id.build --version 4.0.0                                # again, from the program
+python -m alcove.features.language_id.build --version 4.1.0 --run runs/language_id-4.1.0   # from a training run
+python -m alcove.features.language_id.build --version 4.1.0                                # again, from the program
 """
 
 import argparse

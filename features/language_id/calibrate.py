@@ -1,7 +1,8 @@
 """Calibrates the model: fits its temperature to texts of sources that the scoring networks were trained without.
 
 One number makes words, pairs and sentences honest at once, as the scores are sums over the n-grams of a text and so
-grow with its length.  It is chosen for the gaps between mean probability and share of right guesses: the cross entropy
+grow with its length; one more for each language lets the model doubt what it says of Croatian more than what it says of
+Korean.  They are chosen for the gaps between mean probability and share of right guesses: the cross entropy
 makes words 4 points too doubtful, as it fears the few sources on which the model errs with confidence.
 
 Source: temperature scaling, Guo et al., "On Calibration of Modern Neural Networks", 2017, section 4.2.
@@ -12,14 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import torch
-from alcove.features.language_id.config import ModelConfig
-from alcove.features.language_id.network import LanguageIdNetwork, compress_scores, fake_quantize, log_known
+from alcove.features.language_id.config import LANGUAGES, ModelConfig
+from alcove.features.language_id.network import LanguageIdNetwork, apply_temperature, fake_quantize
 from alcove.features.language_id.sampling import HashBatch, hash_texts
 from torch import Tensor
 from torch.nn import functional
 
-LOWEST, HIGHEST, ROUNDS = -3.0, 1.0, 24
-"""Where the logarithm of a temperature's inverse is looked for, and how often the interval shrinks."""
+LOWEST, HIGHEST, NEAR, PRECISION = -3.0, 1.0, 0.2, 1e-3
+"""Where the logarithm of a temperature's inverse is looked for, how far from a good one, and how closely."""
+
+RIDGE: Final = 10.0
+"""What keeps the languages' numbers small: 1 / 0.3², as if they were known to be 0 ± 0.3 before a text is seen."""
+
+NEWTON_STEPS, LEAST_SLOPE, MOST = 6, 0.02, 1.0
+"""Of the languages' numbers: how often, least slope of a probability by its number, and how far from 0 they may be."""
 
 BINS: Final = 15
 
@@ -29,12 +36,10 @@ class Scored(NamedTuple):
 
     Attributes:
         scores: f32 [n, 75], without temperature.
-        known: f32 [n, 1], as `network.log_known` gives it.
         languages: int64 [n], the true ones.
     """
 
     scores: Tensor
-    known: Tensor
     languages: Tensor
 
 
@@ -61,25 +66,24 @@ def score(
     with torch.no_grad():
         table = fake_quantize(network.table.weight)
         bags = functional.embedding_bag(ids.to(torch.int64), table, starts[:-1], mode=network.table.mode)
-        known = log_known(bags) if config.weighs else torch.zeros(len(bags), 1, device=device)
-        return Scored(network.scores(bags), known, torch.tensor(languages, dtype=torch.int64, device=device))
+        return Scored(network.scores(bags).cpu(), torch.tensor(languages, dtype=torch.int64))
 
 
 def probabilities(scored: Scored, temperature: Tensor) -> Tensor:
-    """Return the probabilities of the languages, f32 [n, 75], under a temperature f32 [3]."""
-    known = scored.known
-    factors = torch.exp(torch.cat([torch.ones_like(known), known, known * known], dim=1) @ temperature)
-    return functional.softmax(compress_scores(scored.scores * factors[:, None]), dim=1)
+    """Return the probabilities of the languages, f32 [n, 75], under a temperature f32 [75]."""
+    return functional.softmax(apply_temperature(scored.scores, temperature), dim=1)
 
 
 def fit(kinds: Sequence[Sequence[Scored]]) -> Tensor:
-    """Return the temperature f32 [3] of texts of several kinds; the second and third number are 0.
+    """Return the temperature of texts of several kinds, f32 [75] (`network.apply_temperature`).
 
-    The mean probability of the best language shall be the share of right guesses, for each kind by itself: the sum of
-    the squares of their gaps is the least.
+    The mean probability of the best language shall be the share of right guesses, for each kind by itself: one number
+    for all languages makes the sum of the squares of their gaps the least.  And for each language that is the best one:
+    how far its own number d is from that solves sum of (probability - right) + `RIDGE` d = 0 over the texts of all
+    kinds (damped Newton steps), so that a language with few texts stays near the others.
 
     Args:
-        kinds: for each kind sets of texts (of a source each), which count the same.
+        kinds: for each kind sets of texts (of a source each), which count the same for the number of all languages.
 
     Raises:
         ValueError: there are no texts.
@@ -87,19 +91,37 @@ def fit(kinds: Sequence[Sequence[Scored]]) -> Tensor:
     filled = [sets for own in kinds if (sets := [scored for scored in own if len(scored.languages)])]
     if not filled:
         raise ValueError("a temperature is fitted to texts")
-    shares = [_mean([_share_right(scored) for scored in sets]) for sets in filled]
+    own = torch.zeros(len(LANGUAGES))
+    common = _fit_common(filled, own, LOWEST, HIGHEST)
+    for _ in range(NEWTON_STEPS):
+        own = _fit_own(filled, own, common)
+    return own + _fit_common(filled, own, common - NEAR, common + NEAR)
 
-    def squares(t0: float) -> float:
-        temperature = torch.tensor([t0, 0.0, 0.0], device=filled[0][0].scores.device)
-        means = [_mean([_mean_probability(scored, temperature) for scored in sets]) for sets in filled]
+
+def _fit_common(kinds: Sequence[Sequence[Scored]], own: Tensor, low: float, high: float) -> float:
+    """Return the number of all languages that closes the gaps of the kinds best, between two bounds."""
+    shares = [_mean([_share_right(scored) for scored in sets]) for sets in kinds]
+
+    def squares(common: float) -> float:
+        means = [_mean([_mean_probability(scored, own + common) for scored in sets]) for sets in kinds]
         return sum((mean - share) ** 2 for mean, share in zip(means, shares, strict=True))
 
-    low, high = LOWEST, HIGHEST
     ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(ROUNDS):  # golden-section search
+    while high - low > PRECISION:  # golden-section search
         width = ratio * (high - low)
         low, high = (low, low + width) if squares(high - width) < squares(low + width) else (high - width, high)
-    return torch.tensor([(low + high) / 2, 0.0, 0.0], device=filled[0][0].scores.device)
+    return (low + high) / 2
+
+
+def _fit_own(kinds: Sequence[Sequence[Scored]], own: Tensor, common: float) -> Tensor:
+    """Return the languages' own numbers after one more Newton step, f32 [75]; b (1 - b) is about the slope of b."""
+    gaps, slopes = RIDGE * own, torch.full_like(own, RIDGE)
+    for scored in (scored for sets in kinds for scored in sets):
+        best, guesses = probabilities(scored, own + common).max(dim=1)
+        gaps = gaps.index_add(0, guesses, best - (guesses == scored.languages).to(best.dtype))
+        slopes = slopes.index_add(0, guesses, best * (1 - best) + LEAST_SLOPE)
+    moved = (own - gaps / slopes).clamp(-MOST, MOST)
+    return moved - moved.mean()
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -129,7 +151,7 @@ class Verdicts(NamedTuple):
 
 
 def judge(scored: Scored, temperature: Tensor) -> Verdicts:
-    """Return the best language of each text under a temperature f32 [3]."""
+    """Return the best language of each text under a temperature f32 [75]."""
     best, guesses = probabilities(scored, temperature).max(dim=1)
     return Verdicts(best, guesses == scored.languages)
 
@@ -145,11 +167,15 @@ def calibration_error(verdicts: Verdicts) -> tuple[float, float]:
 def set_temperature(network: LanguageIdNetwork, temperature: Mapping[str, float]) -> None:
     """Give a network its temperature.
 
+    Args:
+        network: of a version that weighs its n-grams.
+        temperature: by the code of the language.
+
     Raises:
-        ValueError: it has none.
+        ValueError: the network has none.
+        KeyError: a language has no number.
     """
     if not network.weighs:
         raise ValueError("only a network that weighs its n-grams has a temperature")
     with torch.no_grad():
-        for name, value in temperature.items():
-            network.get_parameter(name).fill_(value)
+        network.temperature.copy_(torch.tensor([temperature[code] for code in LANGUAGES]))

@@ -24,7 +24,6 @@ from alcove.features.language_id.config import CONFIGS, DEFAULT_VERSION, LANGUAG
 from alcove.features.language_id.contract import LEFT_OUT
 from alcove.features.language_id.dataset import SPACELESS, Corpus, CorpusReader
 from alcove.features.language_id.near import Answers, answer, measure_near
-from alcove.features.language_id.network import TEMPERATURE
 from alcove.features.language_id.sampling import BagTable, Sampler
 from alcove.features.language_id.train import PLANS, Training, TrainingPlan, read_excluded_sentences
 from alcove.runtime import _native
@@ -120,8 +119,8 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
         temperature = fit(_join(others))
         own: dict[str, Any] = {}
         for kind, scored in fold.items():
-            verdicts = judge(samples[name][kind], temperature)
-            honest[kind].append(verdicts)
+            verdicts = judge(scored, temperature)
+            honest[kind].append(judge(samples[name][kind], temperature))
             answers[kind].append(answer(scored, temperature))
             own[kind] = {"texts": len(scored.languages), "accuracy": round(accuracy(scored), 4), **_errors(verdicts)}
         languages = torch.unique(torch.cat([scored.languages for scored in fold.values()]))
@@ -139,7 +138,7 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["all"].values()), 4)
     result["near"] = measure_near(answers, NEAR_GROUPS)
     temperature = fit(_join(list(samples.values())))
-    result["temperature"] = {n: round(v, 5) for n, v in zip(TEMPERATURE, temperature.tolist(), strict=True)}
+    result["temperature"] = {code: round(value, 3) for code, value in zip(LANGUAGES, temperature.tolist(), strict=True)}
     return result
 
 

@@ -26,7 +26,7 @@ class Answers(NamedTuple):
 
 
 def answer(scored: Scored, temperature: Tensor) -> Answers:
-    """Return the answers to texts under a temperature f32 [3]."""
+    """Return the answers to texts under a temperature f32 [75]."""
     likely, ranked = probabilities(scored, temperature).topk(CONFIGS[DEFAULT_VERSION].ranked, dim=1)
     return Answers(ranked, likely[:, 0], likely >= CANDIDATE_SHARE * likely[:, :1], scored.languages)
 

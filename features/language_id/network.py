@@ -7,9 +7,6 @@ from alcove.features.language_id.config import LANGUAGES, ModelConfig
 from torch import Tensor, nn
 from torch.nn import functional
 
-TEMPERATURE: Final = ("t0", "t1", "t2")
-"""Names of the parameters of the temperature."""
-
 BOUND: Final = 80.0
 """How far under the best score another can be: exp(-80) is still a normal f32."""
 
@@ -27,10 +24,14 @@ class LanguageIdNetwork(nn.Module):
 
         s = W (sum of the other columns) exp(a + b l) + c
 
-    a and b are learned with the table.  An answer is the softmax of h - max h, with h = s exp(t0 + t1 l + t2 l²),
-    bounded below by -80 (`compress_scores`).  t, the temperature, is fitted afterwards (calibrate.py), so that a word
-    and a page both get honest probabilities.  The bound changes no order, and keeps the least likely language's
-    probability above what f32 can hold: which language comes second never depends on how a machine rounds to zero.
+    a and b are learned with the table.  An answer is the softmax of h - max h, with
+
+        h = s exp(sum of p_i t_i),  p = softmax s
+
+    bounded below by -80 (`compress_scores`).  The t_i of the languages i, the temperature, are fitted afterwards
+    (calibrate.py), so that a word and a page, Croatian and Korean get honest probabilities.  It changes no order, and
+    the bound keeps the least likely language's probability above what f32 can hold: which language comes second never
+    depends on how a machine rounds to zero.
 
     Args:
         config: gives buckets, dim, hidden and weighs.
@@ -49,8 +50,7 @@ class LanguageIdNetwork(nn.Module):
                 self.table.weight[:, -1] = FIRST_WEIGHT
             self.size = nn.Parameter(torch.tensor([FIRST_SIZE]))
             self.slope = nn.Parameter(torch.tensor([FIRST_SLOPE]))
-            for name in TEMPERATURE:
-                self.register_parameter(name, nn.Parameter(torch.zeros(1), requires_grad=False))
+            self.temperature = nn.Parameter(torch.zeros(len(LANGUAGES)), requires_grad=False)
 
     def scores(self, bag: Tensor) -> Tensor:
         """Return the scores f32[n, 75] of what the table gives for n bags, f32[n, dim]."""
@@ -74,9 +74,7 @@ class LanguageIdNetwork(nn.Module):
         bag = functional.embedding_bag(ids, self.table.weight, offsets, mode=self.table.mode)
         if not self.weighs:
             return self.scores(bag)
-        known = log_known(bag)
-        t0, t1, t2 = (self.get_parameter(name) for name in TEMPERATURE)
-        return compress_scores(self.scores(bag) * torch.exp(known * (known * t2 + t1) + t0))
+        return apply_temperature(self.scores(bag), self.temperature)
 
     def learn(self, ids: Tensor, offsets: Tensor, table: Tensor | None = None) -> Tensor:
         """Return the scores f32[n, 75] that training compares, without temperature and bound.
@@ -88,6 +86,17 @@ class LanguageIdNetwork(nn.Module):
         """
         weight = self.table.weight if table is None else table
         return self.scores(functional.embedding_bag(ids, weight, offsets, mode=self.table.mode))
+
+
+def apply_temperature(scores: Tensor, temperature: Tensor) -> Tensor:
+    """Return what the probabilities are the softmax of, f32 [n, 75]: in the scores' order.
+
+    Args:
+        scores: f32 [n, 75].
+        temperature: f32 [75], logarithms of factors, which count by the languages' probabilities.
+    """
+    logarithms = (functional.softmax(scores, dim=1) * temperature).sum(dim=1, keepdim=True)
+    return compress_scores(scores * torch.exp(logarithms))
 
 
 def compress_scores(scores: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Trains one version of the model, with checkpoints, and writes down how.
 
-    python -m alcove.features.language_id.train --data FOLDER --version 4.0.0 --run runs/language_id-4.0.0 --device cuda
+    python -m alcove.features.language_id.train --data FOLDER --version 4.1.0 --run runs/language_id-4.1.0 --device cuda
 
 The same arguments give the same weights on the same CPU: every batch depends on the seed and its step alone, so a run
 that was cut off continues from its last checkpoint as if nothing had happened.  (A GPU adds in another order each
@@ -66,7 +66,7 @@ class TrainingPlan:
 
 PLANS = {
     "1.0.0": TrainingPlan(steps=4_000),
-    "4.0.0": TrainingPlan(
+    "4.1.0": TrainingPlan(
         steps=63_225,
         sampling=SamplingPlan(other_share=0.06, plain_share=0.04, mistyped_share=0.04),
         block=32,

@@ -44,7 +44,7 @@ def test_every_line_has_one_answer(tmp_path: Path, end: bytes) -> None:
     answers: list[dict[str, Any]] = [json.loads(line) for line in from_file.stdout.splitlines()]
     assert len(answers) == len(lines)
     for answer, (name, (_, language, is_unknown)) in zip(answers, LINES.items(), strict=False):
-        assert answer["version"] == "4.0.0"
+        assert answer["version"] == "4.1.0"
         assert answer["value"]["language"] in ([language] if language else LANGUAGES), name
         assert is_unknown is None or answer["value"]["is_unknown"] is is_unknown, name
         assert answer["value"]["ranked"][0]["language"] == answer["value"]["language"]
@@ -77,6 +77,6 @@ def test_the_list_names_the_features_as_table_and_as_json() -> None:
     """`feature list` shows what there is; `--json` says the same."""
     rows = {row["feature"]: row for row in json.loads(run("list", "--json").stdout)}
     row = rows["language_id"]
-    assert row["version"] == "4.0.0"
+    assert row["version"] == "4.1.0"
     assert 1_000_000 < row["size_bytes"] <= 3_000_000
     assert b"language_id" in run("list").stdout

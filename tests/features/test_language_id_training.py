@@ -314,17 +314,18 @@ def test_the_module_of_a_run_answers_as_the_run_did(corpus: Corpus, tmp_path: Pa
 
     training = make_training(WEIGHS, corpus, tmp_path, steps=40)
     training.run()
-    set_temperature(training.network, {"t0": 0.3, "t1": -0.2, "t2": 0.1})
+    temperature = torch.linspace(-0.2, 0.8, len(LANGUAGES))
+    set_temperature(training.network, dict(zip(LANGUAGES, temperature.tolist(), strict=True)))
     texts = [f"{made_up_word(i, 3)} {made_up_word(i, 4)}" for i in range(12)]
     scored = score(training.network, WEIGHS, texts, [0] * 12, hash_batch=_native.ngram_hash_batch)
-    expected = probabilities(scored, torch.tensor([0.3, -0.2, 0.1])).amax(dim=1)
+    expected = probabilities(scored, temperature).amax(dim=1)
     module = LanguageIdModule(replace(WEIGHS, composes=True), make_composition_table()).eval()
     module.network.load_state_dict(training.network.state_dict())
     with torch.no_grad():
         module.network.table.weight.copy_(fake_quantize(training.network.table.weight))
         for text, wanted in zip(texts, expected.tolist(), strict=True):
             utf8 = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-            assert module(utf8).values[0, 0].item() == pytest.approx(wanted, abs=1e-4)
+            assert module(utf8).values[0, 0].item() == pytest.approx(wanted, abs=5e-4)
 
 
 def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
@@ -335,8 +336,10 @@ def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
     network = LanguageIdNetwork(WEIGHS)
     with torch.no_grad():
         network.table.weight.normal_()
-        for name, value in (("size", -0.7), ("slope", 0.3), ("t0", 0.2), ("t1", -0.1), ("t2", 0.05)):
+        for name, value in (("size", -0.7), ("slope", 0.3)):
             network.get_parameter(name).fill_(value)
+        own = np.linspace(-0.5, 0.6, len(LANGUAGES))
+        network.temperature.copy_(torch.from_numpy(own))
         ids, offsets = torch.arange(40), torch.tensor([0, 0, 1, 6])
         trained, found = network.learn(ids, offsets).numpy(), network(ids, offsets).numpy()
     table, out = network.table.weight.detach().numpy().astype(np.float64), network.out
@@ -344,7 +347,8 @@ def test_scores_grow_with_what_is_known_as_the_formula_says() -> None:
         bag = table[first:end].sum(axis=0)
         known = np.log(1 + max(bag[-1], 0) / 8)
         plain = out.weight.detach().numpy() @ (bag[:-1] * np.exp(-0.7 + 0.3 * known)) + out.bias.detach().numpy()
-        hot = plain * np.exp(0.2 - 0.1 * known + 0.05 * known**2)
+        likely = np.exp(plain - plain.max())
+        hot = plain * np.exp(own @ (likely / likely.sum()))
         assert trained[i] == pytest.approx(plain, rel=1e-4, abs=1e-5)
         under = hot.max() - hot
         assert found[i] == pytest.approx(-under / (1 + under / 80), rel=1e-4, abs=1e-5)
@@ -357,8 +361,7 @@ def make_scored(seed: int, scale: float, count: int = 4000):  # type: ignore[no-
     random = torch.Generator().manual_seed(seed)
     scores = torch.randn(count, len(LANGUAGES), generator=random) * 2
     languages = torch.multinomial(torch.softmax(scores, dim=1), 1, generator=random).squeeze(1)
-    known = torch.rand(count, 1, generator=random) * 3
-    return Scored(scores * scale, known, languages)
+    return Scored(scores * scale, languages)
 
 
 def test_temperature_makes_scores_honest_that_were_too_large() -> None:
@@ -367,12 +370,31 @@ def test_temperature_makes_scores_honest_that_were_too_large() -> None:
 
     for scale in (1.0, 3.0):
         found = fit([[make_scored(1, scale), make_scored(2, scale)], [make_scored(4, scale)], []])
-        assert found[0].item() == pytest.approx(-np.log(scale), abs=0.1)
-        assert found[1:].tolist() == [0, 0]
+        assert found.mean().item() == pytest.approx(-np.log(scale), abs=0.1)
+        assert (found - found.mean()).abs().mean() < 0.15
         assert calibration_error(judge(make_scored(3, scale), found))[0] < 0.03
-    assert calibration_error(judge(make_scored(3, 3.0), torch.zeros(3)))[0] > 0.1
+    assert calibration_error(judge(make_scored(3, 3.0), torch.zeros(len(LANGUAGES))))[0] > 0.1
     with pytest.raises(ValueError, match="fitted to texts"):
         fit([[], []])
+
+
+def test_a_language_that_is_too_sure_gets_a_temperature_of_its_own() -> None:
+    """Scores of one language's texts times three: its answers become honest, the others stay as they were."""
+    from alcove.features.language_id.calibrate import Scored, calibration_error, fit, judge
+
+    def half_loud(seed: int) -> Scored:
+        made = make_scored(seed, 1.0, 12_000)
+        is_loud = made.scores.argmax(dim=1) == 7
+        return Scored(torch.where(is_loud[:, None], made.scores * 3, made.scores), made.languages)
+
+    found = fit([[half_loud(1)], [half_loud(2)]])
+    assert found[7] < -0.5
+    others = [value for i, value in enumerate(found.tolist()) if i != 7]
+    assert np.mean(np.abs(others)) < 0.15
+    test = half_loud(3)
+    own = Scored(*(part[test.scores.argmax(dim=1) == 7] for part in test))
+    assert calibration_error(judge(own, torch.zeros(len(LANGUAGES))))[1] > 0.3
+    assert abs(calibration_error(judge(own, found))[1]) < 0.12
 
 
 def test_sets_of_a_kind_count_the_same_however_large() -> None:
@@ -380,9 +402,9 @@ def test_sets_of_a_kind_count_the_same_however_large() -> None:
     from alcove.features.language_id.calibrate import fit
 
     loud, honest = make_scored(1, 3.0, 6000), make_scored(2, 1.0, 1500)
-    both = fit([[loud, honest]])[0].item()
-    assert both == pytest.approx(fit([[make_scored(3, 3.0, 1500), make_scored(4, 1.0, 6000)]])[0].item(), abs=0.05)
-    assert fit([[loud]])[0].item() + 0.2 < both < fit([[honest]])[0].item() - 0.2
+    both = fit([[loud, honest]]).mean().item()
+    assert both == pytest.approx(fit([[make_scored(3, 3.0, 1500), make_scored(4, 1.0, 6000)]]).mean().item(), abs=0.05)
+    assert fit([[loud]]).mean().item() + 0.2 < both < fit([[honest]]).mean().item() - 0.2
 
 
 def test_calibration_error_is_that_of_the_metrics() -> None:
@@ -391,12 +413,12 @@ def test_calibration_error_is_that_of_the_metrics() -> None:
     from alcove.features.language_id.metrics import Prediction, expected_calibration_error, mean_accuracy
 
     scored = make_scored(5, 1.5)
-    best, guesses = probabilities(scored, torch.zeros(3)).max(dim=1)
+    best, guesses = probabilities(scored, torch.zeros(len(LANGUAGES))).max(dim=1)
     predictions = [
         Prediction(LANGUAGES[true], LANGUAGES[guess], probability)
         for true, guess, probability in zip(scored.languages.tolist(), guesses.tolist(), best.tolist(), strict=True)
     ]
-    error, over = calibration_error(judge(scored, torch.zeros(3)))
+    error, over = calibration_error(judge(scored, torch.zeros(len(LANGUAGES))))
     assert error == pytest.approx(expected_calibration_error(predictions))
     assert over == pytest.approx(np.mean([p.probability - p.is_right for p in predictions]))
     assert accuracy(scored) == pytest.approx(mean_accuracy(predictions))
@@ -415,7 +437,7 @@ def test_figures_of_a_source_come_from_a_temperature_that_never_saw_it() -> None
     assert loud["kinds"]["sentences"]["over_confidence"] > 0.1
     assert found["all"]["words"]["calibration_error"] < 0.1 < found["all"]["sentences"]["calibration_error"]
     assert loud["mean_accuracy"] == loud["kinds"]["sentences"]["accuracy"]
-    assert set(found["temperature"]) == {"t0", "t1", "t2"}
+    assert set(found["temperature"]) == set(LANGUAGES)
     means = [found["folds"][name]["kinds"]["words"]["accuracy"] for name in ("a", "b")]
     assert found["all"]["words"]["accuracy"] == pytest.approx(sum(means) / 2, abs=1e-4)
 
@@ -431,7 +453,7 @@ def test_near_languages_are_measured_by_group_and_by_candidates() -> None:
     scores[1, [bs, hr]] = torch.tensor([5.0, 4.0])  # hr: held
     scores[2, hr] = 5.0  # bs: one of the group, not held
     scores[3, sl] = 5.0  # bs: neither
-    own = answer(Scored(scores, torch.zeros(4, 1), torch.tensor([hr, hr, bs, bs])), torch.zeros(3))
+    own = answer(Scored(scores, torch.tensor([hr, hr, bs, bs])), torch.zeros(len(LANGUAGES)))
     figures = measure_near({"words": [own], "pairs": []}, [("bs", "hr"), ("xh", "zu")])
     shares = {"texts": 4, "accuracy": 0.25, "in_group": 0.75, "held": 0.5, "several": 0.5}
     assert figures["bs, hr"]["words"].items() >= shares.items()
@@ -446,7 +468,7 @@ def test_a_network_without_a_temperature_is_not_calibrated() -> None:
     from alcove.features.language_id.network import LanguageIdNetwork
 
     with pytest.raises(ValueError, match="weighs"):
-        set_temperature(LanguageIdNetwork(CONFIG), {"t0": 1.0})
+        set_temperature(LanguageIdNetwork(CONFIG), dict.fromkeys(LANGUAGES, 1.0))
 
 
 def test_quantized_table_is_what_the_program_stores() -> None:

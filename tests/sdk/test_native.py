@@ -25,7 +25,7 @@ from alcove.sdk.testing import FolderTransport, ManualClock
 
 from tests.sdk.conftest import NOW, YEAR
 
-BASELINE, UPDATE = "1.0.0", "4.0.0"
+BASELINE, UPDATE = "1.0.0", "4.1.0"
 
 
 class Released:

@@ -121,7 +121,7 @@ def test_the_bare_wheel_holds_what_apps_need_and_nothing_else(bare: Path) -> Non
         "runtime/_native.pyi",
         "privacy/_native.pyi",
         "runtime/py.typed",
-        "features/language_id/programs/language_id-4.0.0.alc",
+        "features/language_id/programs/language_id-4.1.0.alc",
         "features/language_id/sentences.tsv",
         "features/language_id/CARD.md",
     ):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alcove.platform.client import PlatformClient
     from alcove.registry.package import Package
 
-SMALL, LARGE = "1.0.0", "4.0.0"
+SMALL, LARGE = "1.0.0", "4.1.0"
 """The committed programs, by the versions that they have in the features folder."""
 
 TRIMMED, CUT_ROWS = "2.0.1", 0.02
