@@ -74,7 +74,7 @@ def probabilities(scored: Scored, temperature: Tensor) -> Tensor:
     return functional.softmax(apply_temperature(scored.scores, temperature), dim=1)
 
 
-def fit(kinds: Sequence[Sequence[Scored]]) -> Tensor:
+def fit(kinds: Sequence[Sequence[Scored]], *, by_language: bool = True) -> Tensor:
     """Return the temperature of texts of several kinds, f32 [75] (`network.apply_temperature`).
 
     The mean probability of the best language shall be the share of right guesses, for each kind by itself: one number
@@ -84,6 +84,7 @@ def fit(kinds: Sequence[Sequence[Scored]]) -> Tensor:
 
     Args:
         kinds: for each kind sets of texts (of a source each), which count the same for the number of all languages.
+        by_language: whether languages have numbers of their own; otherwise all have the same one.
 
     Raises:
         ValueError: there are no texts.
@@ -93,6 +94,8 @@ def fit(kinds: Sequence[Sequence[Scored]]) -> Tensor:
         raise ValueError("a temperature is fitted to texts")
     own = torch.zeros(len(LANGUAGES))
     common = _fit_common(filled, own, LOWEST, HIGHEST)
+    if not by_language:
+        return own + common
     for _ in range(NEWTON_STEPS):
         own = _fit_own(filled, own, common)
     return own + _fit_common(filled, own, common - NEAR, common + NEAR)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alcove.features.card_figures import table
-from alcove.features.language_id.card_near import near_figures, percent
+from alcove.features.language_id.card_near import near_figures, percent, temperature_figures
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
@@ -46,6 +46,8 @@ def figures(
         parts.append(_left_out_table(left_out))
         if "near" in left_out:
             parts.append(near_figures(left_out, held_out))
+        if "temperatures" in left_out:
+            parts.append(temperature_figures(left_out))
     if "robustness" in results[-1]:
         parts.extend([_robustness(results[-1], kinds), _characters(results[-1])])
     if held_out:

@@ -15,6 +15,16 @@ NEAR: Final = {
 """What the card calls the figures of `near.measure_near`."""
 
 
+TEMPERATURES: Final = {
+    "source": "calibration error of a source and kind, mean",
+    "worst_source": "the same, worst source and kind",
+    "worst_kind": "calibration error of all sources together, worst kind",
+    "near": "how far near languages are too sure or too doubtful, mean of groups and kinds",
+    "near_held": "candidates of near languages hold the right one, mean of groups and kinds",
+}
+"""What the card calls the figures of `cross_validate.summarize`'s temperatures."""
+
+
 def percent(share: float) -> str:
     """Return a share as a percentage with one decimal."""
     return f"{100 * share:.1f}"
@@ -62,3 +72,12 @@ def _beside(rows: Sequence[Mapping[str, Any]], held_out: Mapping[str, Any]) -> s
         "\nanother language of the group too, letter by letter; nobody can tell these apart."
     )
     return f"{what}\n\n" + table(["group", "shared", *heading], body)
+
+
+def temperature_figures(left_out: Mapping[str, Any]) -> str:
+    """Return what a temperature for each language is better at than one for all, on sources never seen."""
+    compared = left_out["temperatures"]
+    rows = [[what, *(percent(own[key]) for own in compared.values())] for key, what in TEMPERATURES.items()]
+    what = "Each source under temperatures that were fitted to the other sources (%)."
+    title = "### One temperature, or one for each language"
+    return f"{title}\n\n{what}\n\n" + table(["", *compared], rows)

@@ -137,9 +137,43 @@ def summarize(folds: Mapping[str, Mapping[str, Scored]], steps: Mapping[str, int
         result["all"][kind] = {"accuracy": round(statistics.mean(shares), 4), **_errors(verdicts)}
     result["mean_accuracy"] = round(statistics.mean(kind["accuracy"] for kind in result["all"].values()), 4)
     result["near"] = measure_near(answers, NEAR_GROUPS)
+    result["temperatures"] = {
+        "one for all": _compare(folds, samples, by_language=False),
+        "one a language": _compare(folds, samples, by_language=True),
+    }
     temperature = fit(_join(list(samples.values())))
     result["temperature"] = {code: round(value, 3) for code, value in zip(LANGUAGES, temperature.tolist(), strict=True)}
     return result
+
+
+def _compare(
+    folds: Mapping[str, Mapping[str, Scored]], samples: Mapping[str, Mapping[str, Scored]], *, by_language: bool
+) -> dict[str, float]:
+    """Return how honest sources are under temperatures fitted to the others, of one kind or the other."""
+    sources: list[float] = []
+    honest: dict[str, list[Verdicts]] = {kind: [] for kind in KINDS}
+    answers: dict[str, list[Answers]] = {kind: [] for kind in KINDS}
+    for name, fold in folds.items():
+        others = [sample for other, sample in samples.items() if other != name]
+        temperature = fit(_join(others), by_language=by_language)
+        for kind, scored in fold.items():
+            sources.append(calibration_error(judge(scored, temperature))[0])
+            honest[kind].append(judge(samples[name][kind], temperature))
+            answers[kind].append(answer(scored, temperature))
+    pooled = [
+        calibration_error(Verdicts(*(torch.cat(parts) for parts in zip(*own, strict=True))))[0]
+        for own in honest.values()
+    ]
+    near = measure_near(answers, [group for group in NEAR_GROUPS if len(group) > 1])
+    groups = [own for name, kinds in near.items() if name != "all" for own in kinds.values()]
+    figures = {
+        "source": statistics.mean(sources),
+        "worst_source": max(sources),
+        "worst_kind": max(pooled),
+        "near": statistics.mean([abs(own["over_confidence"]) for own in groups] or [0.0]),
+        "near_held": statistics.mean([own["held"] for own in groups] or [0.0]),
+    }
+    return {name: round(value, 4) for name, value in figures.items()}
 
 
 def _sample(scored: Scored) -> Scored:

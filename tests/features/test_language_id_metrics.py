@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from alcove.features.card_figures import BEGIN, END, replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures, percent
-from alcove.features.language_id.card_near import near_figures
+from alcove.features.language_id.card_near import near_figures, temperature_figures
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
@@ -102,6 +102,15 @@ def test_the_card_shows_near_languages_beside_the_best_other_library() -> None:
     assert "| bs, hr | words | 40 | 50.0 | 90.0 | 80.0 | 70.0 | -1.0 |" in text
     assert "| bs, hr | 61.0 | 41.0 | 40.0 (two) |" in text
     assert "best other" not in near_figures(left_out, None)
+
+
+def test_the_card_compares_temperatures() -> None:
+    """A column for each way to fit them."""
+    figures = {"source": 0.03, "worst_source": 0.13, "worst_kind": 0.015, "near": 0.06, "near_held": 0.9}
+    left_out = {"temperatures": {"one for all": figures, "one a language": figures | {"near": 0.025}}}
+    text = temperature_figures(left_out)
+    assert "|  | one for all | one a language |" in text
+    assert "mean of groups and kinds | 6.0 | 2.5 |" in text
 
 
 KNOWN_TEXTS = [("words", "de", "wort"), ("words", "nl", "woord"), ("sentences", "de", "ein satz")]

@@ -389,6 +389,7 @@ def test_a_language_that_is_too_sure_gets_a_temperature_of_its_own() -> None:
 
     found = fit([[half_loud(1)], [half_loud(2)]])
     assert found[7] < -0.5
+    assert fit([[half_loud(1)], [half_loud(2)]], by_language=False).unique().numel() == 1
     others = [value for i, value in enumerate(found.tolist()) if i != 7]
     assert np.mean(np.abs(others)) < 0.15
     test = half_loud(3)
@@ -438,6 +439,9 @@ def test_figures_of_a_source_come_from_a_temperature_that_never_saw_it() -> None
     assert found["all"]["words"]["calibration_error"] < 0.1 < found["all"]["sentences"]["calibration_error"]
     assert loud["mean_accuracy"] == loud["kinds"]["sentences"]["accuracy"]
     assert set(found["temperature"]) == set(LANGUAGES)
+    for figures in found["temperatures"].values():
+        assert loud["kinds"]["sentences"]["calibration_error"] == pytest.approx(figures["worst_source"], abs=0.05)
+        assert figures["source"] < figures["worst_source"]
     means = [found["folds"][name]["kinds"]["words"]["accuracy"] for name in ("a", "b")]
     assert found["all"]["words"]["accuracy"] == pytest.approx(sum(means) / 2, abs=1e-4)
 
