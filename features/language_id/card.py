@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from alcove.features.card_figures import table
-from alcove.features.language_id.card_near import near_figures, percent, temperature_figures
+from alcove.features.language_id.card_near import near_figures, near_trials, percent, temperature_figures
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
@@ -60,6 +60,8 @@ def figures(
         parts.append(_others(results[-1]))
     if trials:
         parts.append(_trials(trials))
+        if "near" in trials:
+            parts.append(near_trials(trials))
     return "\n\n".join([*parts, _languages(results[-1], kinds), _confusions(results[-1], kinds)])
 
 

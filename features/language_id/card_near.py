@@ -81,3 +81,40 @@ def temperature_figures(left_out: Mapping[str, Any]) -> str:
     what = "Each source under temperatures that were fitted to the other sources (%)."
     title = "### One temperature, or one for each language"
     return f"{title}\n\n{what}\n\n" + table(["", *compared], rows)
+
+
+TRIALS: Final = {
+    "mean": "all languages, mean of kinds",
+    "words": "near, words",
+    "words_between": "near, words, among the group's",
+    "pairs_between": "near, pairs, among the group's",
+    "sentences_between": "near, sentences, among the group's",
+    "plain": "all, without diacritics",
+}
+"""What the card calls the figures of each seed of a trial."""
+
+
+def near_trials(trials: Mapping[str, Any]) -> str:
+    """Return what was tried for near languages: the mean of the seeds, and the least and most of several.
+
+    Args:
+        trials: `near` has rows with what was tried and a list of figures, a share for each seed; `near_texts` is how
+            many texts of each language and kind they are of.
+    """
+    rows = [
+        [row["what"], str(len(row["mean"])), *(_spread(row.get(key, [])) for key in TRIALS)] for row in trials["near"]
+    ]
+    what = (
+        f"Accuracy (%) on ntrex, at most {trials['near_texts']} texts of each language and kind, of the model trained"
+        " without it and then for"
+        "\n150 more steps; least to most of several seeds. *Near*: mean of seven groups. *Among the group's*: the"
+        "\nlikeliest of the group's languages alone, so that it doesn't count how often the group is guessed."
+    )
+    return f"### What was tried for near languages\n\n{what}\n\n" + table(["", "seeds", *TRIALS.values()], rows)
+
+
+def _spread(shares: Sequence[float]) -> str:
+    if not shares:
+        return "–"
+    mean = percent(sum(shares) / len(shares))
+    return mean if len(shares) == 1 else f"{mean} ({percent(min(shares))} to {percent(max(shares))})"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from alcove.features.card_figures import BEGIN, END, replace_figures
 from alcove.features.language_id.card import accuracy_picture, figures, percent
-from alcove.features.language_id.card_near import near_figures, temperature_figures
+from alcove.features.language_id.card_near import near_figures, near_trials, temperature_figures
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
@@ -111,6 +111,15 @@ def test_the_card_compares_temperatures() -> None:
     text = temperature_figures(left_out)
     assert "|  | one for all | one a language |" in text
     assert "mean of groups and kinds | 6.0 | 2.5 |" in text
+
+
+def test_the_card_shows_trials_by_their_seeds() -> None:
+    """One seed is a figure, several a mean with the least and the most; what was not measured is a dash."""
+    one = {"what": "as it was", "mean": [0.85], "words": [0.5], "words_between": [0.65]}
+    three = {"what": "more of them", "mean": [0.84, 0.85, 0.86], "words_between": [0.6, 0.66]}
+    text = near_trials({"near_texts": 400, "near": [one, three]})
+    assert "| as it was | 1 | 85.0 | 50.0 | 65.0 | – | – | – |" in text
+    assert "| more of them | 3 | 85.0 (84.0 to 86.0) | – | 63.0 (60.0 to 66.0) |" in text
 
 
 KNOWN_TEXTS = [("words", "de", "wort"), ("words", "nl", "woord"), ("sentences", "de", "ein satz")]
