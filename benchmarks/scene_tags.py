@@ -24,7 +24,7 @@ def measure() -> list[Figure]:
     feature = SceneTags()
     path = feature.default_program
     session = load(path).session()
-    picture = np.ascontiguousarray(drawings()["forest"][:PIXELS, :PIXELS])
+    picture = np.ascontiguousarray(drawings()["yellow bus"][:PIXELS, :PIXELS])
     argument = feature.prepare(picture)
     prepare_us, native_us, whole_us = median_us(
         [
@@ -37,7 +37,7 @@ def measure() -> list[Figure]:
     inside = f"{argument.shape[1]} x {argument.shape[0]}"
     return [
         Figure(f"{what}: a picture of 224 x 224, p50", whole_us, "µs", "pixels to typed answer"),
-        Figure(f"{what}: of that, resizing, p50", prepare_us, "µs", f"to {inside}, means of areas, numpy"),
+        Figure(f"{what}: of that, resizing, p50", prepare_us, "µs", f"to {inside}, means of areas"),
         Figure(f"{what}: of that, the program, p50", native_us, "µs", "scores, embedding and map"),
         Figure(f"{what}: program", path.stat().st_size, "bytes", "as stored and downloaded"),
     ]

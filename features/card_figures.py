@@ -13,13 +13,13 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [heading, rule, *rows])
 
 
-def replace_figures(card: str, new: str, block: str = "figures") -> str:
-    """Return `card` with `new` between the two markers of a block.
+def replace_figures(card: str, new: str, block: str = "figures", writer: str = "evaluate.py") -> str:
+    """Return `card` with `new` between the two markers of a block, which name the command that writes it.
 
     Raises:
         ValueError: a marker is missing.
     """
-    first, last = (marker.replace("figures", block, 1) for marker in (BEGIN, END))
+    first, last = (marker.replace("figures", block, 1).replace("evaluate.py", writer) for marker in (BEGIN, END))
     before, begin, rest = card.partition(first)
     _, end, after = rest.partition(last)
     if not begin or not end:

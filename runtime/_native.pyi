@@ -284,6 +284,30 @@ def sample_logits(
         InputError: a number is out of range, or a logit is NaN or infinite.
     """
 
+def resample(
+    pixels: NDArray[np.uint8],
+    row_first: NDArray[np.uint32],
+    row_weights: NDArray[np.float32],
+    column_first: NDArray[np.uint32],
+    column_weights: NDArray[np.float32],
+) -> NDArray[np.uint8]:
+    """Return a picture whose pixels are weighted sums of neighbors, uint8 [rows, columns, 3]. Releases the GIL.
+
+    Rows are mixed first, in float32, in the order of the weights; the result is rounded half up and kept in [0, 255].
+
+    Args:
+        pixels: uint8 [height, width, 3].
+        row_first: uint32 [rows], the first of the picture's rows that each row is made of.
+        row_weights: f32 [rows, taps], what it and those below it count; 1 <= taps <= height.
+        column_first: uint32 [columns], the same from left to right.
+        column_weights: f32 [columns, taps]; 1 <= taps <= width.
+
+    Raises:
+        ValueError: weights reach beyond the picture, or there are none.
+        TypeError: an array of another type or shape, or one that does not lie row by row.
+        MemoryError: no memory for a row of the picture or the result.
+    """
+
 def philox(counter: list[int], key: list[int]) -> tuple[int, int, int, int]:
     """Return the four words of Philox 4x32-10 for a counter of four words and a key of two.
 

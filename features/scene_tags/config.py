@@ -2,10 +2,10 @@
 
 from typing import Final
 
-DEFAULT_VERSION: Final = "2.0.0"
+DEFAULT_VERSION: Final = "2.1.0"
 SIZE: Final = 352
 """Width and height of the picture that a program takes, in pixels, after `picture.fit`; what the detector sees."""
-WHOLE: Final = 224
+WHOLE: Final = 192
 """Width and height of what MobileNetV2 sees."""
 FACES: Final = 128
 """Width and height of what BlazeFace sees."""

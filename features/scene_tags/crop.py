@@ -47,25 +47,28 @@ def box_of(saliency: NDArray[Any], share: float = KEPT) -> Crop:
     sums = _sums(saliency)
     if not sums[-1, -1] > 0:
         return Crop(left=0, top=0, right=1, bottom=1)
-    top, bottom, left, right, cells = _boxes(rows, columns)
-    held = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    top, bottom = _spans(rows)
+    left, right = _spans(columns)
+    between = sums[bottom] - sums[top]
+    held = between[:, right] - between[:, left]
+    cells = np.multiply.outer(bottom - top, right - left)
     enough = held >= share * sums[-1, -1]
     # Rounding may keep the whole map from holding all of itself.
     smallest = cells[enough].min() if enough.any() else rows * columns
-    best = int(np.argmax(np.where(cells == smallest, held, -1.0)))
-    return Crop(
-        left=left[best] / columns, top=top[best] / rows, right=right[best] / columns, bottom=bottom[best] / rows
+    most = held[cells == smallest].max()
+    # In the order of top and left, as `_spans` has them.
+    best = min(
+        (top[row], left[column], bottom[row], right[column])
+        for row, column in np.argwhere((cells == smallest) & (held == most))
     )
+    return Crop(left=best[1] / columns, top=best[0] / rows, right=best[3] / columns, bottom=best[2] / rows)
 
 
 @cache
-def _boxes(rows: int, columns: int) -> tuple[NDArray[np.int64], ...]:
-    """Return top, bottom, left, right and number of cells of every box, in the order of top, left, bottom, right."""
-    vertical = [(top, bottom) for top in range(rows) for bottom in range(top + 1, rows + 1)]
-    horizontal = [(left, right) for left in range(columns) for right in range(left + 1, columns + 1)]
-    boxes = sorted((top, left, bottom, right) for top, bottom in vertical for left, right in horizontal)
-    top, left, bottom, right = np.array(boxes).T
-    return top, bottom, left, right, (bottom - top) * (right - left)
+def _spans(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return first and end of every run of cells in a row of them."""
+    first, end = np.triu_indices(length)
+    return first, end + 1
 
 
 def window_of(saliency: NDArray[Any], width: int, height: int, aspect: float) -> Crop:

@@ -3,8 +3,10 @@
 They are no photographs: what the feature says of them shows that it runs, not how good it is.
 """
 
+import itertools
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,12 +20,14 @@ Array = NDArray[Any]
 def drawings() -> dict[str, NDArray[np.uint8]]:
     """Return pictures by what they are meant to be, uint8 [224, 288, 3]; the same ones each time."""
     makers = {
-        "sea at noon": _sea,
-        "mountain with snow": _mountain,
-        "forest": _forest,
         "street of houses": _street,
-        "bridge over a river": _bridge,
         "yellow bus": _bus,
+        "stop sign": _stop_sign,
+        "traffic light": _traffic_light,
+        "clock": _clock,
+        "keyboard": _keyboard,
+        "umbrella": _umbrella,
+        "television": _television,
         "lemon": _lemon,
         "oranges": _oranges,
     }
@@ -79,43 +83,6 @@ def _add_noise(picture: Array, rng: np.random.Generator) -> NDArray[np.uint8]:
     return np.clip(noisy, 0, 255).astype(np.uint8)
 
 
-def _sea(rng: np.random.Generator) -> NDArray[np.uint8]:
-    x, y = _grid()
-    depth = np.clip((y - 100) / 124, 0.01, 1)
-    waves = 14 * np.sin(x / (4 + 30 * depth) + 9 * np.log(depth)) * np.sin(60 * np.sqrt(depth))
-    sea = _between((60, 120, 170), (20, 70, 110), depth) + waves[..., None] + _grain(rng, 6, 8)
-    sand = np.array([222, 200, 160]) + _grain(rng, 4, 8)
-    shore = 190 + 6 * np.sin(x / 30)
-    picture = np.where((y > 100)[..., None], sea, _sky(rng))
-    return _add_noise(np.where((y > shore)[..., None], sand, picture), rng)
-
-
-def _mountain(rng: np.random.Generator) -> NDArray[np.uint8]:
-    x, y = _grid()
-    picture = _sky(rng)
-    rough = _grain(rng, 12, 9)[..., 0] + _grain(rng, 5, 4)[..., 0]
-    for peak, top, slope in ((90, 60, 0.9), (200, 35, 0.8), (150, 100, 0.7)):
-        edge = top + slope * np.abs(x - peak) + rough
-        light = np.where(x > peak, 0.65, 1.0)[..., None]
-        rock = np.where((y < edge + 38 + 2 * rough)[..., None], (238, 242, 248), (110, 108, 112)) * light
-        picture = np.where((y > edge)[..., None], rock + _grain(rng, 4, 10), picture)
-    meadow = np.array([70, 105, 55]) + _grain(rng, 4, 12)
-    return _add_noise(np.where((y > 185 + rough)[..., None], meadow, picture), rng)
-
-
-def _forest(rng: np.random.Generator) -> NDArray[np.uint8]:
-    x, y = _grid()
-    leaves = _between((60, 110, 50), (35, 60, 30), y / HEIGHT) + _grain(rng, 9, 30) + _grain(rng, 4, 25)
-    picture = leaves
-    for at in rng.uniform(0, WIDTH, 14):
-        wide = rng.uniform(3, 9)
-        trunk = np.abs(x - at - 3 * np.sin(y / 60 + at)) < wide * (0.6 + 0.4 * y / HEIGHT)
-        bark = np.array([78, 60, 42]) * (1 - 0.4 * ((x - at) / wide))[..., None] + _grain(rng, 5, 10)
-        picture = np.where((trunk & (y > rng.uniform(0, 60)))[..., None], bark, picture)
-    crowns = _between((75, 125, 55), (50, 90, 40), y / 90) + _grain(rng, 5, 38)
-    return _add_noise(np.where((y < 60 + 2 * _grain(rng, 14, 12)[..., 0])[..., None], crowns, picture), rng)
-
-
 def _street(rng: np.random.Generator) -> NDArray[np.uint8]:
     x, y = _grid()
     picture = _sky(rng)
@@ -133,20 +100,6 @@ def _street(rng: np.random.Generator) -> NDArray[np.uint8]:
     picture = np.where(road[..., None], 88 + _grain(rng, 3, 6), pavement)
     line = road & (np.abs(x - middle) < 0.05 * (y - 120)) & (np.mod(900 / (y - 115 + 1e-6), 2) < 1)
     return _add_noise(np.where(line[..., None], 225, picture), rng)
-
-
-def _bridge(rng: np.random.Generator) -> NDArray[np.uint8]:
-    x, y = _grid()
-    river = np.array([70, 105, 125]) + (10 * np.sin(y * 1.3 + x / 17))[..., None] + _grain(rng, 6, 6)
-    picture = np.where((y > 150)[..., None], river, _sky(rng))
-    cable = 40 + 75 * ((x - WIDTH / 2) / 85) ** 2
-    cable = np.where(np.abs(x - WIDTH / 2) > 85, 40 + (np.abs(x - WIDTH / 2) - 85) * 1.3, 115 - (cable - 40))
-    steel = np.array([165, 62, 48])
-    deck = np.abs(y - 128) < 5
-    towers = (np.abs(np.abs(x - WIDTH / 2) - 85) < 5) & (y > 36) & (y < 175)
-    ropes = (np.abs(y - cable) < 2) & (y < 128)
-    hangers = (np.mod(x, 10) < 1.2) & (y > cable) & (y < 128)
-    return _add_noise(np.where((deck | towers | ropes | hangers)[..., None], steel, picture), rng)
 
 
 def _bus(rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -167,6 +120,130 @@ def _bus(rng: np.random.Generator) -> NDArray[np.uint8]:
     return _add_noise(picture, rng)
 
 
+def _disc(picture: Array, at: tuple[float, float], radius: float, color: Sequence[float], soft: float = 1.0) -> Array:
+    """Return a picture with a disc on it, its edge as wide as `soft`."""
+    x, y = _grid()
+    covered = np.clip((radius - np.hypot(x - at[0], y - at[1])) / soft + 0.5, 0, 1)[..., None]
+    return picture * (1 - covered) + np.array(color) * covered
+
+
+def _box(picture: Array, corners: tuple[float, float, float, float], color: Sequence[float]) -> Array:
+    """Return a picture with a box on it: left, top, right, bottom."""
+    x, y = _grid()
+    left, top, right, bottom = corners
+    inside = np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y))
+    covered = np.clip(inside + 0.5, 0, 1)[..., None]
+    return picture * (1 - covered) + np.array(color) * covered
+
+
+def _stroke(picture: Array, points: Sequence[tuple[float, float]], wide: float, color: Sequence[float]) -> Array:
+    """Return a picture with a line on it, from point to point."""
+    x, y = _grid()
+    for (left, top), (right, bottom) in itertools.pairwise(points):
+        across, down = right - left, bottom - top
+        along = np.clip(((x - left) * across + (y - top) * down) / (across**2 + down**2), 0, 1)
+        away = np.hypot(x - left - along * across, y - top - along * down)
+        covered = np.clip(wide / 2 - away + 0.5, 0, 1)[..., None]
+        picture = picture * (1 - covered) + np.array(color) * covered
+    return picture
+
+
+def _octagon(picture: Array, at: tuple[float, float], radius: float, color: Sequence[float]) -> Array:
+    x, y = _grid()
+    across, down = np.abs(x - at[0]), np.abs(y - at[1])
+    away = np.maximum(np.maximum(across, down), (across + down) / np.sqrt(2))
+    covered = np.clip(radius - away + 0.5, 0, 1)[..., None]
+    return picture * (1 - covered) + np.array(color) * covered
+
+
+def _stop_sign(rng: np.random.Generator) -> NDArray[np.uint8]:
+    x, y = _grid()
+    picture = _sky(rng)
+    grass = np.array([60, 95, 50]) + _grain(rng, 5, 18)
+    picture = np.where((y > 150 + 6 * np.sin(x / 23))[..., None], grass, picture)
+    picture = _box(picture, (140, 100, 147, 224), (120, 122, 125))
+    picture = _octagon(picture, (144, 84), 66, (240, 240, 240))
+    picture = _octagon(picture, (144, 84), 61, (190, 25, 35))
+    letters: tuple[tuple[tuple[float, float], ...], ...] = (
+        ((112, 64), (92, 64), (92, 84), (112, 84), (112, 104), (92, 104)),
+        ((120, 64), (142, 64)),
+        ((131, 64), (131, 104)),
+        ((150, 64), (168, 64), (168, 104), (150, 104), (150, 64)),
+        ((178, 104), (178, 64), (196, 64), (196, 84), (178, 84)),
+    )
+    for points in letters:
+        picture = _stroke(picture, points, 7, (245, 245, 245))
+    return _add_noise(picture, rng)
+
+
+def _traffic_light(rng: np.random.Generator) -> NDArray[np.uint8]:
+    _, y = _grid()
+    trees = np.array([70, 100, 60]) + _grain(rng, 6, 14)
+    picture = np.where((y > 170)[..., None], trees, _sky(rng))
+    picture = _box(picture, (139, 140, 149, HEIGHT), (70, 72, 74))
+    picture = _box(picture, (118, 20, 170, 150), (28, 30, 32))
+    for down, color in ((42, (235, 45, 35)), (85, (75, 60, 22)), (128, (22, 62, 38))):
+        picture = _disc(picture, (144, down), 20, (12, 12, 13))
+        picture = _disc(picture, (144, down), 17, color)
+    return _add_noise(_disc(picture, (144, 40), 7, (255, 140, 120), 8), rng)
+
+
+def _clock(rng: np.random.Generator) -> NDArray[np.uint8]:
+    _, y = _grid()
+    picture = _between((230, 226, 218), (215, 210, 200), y / HEIGHT) + _grain(rng, 30, 2)
+    picture = _disc(picture, (149, 118), 82, (140, 130, 115), 14)
+    picture = _disc(picture, (144, 112), 80, (25, 25, 28))
+    picture = _disc(picture, (144, 112), 71, (250, 249, 244))
+
+    def hand(minutes: float, first: float, last: float, wide: float) -> Array:
+        across, up = np.sin(minutes * np.pi / 30), np.cos(minutes * np.pi / 30)
+        ends = [(144 + far * across, 112 - far * up) for far in (first, last)]
+        return _stroke(picture, ends, wide, (25, 25, 25))
+
+    for minute in range(60):
+        is_hour = minute % 5 == 0
+        picture = hand(minute, 54 if is_hour else 63, 67, 5 if is_hour else 1.5)
+    picture = hand(50.8, -8, 36, 7)
+    picture = hand(10, -12, 56, 5)
+    return _add_noise(_disc(picture, (144, 112), 6, (20, 20, 20)), rng)
+
+
+def _keyboard(rng: np.random.Generator) -> NDArray[np.uint8]:
+    picture = _box(60.0 + _grain(rng, 9, 4) + np.zeros(3), (10, 50, 278, 180), (30, 30, 32))
+    for row, column in itertools.product(range(5), range(14)):
+        left, top = 18 + 18.4 * column, 58 + 24.0 * row
+        picture = _box(picture, (left, top, left + 15, top + 20), (70, 72, 76))
+        picture = _box(picture, (left + 2, top + 1, left + 13, top + 15), (95, 97, 102))
+        picture = _box(picture, (left + 6, top + 5, left + 10, top + 10), (220, 220, 220))
+    return _add_noise(picture, rng)
+
+
+def _umbrella(rng: np.random.Generator) -> NDArray[np.uint8]:
+    x, y = _grid()
+    picture = _between((200, 205, 215), (150, 155, 165), y / HEIGHT) + _grain(rng, 30, 8)
+    edge = 118 - 9 * np.abs(np.sin((x - 34) / 55 * np.pi))
+    is_cloth = (np.hypot((x - 144) / 110, (y - 118) / 92) < 1) & (y < edge)
+    is_first = np.mod(np.floor((x - 34) / 27.5), 2) == 0
+    cloth = np.where(is_first[..., None], (200, 30, 45), (235, 60, 70)) * (1.05 - 0.3 * x / WIDTH)[..., None]
+    picture = _stroke(np.where(is_cloth[..., None], cloth, picture), ((144, 24), (144, 196)), 4, (50, 40, 35))
+    for turn in np.linspace(0, np.pi, 12):
+        picture = _disc(picture, (132 + 12 * np.cos(turn), 196 + 12 * np.sin(turn)), 3, (90, 55, 30))
+    return _add_noise(picture, rng)
+
+
+def _television(rng: np.random.Generator) -> NDArray[np.uint8]:
+    x, y = _grid()
+    picture = _between((200, 195, 185), (180, 172, 160), y / HEIGHT) + _grain(rng, 20, 4)
+    picture = _box(picture, (0, 182, WIDTH, HEIGHT), (120, 85, 55))
+    picture = _box(picture, (46, 28, 242, 156), (20, 20, 22))
+    is_screen = (x > 52) & (x < 236) & (y > 34) & (y < 150)
+    is_hill = is_screen & (y > 105 + 8 * np.sin(x / 19))
+    picture = np.where(is_screen[..., None], 0.9 * _sky(rng), picture)
+    picture = np.where(is_hill[..., None], (50, 100, 50), picture)
+    picture = _box(picture, (132, 156, 156, 176), (25, 25, 27))
+    return _add_noise(_box(picture, (104, 174, 184, 182), (25, 25, 27)), rng)
+
+
 def _ball(picture: Array, at: tuple[int, int], wide: float, high: float, colour: tuple[int, ...]) -> Array:
     """Return a picture with a lit ball on it, its middle at x, y."""
     x, y = at
@@ -182,10 +259,11 @@ def _ball(picture: Array, at: tuple[int, int], wide: float, high: float, colour:
 
 def _lemon(rng: np.random.Generator) -> NDArray[np.uint8]:
     _, y = _grid()
-    table = _between((225, 222, 215), (198, 190, 180), y / HEIGHT) + _grain(rng, 12, 3)
-    picture = _ball(table, (196, 118), 20, 15, (220, 190, 40))
-    picture = _ball(picture, (138, 118), 74, 58, (246, 214, 46))
-    return _add_noise(picture + _grain(rng, 3, 4), rng)
+    picture = _between((70, 110, 70), (50, 90, 55), y / HEIGHT) + _grain(rng, 12, 6)
+    picture = _ball(picture, (204, 118), 22, 14, (235, 210, 60))
+    picture = _ball(picture, (68, 118), 20, 13, (235, 210, 60))
+    picture = _ball(picture, (138, 118), 80, 50, (250, 226, 60))
+    return _add_noise(picture + _grain(rng, 3, 6), rng)
 
 
 def _oranges(rng: np.random.Generator) -> NDArray[np.uint8]:

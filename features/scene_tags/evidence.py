@@ -5,7 +5,7 @@ from typing import Final
 
 import torch
 from alcove.features.scene_tags.config import CATEGORIES, SCENES
-from alcove.features.scene_tags.tags import TAGS, TREE, ancestors, subtree
+from alcove.features.scene_tags.tags import ANIMAL, TAGS, TREE, ancestors, subtree
 from torch import Tensor, nn
 
 LEAST: Final = 1e-4
@@ -14,6 +14,17 @@ CLASSES_OF_TAGS: Final = tuple(tag.classes for tag in TREE)
 CATEGORIES_OF_TAGS: Final = tuple((CATEGORIES.index(tag.category),) if tag.category else () for tag in TREE)
 DETECTED: Final = tuple(at for at, name in enumerate(TAGS) if any(CATEGORIES_OF_TAGS[below] for below in subtree(name)))
 """Places in `TAGS` of what the detector sees, by itself or by a tag below."""
+
+RIVALS: Final = tuple(
+    at
+    for at, name in enumerate(TAGS)
+    if ANIMAL in ancestors(name)
+    and not any(TREE[each].category for each in (*subtree(name), *map(TAGS.index, ancestors(name))))
+    and not any(set(DETECTED).isdisjoint(subtree(each)) for each in ancestors(name))
+)
+"""Places in `TAGS` of animals that the detector has no name for; not those below one of them."""
+ABOVE_RIVALS: Final = frozenset(each for at in RIVALS for each in ancestors(TAGS[at]))
+"""Tags that such an animal has too: they are not less likely for it."""
 
 
 def log_odds(probability: Tensor) -> Tensor:
@@ -73,5 +84,5 @@ def sources() -> tuple[list[int], list[int]]:
 
 
 def places(values: Sequence[int]) -> nn.Parameter:
-    """Return places as a tensor of a module that nothing trains, int64 [n]."""
-    return nn.Parameter(torch.tensor(list(values), dtype=torch.int64), requires_grad=False)
+    """Return places as a tensor of a module that nothing trains, int32 [n]: as int64 they take twice the bytes."""
+    return nn.Parameter(torch.tensor(list(values), dtype=torch.int32), requires_grad=False)

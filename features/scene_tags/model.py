@@ -2,13 +2,16 @@
 
 Three published networks look at the picture, and a few numbers say how far each is to be believed:
 
-    picture 352 x 352 → MobileNetV2 at 224 → probability of each of 1,000 classes, on the whole and at each of 49 places
+    picture 352 x 352 → MobileNetV2 at 192 → probability of each of 1,000 classes, on the whole and at each of 36 places
                       → FastestDet at 352  → probability of each of 80 categories, at each of 484 places
                       → BlazeFace at 128   → the largest face
 
 What a tag's classes have, the tag has; so has what is above it.  The log odds of a tag are a weighted sum of the log
 odds that the networks give it, with weights that tags share (`fit.py`): weights of its own would be learned from a
 handful of pictures.
+
+The detector knows ten animals and calls others by the nearest of those: a crab is a dog to it.  MobileNetV2 knows 404;
+where it is sure of one that the detector has no name for, what the detector says counts little (`RIVALRY`).
 """
 
 from dataclasses import dataclass
@@ -17,9 +20,11 @@ from typing import Final, NamedTuple
 import torch
 from alcove.features.scene_tags.config import EMBEDDING, FACES, KNOWN, MAP, SCENES, WHOLE
 from alcove.features.scene_tags.evidence import (
+    ABOVE_RIVALS,
     CATEGORIES_OF_TAGS,
     CLASSES_OF_TAGS,
     DETECTED,
+    RIVALS,
     Subtrees,
     log_odds,
     places,
@@ -46,6 +51,9 @@ FACE_FROM: Final = 0.75
 """Score from which on BlazeFace's authors count a face."""
 LUMA: Final = (0.299, 0.587, 0.114)
 """Of red, green and blue; ITU-R BT.601."""
+RIVALRY: Final = 6
+"""What the detector says counts 1 - p^6, p the probability of the likeliest animal that it has no name for: nearly all
+up to a half, half at 0.9.  Chosen on photos of another source than what is measured."""
 WHITE: Final = 0.7
 """Luminance, in [0, 1], of paper."""
 
@@ -58,8 +66,9 @@ class Evidence(NamedTuple):
         odds: f32 [n, 2, tags], log odds by MobileNetV2 on the whole and at the likeliest place.
         detected: f32 [n, 5, detected tags], log odds by the detector (as a category anywhere, as a thing that is large
             enough at the likeliest place and at any), and `odds` of these tags.
-        seen: f32 [n, tags, 49], probabilities at each of MobileNetV2's places.
+        seen: f32 [n, tags, 36], probabilities at each of MobileNetV2's places.
         things: f32 [n, 22, 22], probability of a thing at each of the detector's.
+        rival: f32 [n, 1], probability of the likeliest animal that the detector has no name for, on the whole.
     """
 
     mean: Tensor
@@ -67,6 +76,7 @@ class Evidence(NamedTuple):
     detected: Tensor
     seen: Tensor
     things: Tensor
+    rival: Tensor
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,9 @@ class SceneModule(nn.Module):
         self.known = nn.Linear(EMBEDDING, KNOWN, bias=False)
         source, within = sources()
         self.source, self.within, self.detected = places(source), places(within), places(DETECTED)
+        self.rivals = places(RIVALS)
+        gives_way = torch.tensor([0.0 if TAGS[at] in ABOVE_RIVALS else 1.0 for at in DETECTED])
+        self.gives_way = nn.Parameter(gives_way, requires_grad=False)
         self.set_fusion(Fusion())
 
     def set_fusion(self, fusion: Fusion) -> None:
@@ -150,12 +163,13 @@ class SceneModule(nn.Module):
 
         Args:
             picture: f32 [n, 3, 352, 352] in [0, 255].
-            whole: f32 [n, 3, 224, 224] in [-1, 1].
+            whole: f32 [n, 3, 192, 192] in [-1, 1].
         """
         found = self.mobilenet(whole)
         mean = found.mean((2, 3))
         rows = torch.cat([mean.unsqueeze(1), found.flatten(2).transpose(1, 2)], 1)
         by_class = self.classes_of_tags(torch.softmax(self.mobilenet.classifier(rows), 2).transpose(1, 2))
+        rival = by_class[:, :, 0].index_select(1, self.rivals).amax(1, keepdim=True)
         odds = log_odds(torch.stack([by_class[:, :, 0], by_class[:, :, 1:].amax(2)], 1))
         objects, boxes, categories = self.detector(picture * (1 / 255))
         things = torch.sigmoid(objects).flatten(2)
@@ -165,11 +179,12 @@ class SceneModule(nn.Module):
         anywhere = 1 - torch.exp(torch.log1p(-shown.clamp_max(0.999)).sum(2))
         by_detector = log_odds(torch.stack([shares.amax(2), shown.amax(2), anywhere], 1))
         detected = torch.cat([by_detector, odds.index_select(2, self.detected)], 1)
-        return Evidence(mean, odds, detected, by_class[:, :, 1:], things.reshape(-1, *objects.shape[2:]))
+        return Evidence(mean, odds, detected, by_class[:, :, 1:], things.reshape(-1, *objects.shape[2:]), rival)
 
     def _scores(self, evidence: Evidence, scenes: Tensor) -> Tensor:
         """Return f32 [n, tags], in [0, 1]."""
         detected = torch.sigmoid((evidence.detected * self.detector_weights).sum(1) + self.detector_shift)
+        detected = detected * (1 - evidence.rival**RIVALRY * self.gives_way)
         whole, likeliest, shift = self.class_weights
         classified = torch.sigmoid(evidence.odds[:, 0] * whole + evidence.odds[:, 1] * likeliest + shift)
         scores = torch.cat([detected, classified, scenes], 1).index_select(1, self.source)

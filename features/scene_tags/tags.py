@@ -69,6 +69,8 @@ ROOTS: Final = frozenset(tag.name for tag in TREE if not tag.parent)
 """The broadest tags, which say too little to be an answer."""
 PLACES: Final = "place", "nature"
 """Roots of what is around things rather than a thing."""
+ANIMAL: Final = "animal"
+"""The root of which MobileNetV2 knows far more than the detector."""
 _PARENTS: Final = {tag.name: tag.parent for tag in TREE}
 
 

@@ -11,7 +11,15 @@ from alcove.features.scene_tags.tags import TAGS, TREE, subtree
 torch = pytest.importorskip("torch", reason="fits need torch: install alcove[export]")
 
 from alcove.features.scene_tags.distill import Drawing, Plan, step_loss  # noqa: E402
-from alcove.features.scene_tags.evidence import CLASSES_OF_TAGS, DETECTED, Subtrees, log_odds, sources  # noqa: E402
+from alcove.features.scene_tags.evidence import (  # noqa: E402
+    ABOVE_RIVALS,
+    CLASSES_OF_TAGS,
+    DETECTED,
+    RIVALS,
+    Subtrees,
+    log_odds,
+    sources,
+)
 from alcove.features.scene_tags.fit import fit_embedding, fit_fusion, fit_scenes, logistic, mean_directions  # noqa: E402
 from alcove.features.scene_tags.model import Evidence, Fusion, SceneModule  # noqa: E402
 from alcove.features.scene_tags.networks.blaze_face import BlazeFace  # noqa: E402
@@ -94,11 +102,41 @@ def test_fusion_believes_the_network_that_is_right() -> None:
         for place, tag in enumerate(DETECTED):
             if TREE[tag].category:
                 detected[0, :3, place] += 6.0 * bool(has[row, CATEGORIES.index(TREE[tag].category)]) - 3.0
-        evidence.append(Evidence(torch.zeros(1, HEAD), torch.zeros(1, 2, 1), detected, torch.zeros(1), torch.zeros(1)))
+        nothing = torch.zeros(1)
+        evidence.append(Evidence(torch.zeros(1, HEAD), torch.zeros(1, 2, 1), detected, nothing, nothing, nothing))
     fusion = fit_fusion(evidence, photos)
     assert min(fusion.both[:3]) > 3 * max(abs(each) for each in fusion.both[3:5])
     assert min(fusion.detector[:3]) > 0.3
     assert max(abs(each) for each in fusion.classes[:2]) < 0.2
+
+
+def test_what_the_detector_says_gives_way_to_an_animal_that_it_has_no_name_for(module: SceneModule) -> None:
+    """A sure crab takes nearly all of the dog and nothing of "mammal"; a doubtful one takes little."""
+    detected = torch.full((1, 5, len(DETECTED)), 2.0)
+    scores = {}
+    for rival in (0.0, 0.5, 0.97):
+        evidence = Evidence(
+            torch.zeros(1, HEAD),
+            torch.zeros(1, 2, len(TAGS)),
+            detected,
+            torch.zeros(1),
+            torch.zeros(1),
+            torch.full((1, 1), rival),
+        )
+        scores[rival] = module._scores(evidence, torch.zeros(1, len(SCENES)))[0]
+    dog, mammal, crab = (TAGS.index(name) for name in ("dog", "mammal", "crab"))
+    assert scores[0.97][dog] < 0.2 * scores[0.0][dog]
+    assert scores[0.5][dog] > 0.9 * scores[0.0][dog]
+    assert scores[0.97][mammal] == scores[0.0][mammal]
+    assert scores[0.97][crab] == scores[0.0][crab]
+
+
+def test_rivals_are_the_animals_without_a_category() -> None:
+    """A fox and what a crab belongs to are; a dog and a hammer are not; what is above one does not give way."""
+    rivals = {TAGS[at] for at in RIVALS}
+    assert {"sea animal", "fox", "fish"} <= rivals
+    assert not {"animal", "mammal", "crab", "dog", "bird", "owl", "polar bear", "hammer"} & rivals
+    assert {"animal", "mammal"} == ABOVE_RIVALS
 
 
 def test_scenes_layer_separates_what_it_was_shown_and_ignores_what_is_not_known(module: SceneModule) -> None:

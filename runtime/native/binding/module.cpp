@@ -11,6 +11,7 @@
 #include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
+#include "binding/resample.h"
 #include "binding/scratch.h"
 #include "binding/text.h"
 #include "core/sampling.h"
@@ -283,6 +284,11 @@ NB_MODULE(_native, m) {
       "sample_logits", &choose_token, "logits"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "draw"_a,
       nb::sig("def sample_logits(logits: NDArray[np.float32], temperature: float, top_k: int, top_p: float, seed: int, "
               "draw: int) -> int"));
+  m.def("resample", &resample, "pixels"_a.noconvert(), "row_first"_a.noconvert(), "row_weights"_a.noconvert(),
+        "column_first"_a.noconvert(), "column_weights"_a.noconvert(),
+        nb::sig("def resample(pixels: NDArray[np.uint8], row_first: NDArray[np.uint32], row_weights: "
+                "NDArray[np.float32], column_first: NDArray[np.uint32], column_weights: NDArray[np.float32]) -> "
+                "NDArray[np.uint8]"));
   m.def("philox", &philox_words, "counter"_a, "key"_a);
   m.def("ngram_hash", &hash_text, "text"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a,
         "table"_a = nb::none());
