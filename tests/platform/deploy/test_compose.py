@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from alcove.features.language_id.contract import LanguageId
 from alcove.platform.cli.entry import main
 from alcove.platform.testing.certificates import Authority
 from alcove.platform.testing.nginx import NGINX
@@ -317,10 +318,13 @@ def test_device_gets_what_a_team_pushed_through_the_composed_services(
         for role, file in (("operator", "operator.token"), ("team:text", "team.token")):
             alcove("token", "create", "--data-dir", data, "--database", database, "--role", role, "--out", place / file)
     where = ["--server", grpc["grpc"], "--tls-root", place / "ca.pem"]
-    program = repository / "features/language_id/programs/language_id-4.0.0.alc"
+    program = LanguageId().default_program
     what = ["--feature", "language_id", "--version", "9.0.0"]
     team = ["--team", "text", "--key", place / "team-keys/text.pem", "--token-file", place / "team.token"]
     alcove("model", "push", program, *what, *team, *where)
+    moved = ["language_id@9.0.0", "--token-file", place / "team.token", *where]
+    alcove("model", "validate", *moved)
+    alcove("model", "release", *moved, "--reason", "it passed")
     first = ["--share", "100%", "--override-reason", "first release", "--token-file", place / "operator.token"]
     alcove("rollout", "create", "--app", "messenger", *what, *first, *where)
     assert not [path for path in (data / "tree").rglob("*") if path.stat().st_size == program.stat().st_size]
