@@ -130,7 +130,7 @@ class SceneTags:
         if shapes != wanted:
             raise ValueError(f"scene_tags expects {wanted}; the program gave {shapes}")
         scores, embedding, saliency, commonness, signs = (np.asarray(output[0]) for output in outputs)
-        if not all(np.isfinite(each).all() for each in (scores, embedding, saliency, commonness, signs)):
+        if not np.isfinite(np.concatenate([np.ravel(output) for output in outputs])).all():
             raise ValueError("scene_tags expects finite numbers; the program gave others")
         if scores.min() < 0 or scores.max() > 1:
             raise ValueError(f"scene_tags expects scores in [0, 1]; the program gave {scores.min()} to {scores.max()}")

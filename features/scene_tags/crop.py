@@ -51,17 +51,12 @@ def box_of(saliency: NDArray[Any], share: float = KEPT) -> Crop:
     left, right = _spans(columns)
     between = sums[bottom] - sums[top]
     held = between[:, right] - between[:, left]
-    cells = np.multiply.outer(bottom - top, right - left)
-    enough = held >= share * sums[-1, -1]
+    cells = np.where(held >= share * sums[-1, -1], _cells(rows, columns), rows * columns)
     # Rounding may keep the whole map from holding all of itself.
-    smallest = cells[enough].min() if enough.any() else rows * columns
-    most = held[cells == smallest].max()
-    # In the order of top and left, as `_spans` has them.
-    best = min(
-        (top[row], left[column], bottom[row], right[column])
-        for row, column in np.argwhere((cells == smallest) & (held == most))
+    row, column = divmod(int(np.argmax(np.where(cells == cells.min(), held, -1.0))), len(left))
+    return Crop(
+        left=left[column] / columns, top=top[row] / rows, right=right[column] / columns, bottom=bottom[row] / rows
     )
-    return Crop(left=best[1] / columns, top=best[0] / rows, right=best[3] / columns, bottom=best[2] / rows)
 
 
 @cache
@@ -69,6 +64,14 @@ def _spans(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return first and end of every run of cells in a row of them."""
     first, end = np.triu_indices(length)
     return first, end + 1
+
+
+@cache
+def _cells(rows: int, columns: int) -> NDArray[np.int64]:
+    """Return the number of cells of each box: of each run of rows and run of columns."""
+    (top, bottom), (left, right) = _spans(rows), _spans(columns)
+    found: NDArray[np.int64] = np.multiply.outer(bottom - top, right - left)
+    return found
 
 
 def window_of(saliency: NDArray[Any], width: int, height: int, aspect: float) -> Crop:

@@ -152,8 +152,9 @@ def _octagon(picture: Array, at: tuple[float, float], radius: float, color: Sequ
     x, y = _grid()
     across, down = np.abs(x - at[0]), np.abs(y - at[1])
     away = np.maximum(np.maximum(across, down), (across + down) / np.sqrt(2))
-    covered = np.clip(radius - away + 0.5, 0, 1)[..., None]
-    return picture * (1 - covered) + np.array(color) * covered
+    covered: Array = np.clip(radius - away + 0.5, 0, 1)[..., None]
+    drawn: Array = picture * (1 - covered) + np.array(color) * covered
+    return drawn
 
 
 def _stop_sign(rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -44,9 +44,10 @@ COLUMNS: Final = 5
 CELL: Final = (222, 228)
 SHOWN: Final = 4
 """Tags a photo."""
-COLORS: Final = {"right": "#1a7f37", "wrong": "#c4001a", "not sure": "#666666"}
 
 Verdict = Literal["right", "wrong", "not sure"]
+COLORS: Final[Mapping[Verdict, str]] = {"right": "#1a7f37", "wrong": "#c4001a", "not sure": "#666666"}
+MARKS: Final[Mapping[Verdict, str]] = {"right": "✓", "wrong": "✗", "not sure": "?"}
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,9 @@ def sheet(photos: Sequence[ShownPhoto], said: Sequence[Said], pictures: Sequence
         )
         for row, (tag, score) in enumerate(words.tags):
             verdict = judge(tag, score, photo)
-            mark = {"right": "✓", "wrong": "✗", "not sure": "?"}[verdict]
             parts.append(
                 f'<text x="{left}" y="{top + HIGH + 25 + 12 * row}" fill="{COLORS[verdict]}">'
-                f"{mark} {html.escape(tag)} {100 * score:.0f} %</text>"
+                f"{MARKS[verdict]} {html.escape(tag)} {100 * score:.0f} %</text>"
             )
     return "\n".join([*parts, "</svg>", ""])
 

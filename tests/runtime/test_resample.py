@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 def test_weights_that_reach_beyond_the_picture_are_refused(name: str) -> None:
     """Of rows and of columns: no byte outside the picture is read."""
     pixels = np.zeros((5, 5, 3), np.uint8)
-    good = (np.zeros(1, np.uint32), np.ones((1, 1), np.float32))
+    good: tuple[Any, ...] = (np.zeros(1, np.uint32), np.ones((1, 1), np.float32))
     for rows, columns in ((WRONG[name], good), (good, WRONG[name])):
         with pytest.raises(ValueError, match="resample"):
             _native.resample(pixels, *rows, *columns)
@@ -68,7 +68,12 @@ def test_weights_that_reach_beyond_the_picture_are_refused(name: str) -> None:
 
 def test_pictures_of_another_type_or_shape_are_refused() -> None:
     """Not three channels, not bytes."""
-    good = (np.zeros(1, np.uint32), np.ones((1, 1), np.float32))
-    for wrong in (np.zeros((5, 5), np.uint8), np.zeros((5, 5, 4), np.uint8), np.zeros((5, 5, 3), np.float32)):
+    good: tuple[Any, ...] = (np.zeros(1, np.uint32), np.ones((1, 1), np.float32))
+    pictures: tuple[Any, ...] = (
+        np.zeros((5, 5), np.uint8),
+        np.zeros((5, 5, 4), np.uint8),
+        np.zeros((5, 5, 3), np.float32),
+    )
+    for wrong in pictures:
         with pytest.raises(TypeError):
-            _native.resample(wrong, *good, *good)  # type: ignore[arg-type]
+            _native.resample(wrong, *good, *good)
