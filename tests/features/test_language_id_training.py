@@ -446,6 +446,30 @@ def test_figures_of_a_source_come_from_a_temperature_that_never_saw_it() -> None
     assert found["all"]["words"]["accuracy"] == pytest.approx(sum(means) / 2, abs=1e-4)
 
 
+def test_models_without_a_source_end_by_steps_and_so_come_out_the_same(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fold has the plan's steps, whatever the time; two runs say the same of the source left out, bit for bit."""
+    from alcove.features.language_id import cross_validate
+    from alcove.features.language_id.train import TrainingPlan
+
+    monkeypatch.setattr(cross_validate, "LEAST_SENTENCES", 1)
+    monkeypatch.setattr(cross_validate, "SHORTEST_WORD", 1)
+    plan = TrainingPlan(steps=9, batch_size=128, warmup_steps=2, report_every=3)
+    folds = ["ntrex", "commonvoice"]
+    one, two = (
+        cross_validate.validate(corpus, WEIGHS, plan, tmp_path / name, device="cpu", folds=folds)
+        for name in ("one", "two")
+    )
+    for fold in folds:
+        last = (tmp_path / "one" / fold / "progress.jsonl").read_text().splitlines()[-1]
+        assert json.loads(last)["step"] == 9
+        assert one[fold].keys() == {"words", "pairs", "sentences"}
+        for kind, scored in one[fold].items():
+            assert torch.equal(scored.scores, two[fold][kind].scores)
+            assert torch.equal(scored.languages, two[fold][kind].languages)
+
+
 def test_near_languages_are_measured_by_group_and_by_candidates() -> None:
     """Three of two Croatian and two Bosnian texts: right, or one of the group, or among the candidates."""
     from alcove.features.language_id.calibrate import Scored
