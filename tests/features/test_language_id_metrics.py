@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from alcove.features.card_figures import BEGIN, END, replace_figures
-from alcove.features.language_id.card import accuracy_picture, figures, percent
-from alcove.features.language_id.card_near import near_figures, near_trials, temperature_figures
+from alcove.features.language_id.card import accuracy_picture, figures
+from alcove.features.language_id.card_near import near_figures, near_trials, percent, temperature_figures
 from alcove.features.language_id.config import DEFAULT_VERSION
 from alcove.features.language_id.contract import program_path
 from alcove.features.language_id.metrics import (
