@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from alcove.platform.cli.importing.onnx_files.reader import sort_nodes
+from alcove.platform.cli.importing.onnx_files.reader import opsets_of, sort_nodes
 from alcove.runtime.certificate import Procedural
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto, ValueInfoProto, load, load_model_from_string, numpy_helper
+from onnx import (
+    ModelProto,
+    TensorProto,
+    ValueInfoProto,
+    load,
+    load_model_from_string,
+    numpy_helper,
+)
 
 Arrays = Sequence[NDArray[Any]]
 Run = Callable[[Arrays], Arrays]
@@ -20,6 +27,8 @@ CLOSE: Final = 1e-3
 """Where answers are further apart, as a share of an output's range, ONNX Runtime is asked how far its own move."""
 ROUNDING: Final = 2.0**-20
 """Eight times the last bit of a float32: what sums of some hundred products move in another order."""
+OLDEST: Final = 7
+"""The first opset that ONNX Runtime takes."""
 FACTOR: Final = 4
 """How much further answers may lie: few samples do not find the one that moves most."""
 HIGHEST: Final = {"f32": 1.0, "u8": 256.0}
@@ -201,9 +210,16 @@ def _change_inputs(sample: Arrays, seed: int) -> Arrays:
 
 
 def _source(path: Path, outputs: Sequence[str]) -> str | bytes:
-    """Return the file, or the bytes of a model with these outputs alone: what they do not need is not run."""
+    """Return the file, or the bytes of a model with these outputs alone: what they do not need is not run.
+
+    Raises:
+        ValueError: the file is of a version that ONNX Runtime does not take.
+    """
     model: ModelProto = load(str(path), load_external_data=False)
     there = {each.name: each for each in model.graph.output}
+    if opsets_of(model)[""] < OLDEST:
+        # The package onnx converts such files, but loses the axis of a broadcast.
+        raise ValueError(f"it takes opset {OLDEST} and newer, the file has {opsets_of(model)['']}")
     if set(outputs) == set(there):
         return str(path)
     model = load(str(path))

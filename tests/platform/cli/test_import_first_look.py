@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,13 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 @pytest.mark.parametrize("check", [first_look.check_weights, first_look.check_onnx])
-def test_a_file_that_is_no_model_is_named(kind: str, check: object, tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_named(kind: str, check: Callable[[Path], None], tmp_path: Path) -> None:
     """What it is and what to do, for weights and for graphs."""
     name, data, message = WRONG[kind]
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(typer.BadParameter, match=message):
-        check(path)  # type: ignore[operator]
+        check(path)
 
 
 @pytest.mark.parametrize(

@@ -59,3 +59,14 @@ def test_only_what_outputs_need_is_run(tmp_path: Path) -> None:
     x = f32(2, 3)
     found = compare_with_runtime(path, ["x"], ["kept"], [[x]], lambda given: [np.maximum(given[0], 0)])
     assert (found.samples, found.largest) == (1, 0.0)
+
+
+def test_a_file_of_the_first_versions_is_not_compared(tmp_path: Path) -> None:
+    """ONNX Runtime takes none below opset 7."""
+    pytest.importorskip("onnxruntime")
+    from alcove.platform.cli.importing.onnx_parity import compare_with_runtime
+
+    path = save(model_of([node("Relu", "x", "y")], {"x": [2]}, ["y"], opset=6), tmp_path / "net.onnx")
+    found = compare_with_runtime(path, ["x"], ["y"], [[f32(2)]], lambda given: given)
+    assert (found.samples, found.largest) == (0, None)
+    assert "it takes opset 7 and newer, the file has 6" in found.why

@@ -37,7 +37,12 @@ ADVICE: Final = {
     "Unique": "how many elements it keeps depends on the inputs",
     "RandomNormal": "a program gives the same answer every time",
     "RandomUniform": "a program gives the same answer every time",
+    "RandomNormalLike": "a program gives the same answer every time",
+    "RandomUniformLike": "a program gives the same answer every time",
     "Multinomial": "a program gives the same answer every time",
+    "RoiAlign": "it reads regions that the graph itself proposes, as many as it finds",
+    "MaxRoiPool": "it reads regions that the graph itself proposes, as many as it finds",
+    "DeformConv": "each place of its kernel is moved by other numbers",
 }
 """Why some operators have no rule."""
 SHOWN: Final = 3

@@ -153,7 +153,7 @@ def _scan(control: _Control) -> None:
         control.give(_scan_once(control, known[:states], known[states:]))
         return
     batch = known[states].tensor.shape[0]
-    found = []
+    found: list[list[Found]] = []
     for index in range(batch):
         parts = [control.call("Scan", (each,), _select(0, index))[0] for each in known]
         part = [each for each in parts if each is not None]
