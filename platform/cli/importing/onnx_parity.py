@@ -223,7 +223,7 @@ def _source(path: Path, outputs: Sequence[str]) -> str | bytes:
     if set(outputs) == set(there):
         return str(path)
     model = load(str(path))
-    known = [each.name for each in (*model.graph.input, *model.graph.initializer)]
+    known = [each.name for each in model.graph.input] + [each.name for each in model.graph.initializer]
     needed = sort_nodes(model.graph.node, known, outputs)
     del model.graph.node[:], model.graph.output[:]
     model.graph.node.extend(needed)

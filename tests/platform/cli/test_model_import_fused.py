@@ -358,7 +358,7 @@ def test_a_detectors_choice_of_boxes_is_left_to_the_app(tmp_path: Path) -> None:
         "to_boxes": np.array([1, 16, 4]),
         "to_scores": np.array([1, 1, 64]),
         "most": np.array([5]),
-        "overlap": np.float32([0.5]),
+        "overlap": np.array([0.5], np.float32),
         "from": np.array([2]),
         "to": np.array([3]),
         "last": np.array([1]),

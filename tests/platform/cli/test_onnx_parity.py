@@ -26,8 +26,8 @@ def test_the_range_is_that_of_all_samples_with_zero(quantized: Path) -> None:
     from alcove.platform.cli.importing.onnx_parity import compare_with_runtime
 
     x = [np.full((1, 64), value, np.float32) for value in (0.5, 1.0)]
-    answers = iter([np.float32(32.0), np.float32(64.0064)])
-    found = compare_with_runtime(quantized, ["x"], ["y"], [[each] for each in x], lambda _: [next(answers)])
+    answers = iter(np.array([[32.0], [64.0064]], np.float32).reshape(2, 1))
+    found = compare_with_runtime(quantized, ["x"], ["y"], [[each] for each in x], lambda _: [next(answers).reshape(())])
     assert found.samples == 2
     assert found.share == pytest.approx(0.0064 / 64, rel=1e-2)
     assert found.own is None
@@ -43,7 +43,7 @@ def test_differences_are_rounding_where_its_own_answers_move_as_far(
 
     x = np.full((1, 64), value, np.float32)
     x[0, 0] = 4
-    found = compare_with_runtime(quantized, ["x"], ["y"], [[x]], lambda _: [np.float32(4 + 0.25 * 32)])
+    found = compare_with_runtime(quantized, ["x"], ["y"], [[x]], lambda _: [np.array(4 + 0.25 * 32, np.float32)])
     assert found.share is not None
     assert found.share > 0.01
     assert found.is_rounding is is_rounding
