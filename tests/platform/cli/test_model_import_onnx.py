@@ -456,6 +456,20 @@ def test_recurrent_layer_steps_as_onnx_defines_it(kind: str, direction: str) -> 
         np.testing.assert_allclose(found[0][0], reference(model, {"x": x})[0], atol=1e-5)
 
 
+def test_weights_of_an_unrolled_layer_are_in_the_program_once() -> None:
+    """However many steps it has."""
+    from alcove.platform.cli.importing.onnx_files.make import module_of
+    from alcove.runtime.compiler import export
+
+    sizes = []
+    for steps in (4, 24):
+        layer = node("GRU", "x w r b", "y h", hidden_size=32)
+        weights = {"w": f32(1, 96, 32), "r": f32(1, 96, 32), "b": f32(1, 192)}
+        module = module_of(model_of([layer], {"x": [steps, 1, 32]}, ["h"], weights, 14), Path(), {})
+        sizes.append(sum(len(tensor.data) for tensor in export(module, module.examples).spec.tensors))
+    assert sizes[1] < 1.2 * sizes[0]
+
+
 def test_branches_and_loops_that_are_known_are_put_in_their_places() -> None:
     """A condition on a shape chooses a branch; a loop by a constant is unrolled; its outputs are stacked."""
     helper = onnx.helper

@@ -250,6 +250,10 @@ class _Cell:
         inner, outer, bias = weights
         self.inner, self.outer = inner[direction], outer[direction]
         self.bias, self.recurrent_bias = bias[direction].chunk(2)
+        # Parts of a GRU's weights are taken once: a program holds what each step takes anew as often as it is taken.
+        two = 2 * layer.hidden
+        self.gates, self.gate_shift = self.outer[:two], self.recurrent_bias[:two]
+        self.new, self.new_shift = self.outer[two:], self.recurrent_bias[two:]
         self.peepholes = None if peepholes is None else peepholes[direction].chunk(3)
         self.first = direction * len(DEFAULTS[layer.kind])
 
@@ -275,13 +279,12 @@ class _Cell:
 
     def _gru(self, gates: Tensor, hidden: Tensor) -> Tensor:
         size = self.layer.hidden
-        two = gates[:, : 2 * size] + F.linear(hidden, self.outer[: 2 * size], self.recurrent_bias[: 2 * size])
+        two = gates[:, : 2 * size] + F.linear(hidden, self.gates, self.gate_shift)
         update, reset = self.activate(0, two).chunk(2, -1)
-        last, shift = self.outer[2 * size :], self.recurrent_bias[2 * size :]
         if self.layer.resets_after:
-            more = reset * F.linear(hidden, last, shift)
+            more = reset * F.linear(hidden, self.new, self.new_shift)
         else:
-            more = F.linear(reset * hidden, last, shift)
+            more = F.linear(reset * hidden, self.new, self.new_shift)
         new = self.activate(1, gates[:, 2 * size :] + more)
         return (1 - update) * new + update * hidden
 
