@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.options import CommandGroup
+from alcove.platform.cli.summaries import SUMMARIES
 
 __all__ = ["VERBS", "app_of", "run"]
 
@@ -64,11 +65,20 @@ _ANYTHING: Final[dict[str, Any]] = {
 }
 
 
-def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
-    """Return the command with one verb loaded, or with all where there is no such verb (help, a misspelling).
+def outline() -> typer.Typer:
+    """Return the command with the names of all verbs and what each is for: enough for help and for a misspelling."""
+    app = _make_root()
+    for name in VERBS:
 
-    Of a verb whose module has a `make_app` only the command `subverb` is loaded, where it has one of this name.
-    """
+        def stub() -> None:
+            """Do nothing: help is all that is shown of it."""
+
+        stub.__doc__ = SUMMARIES.get(name, "")
+        app.command(name)(stub)
+    return app
+
+
+def _make_root() -> CommandGroup:
     app = CommandGroup(
         name="alcove",
         no_args_is_help=True,
@@ -85,6 +95,15 @@ def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
     ) -> None:
         """Compile, certify, sign, ship, compare and run models that stay on the device."""
 
+    return app
+
+
+def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
+    """Return the command with one verb loaded, or with all where there is no such verb.
+
+    Of a verb whose module has a `make_app` only the command `subverb` is loaded, where it has one of this name.
+    """
+    app = _make_root()
     for name, (module, attribute) in VERBS.items():
         if verb in VERBS and name != verb:
             continue
@@ -135,7 +154,7 @@ def run(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's own lines are neither JSON nor for people
     try:
-        ended = app_of(*given[:2])(given, standalone_mode=False)
+        ended = _app_for(given)(given, standalone_mode=False)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
@@ -160,9 +179,14 @@ def run(arguments: list[str] | None = None) -> int:
     return ended if isinstance(ended, int) else 0
 
 
+def _app_for(given: list[str]) -> typer.Typer:
+    """Return as much of the command as a command line needs."""
+    return app_of(*given[:2]) if given and given[0] in VERBS else outline()
+
+
 def options_of(given: list[str]) -> set[str]:
     """Return the options of the command that a command line runs; none where it runs none."""
-    command: Any = typer.main.get_command(app_of(*given[:2]))
+    command: Any = typer.main.get_command(_app_for(given))
     for word in given:
         command = getattr(command, "commands", {}).get(word, command)
     return {option for parameter in command.params for option in parameter.opts if option.startswith("--")}

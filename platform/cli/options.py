@@ -23,6 +23,10 @@ class CommandGroup(typer.Typer):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**({"rich_markup_mode": None, "add_completion": False} | settings))
 
+    def add_typer(self, typer_instance: typer.Typer, *, name: str) -> None:  # type: ignore[override]  # a name only
+        """Add a group of commands; where groups are listed its help is shown whole."""
+        super().add_typer(typer_instance, name=name, short_help=str(typer_instance.info.help or ""))
+
     def command(  # type: ignore[override]  # commands here have a name and settings only
         self,
         name: str | None = None,

@@ -1,17 +1,20 @@
 """What all commands have in common: their names, `--json`, `--help`, how shares and tokens are given."""
 
+import inspect
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from alcove import sdk as alcove_sdk
-from alcove.platform.cli import entry
+from alcove.platform.cli import entry, main
 from alcove.platform.cli.failures import explain
 from alcove.platform.cli.main import SERVER_ONLY, app_of
 from alcove.platform.cli.shares import share_basis_points
+from alcove.platform.cli.summaries import SUMMARIES
 from alcove.platform.client import PlatformClient, UnavailableError
 from typer.testing import CliRunner
 
@@ -62,6 +65,25 @@ def test_no_option_means_two_things(name: str) -> None:
     """Options that several commands share meet no option of a command's own."""
     options = [option for parameter in COMMANDS[name].params for option in (*parameter.opts, *parameter.secondary_opts)]
     assert len(options) == len(set(options))
+
+
+def test_help_lists_every_verb_and_loads_none() -> None:
+    """What `alcove --help` says of a verb is the first line of the verb's own help."""
+    said = alcove("--help")
+    assert said.code == 0
+    root: Any = typer.main.get_command(main.app_of(None))
+    assert SUMMARIES.keys() == main.VERBS.keys()
+    for name, summary in SUMMARIES.items():
+        own = inspect.cleandoc(root.commands[name].help).partition("\n\n")[0].replace("\n", " ")
+        assert summary == own, name
+        assert f"  {name}" in said.out
+    code = (
+        "import sys\nfrom alcove.platform.cli.entry import main\nmain(['--help'])\nmain(['rolout'])\n"
+        "assert not {'grpc', 'numpy', 'sqlalchemy'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Did you mean 'rollout'" in done.stderr
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:
