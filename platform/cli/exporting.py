@@ -123,12 +123,13 @@ def validate_arguments(name: str, options: ExportOptions) -> None:
             _find_place(place)
     from alcove.runtime.certificate import LICENCES, TOLERANCES  # noqa: PLC0415 - loads numpy
 
-    for option, value, known in (
+    choices: tuple[tuple[str, str | None, tuple[str | None, ...]], ...] = (
         ("--tolerance", options.tolerance, ("", *TOLERANCES)),
-        ("--licence", options.licence, LICENCES),
+        ("--licence", options.licence, tuple(LICENCES)),
         ("--cast", options.cast, (None, "float32")),
         ("--quantize", options.quantize, (None, *QUANTIZATIONS)),
-    ):
+    )
+    for option, value, known in choices:
         if value not in known:
             raise typer.BadParameter(f"one of {', '.join(filter(None, known))}; got {value!r}", param_hint=option)
     if options.calibration is not None and options.quantize != "int8":

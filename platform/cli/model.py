@@ -5,11 +5,14 @@ from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.options import CommandGroup, MethodName
 from alcove.platform.cli.output import AsJson, print_json, print_table, say, say_text, show_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["make_app"]
 
@@ -200,7 +203,7 @@ def make_app(command: str | None = None) -> CommandGroup:
         no_args_is_help=True,
         help="Compile, inspect and run programs; push versions, find them again, release and revoke them.",
     )
-    here = {"export": export, "verify": verify, "run": run}
+    here: dict[str, Callable[..., None]] = {"export": export, "verify": verify, "run": run}
     for name, place in OTHERS.items():
         if command in (OTHERS | here) and name != command:
             continue

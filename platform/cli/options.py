@@ -21,7 +21,8 @@ class CommandGroup(typer.Typer):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**({"rich_markup_mode": None, "add_completion": False} | settings))
+        defaults: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False}
+        super().__init__(**(defaults | settings))
 
     def add_typer(self, typer_instance: typer.Typer, *, name: str) -> None:  # type: ignore[override]  # a name only
         """Add a group of commands; where groups are listed its help is shown whole."""

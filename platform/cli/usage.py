@@ -9,7 +9,7 @@ __all__ = ["MISUSED", "UsageError", "explain_usage"]
 
 MISUSED = 2
 
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+UsageError: Any = typer.BadParameter.__mro__[1]
 """Root of what Typer and our commands raise about arguments; Typer has no public name for it."""
 
 
