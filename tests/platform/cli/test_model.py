@@ -222,10 +222,10 @@ def test_options_of_an_export_are_checked_before_it(shop: Shop, tmp_path: Path) 
     """Wrong use, in one sentence that names the option: modes, budgets, classes, licences, places."""
     factory = f"{shop.folder}/polite_model.py:make"
     for options, words in (
-        (("--out", tmp_path / "x.alc", "--quantize", "int16"), "quantize must be one of"),
-        (("--out", tmp_path / "x.alc", "--quantize", "int8", "--max-drop", "0.1"), "max_drop and metric need calibrat"),
-        (("--out", tmp_path / "x.alc", "--tolerance", "lax"), "--tolerance is one of"),
-        (("--out", tmp_path / "x.alc", "--licence", "mine"), "--licence is one of"),
+        (("--out", tmp_path / "x.alc", "--quantize", "int16"), "--quantize: one of int8, "),
+        (("--out", tmp_path / "x.alc", "--quantize", "int8", "--max-drop", "0.1"), "--max-drop: it needs real inputs"),
+        (("--out", tmp_path / "x.alc", "--tolerance", "lax"), "--tolerance: one of"),
+        (("--out", tmp_path / "x.alc", "--licence", "mine"), "--licence: one of"),
         (("--out", tmp_path), "it is a folder; name a file in it"),
         (("--out", tmp_path / "none" / "x.alc"), "there is no folder"),
     ):
