@@ -7,7 +7,7 @@ import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.output import plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
-from alcove.platform.client import VersionDetails
+from alcove.platform.client import NotFoundError, PlatformClient, VersionDetails
 from alcove.platform.domain.records import VersionState
 
 __all__ = ["download", "list_command", "push", "show"]
@@ -82,6 +82,7 @@ def push(
 
     lineage = {"training_run": training_run, "code_revision": code_revision, "data": data, "parent": parent}
     with call.connect() as client:
+        was_there = not signed and _is_published(client, feature, version)
         pushed = (
             push_signed(client, signed)
             if signed
@@ -110,9 +111,19 @@ def push(
         print_json(pushed)
     else:
         say(
-            f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})",
+            f"{pushed.feature} {pushed.version} was published before, with the same bytes: nothing changed"
+            if was_there
+            else f"{pushed.feature} {pushed.version} is published (manifest {pushed.manifest_sha256})",
             f"next: alcove model validate {pushed.feature}@{pushed.version}",
         )
+
+
+def _is_published(client: PlatformClient, feature: str, version: str) -> bool:
+    try:
+        client.version_details(feature, version=version)
+    except NotFoundError:
+        return False
+    return True
 
 
 def list_command(

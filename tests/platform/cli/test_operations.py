@@ -26,6 +26,7 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
         assert (said.json["version"], said.json["variants"][0]["name"]) == (version, "f32")
     again = shop.team("model", "push", f"f32={programs[1]}", "--version", "1.1.0", *options)
     assert again.code == 0, again.err
+    assert "polite 1.1.0 was published before, with the same bytes: nothing changed" in again.out
     other = shop.team("model", "push", f"f32={programs[0]}", "--version", "1.1.0", *options)
     assert other.code == 1
     assert "polite 1.1.0 exists already" in other.err
