@@ -4,7 +4,7 @@ It may differ from what answers at present: a version that could not be had, or 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from alcove.registry.policy import Audience, FeaturePolicy, Halt, Policy, Resolution, candidates
@@ -21,6 +21,7 @@ class Assignments:
         halt_serial: number of the halt that it was compared with; 0: none.
         rules: what the policy says of each feature.
         resolutions: what it assigns, by feature; None where nothing that it names may run.
+        configs: values of the parameters of the assigned version, by feature; only of those that are installed.
         is_current: the policy was confirmed by the last sync of this process; else it is what was last seen.
     """
 
@@ -29,6 +30,7 @@ class Assignments:
     rules: Mapping[str, FeaturePolicy]
     resolutions: Mapping[str, Resolution | None]
     is_current: bool
+    configs: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def assignments_of(

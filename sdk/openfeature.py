@@ -11,6 +11,7 @@ Flags of each feature that the signed policy names, for the device that the clie
     FEATURE               object   version, reason, arm, experiment            the same
     FEATURE.arm           string   name of its arm; the default outside one    the name
     FEATURE.rollout       boolean  it runs the rollout's new version           "on" or "off"
+    FEATURE.config.NAME   its own  value of a parameter of the version         arm, "rollout" or "default"
 
 Reasons: STATIC where every device has the same, SPLIT where its bucket decided, TARGETING_MATCH where only an audience
 did, DEFAULT where it is in none of what is going on, DISABLED where all that the policy names is halted, CACHED while
@@ -23,7 +24,7 @@ up memory, without network, disk or lock.  `track` does nothing: no arm is ever 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from alcove.registry.limits import POLICY_BUCKETS
 from alcove.registry.policy.resolution import Reason as Why
@@ -50,7 +51,9 @@ __all__ = ["AlcoveProvider"]
 ARM: Final = "arm"
 ROLLOUT: Final = "rollout"
 ROLLOUT_ARMS: Final = ("control", "treatment")
+CONFIG: Final = "config."
 _TYPES: Final = {"": "a string or an object", ARM: "a string", ROLLOUT: "a boolean"}
+_PYTHON_TYPES: Final = {bool: "boolean", int: "integer", float: "float", str: "string"}
 
 _Value = TypeVar("_Value")
 _Object = Sequence[FlagValueType] | Mapping[str, FlagValueType]
@@ -101,14 +104,14 @@ class AlcoveProvider(AbstractProvider):
     def resolve_string_details(
         self, flag_key: str, default_value: str, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[str]:
-        """Return the version (FEATURE) or the arm's name (FEATURE.arm)."""
+        """Return the version (FEATURE), the arm's name (FEATURE.arm) or a text parameter (FEATURE.config.NAME)."""
         del evaluation_context
         return self._resolve(flag_key, default_value, "string", {"": _version, ARM: _arm})
 
     def resolve_boolean_details(
         self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[bool]:
-        """Return whether the device runs the rollout's new version (FEATURE.rollout)."""
+        """Return whether the device runs the rollout's new version (FEATURE.rollout), or a parameter."""
         del evaluation_context
         return self._resolve(flag_key, default_value, "boolean", {ROLLOUT: _is_moved})
 
@@ -122,14 +125,14 @@ class AlcoveProvider(AbstractProvider):
     def resolve_integer_details(
         self, flag_key: str, default_value: int, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[int]:
-        """Return an error: no flag has a number."""
+        """Return a parameter that is a whole number (FEATURE.config.NAME)."""
         del evaluation_context
         return self._resolve(flag_key, default_value, "integer", {})
 
     def resolve_float_details(
         self, flag_key: str, default_value: float, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[float]:
-        """Return an error: no flag has a number."""
+        """Return a parameter that is a number (FEATURE.config.NAME)."""
         del evaluation_context
         return self._resolve(flag_key, default_value, "float", {})
 
@@ -144,10 +147,16 @@ class AlcoveProvider(AbstractProvider):
         if seen is None:
             return _fail(default, ErrorCode.PROVIDER_NOT_READY, "no policy yet: the client has not synced")
         feature, _, aspect = key.partition(".")
-        if feature not in seen.resolutions or aspect not in ("", ARM, ROLLOUT):
+        types = _TYPES
+        if aspect.startswith(CONFIG) and aspect.removeprefix(CONFIG) in seen.configs.get(feature, ()):
+            value: Any = seen.configs[feature][aspect.removeprefix(CONFIG)]
+            kind = _PYTHON_TYPES[type(value)]
+            types = {aspect: f"of type {kind}"}
+            readers = {aspect: lambda resolution, rules: (value, _variant(resolution, rules))} if kind == asked else {}
+        if feature not in seen.resolutions or aspect not in types:
             return _fail(default, ErrorCode.FLAG_NOT_FOUND, f"the policy knows no flag {key!r}")
         if aspect not in readers:
-            return _fail(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} is {_TYPES[aspect]}, not of type {asked}")
+            return _fail(default, ErrorCode.TYPE_MISMATCH, f"flag {key!r} is {types[aspect]}, not of type {asked}")
         resolution, rules = seen.resolutions[feature], seen.rules[feature]
         metadata: dict[str, bool | int | float | str] = {"policy_serial": seen.policy_serial}
         if resolution is None:
@@ -241,8 +250,17 @@ def _list_changed_flags(before: "Assignments", after: "Assignments") -> list[str
         for feature in sorted(features)
         if before.resolutions.get(feature) != after.resolutions.get(feature)
         or (feature in before.resolutions) is not (feature in after.resolutions)
+        or before.configs.get(feature) != after.configs.get(feature)
     ]
-    return [flag for feature in moved for flag in (feature, f"{feature}.{ARM}", f"{feature}.{ROLLOUT}")]
+    values = {feature: {**before.configs.get(feature, {}), **after.configs.get(feature, {})} for feature in moved}
+    return [
+        flag
+        for feature in moved
+        for flag in (
+            *(feature, f"{feature}.{ARM}", f"{feature}.{ROLLOUT}"),
+            *(f"{feature}.{CONFIG}{name}" for name in sorted(values[feature])),
+        )
+    ]
 
 
 def _fail(default: _Value, code: ErrorCode, message: str) -> FlagResolutionDetails[_Value]:

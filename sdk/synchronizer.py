@@ -7,7 +7,7 @@ Nothing that a sync needs is loaded before the first.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -170,7 +170,7 @@ class Synchronizer:
             return None
         secret, questions = self._secret(), self.open_questions()
         try:
-            return assignments_of(
+            found = assignments_of(
                 policy,
                 halt,
                 secret,
@@ -180,8 +180,19 @@ class Synchronizer:
                 is_current=self._is_current,
                 is_in_experiments=self._outcomes.consent.is_given,
             )
+            return replace(found, configs=self._read_configs(found))
         except LedgerStorageError as error:
             raise DeviceStorageError(step="read", path=error.path, reason=error.reason) from error
+
+    def _read_configs(self, found: "Assignments") -> Mapping[str, Mapping[str, bool | int | float | str]]:
+        """Return the values of what is assigned and installed."""
+        state = self._slots.read_state()
+        current = {feature: (one, state.slots(feature).current) for feature, one in found.resolutions.items()}
+        return {
+            feature: dict(slot.config)
+            for feature, (one, slot) in current.items()
+            if one is not None and slot is not None and slot.manifest_sha256 == one.version.manifest_sha256
+        }
 
     def open_questions(self) -> "Questions":
         """Return what the device has revealed of its attributes."""

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from alcove.registry.parameters import Parameter, Setting
+from alcove.registry.policy import FeaturePolicy
 from alcove.sdk import Client, DeviceAttributes
 from alcove.sdk.openfeature import AlcoveProvider
-from alcove.sdk.testing import SeededEntropy
+from alcove.sdk.testing import SeededEntropy, fake_program
 from openfeature import api
 from openfeature.client import OpenFeatureClient
 from openfeature.evaluation_context import EvaluationContext
@@ -254,3 +256,36 @@ def test_sdk_does_not_need_it(device: Device) -> None:
         "    raise SystemExit('imported')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_parameters_of_a_version_are_flags_of_their_own_type(device: Device) -> None:
+    """With the reason that the version has; changes are heard, and another type is named."""
+    parameters = (
+        Parameter(name="enabled", type="bool", default=True),
+        Parameter(name="rows", type="int", default=3, minimum=1, maximum=9),
+        Parameter(name="threshold", type="float", default="0.5", minimum="0.1", maximum="0.9"),
+        Parameter(name="tone", type="text", default="plain", choices=("plain", "kind")),
+    )
+    version = device.world.push("3.0.0", fake_program("three"), parameters=parameters)
+    device.world.publish_rules(FeaturePolicy(min_version="0.0.1", default=version))
+    client = device.client()
+    client.sync()
+    flags = make_provider(client)
+    heard = Heard(flags)
+    threshold = f"{FEATURE}.config.threshold"
+    assert summarize(flags.get_float_details(threshold, 0.1)) == (0.5, Reason.STATIC, "default", None)
+    assert flags.get_boolean_value(f"{FEATURE}.config.enabled", False)
+    assert flags.get_integer_value(f"{FEATURE}.config.rows", 0) == 3
+    assert flags.get_string_value(f"{FEATURE}.config.tone", "") == "plain"
+    wrong = flags.get_string_details(threshold, "x")
+    assert (wrong.value, wrong.error_code) == ("x", ErrorCode.TYPE_MISMATCH)
+    assert wrong.error_message == f"flag '{threshold}' is of type float, not of type string"
+    assert flags.get_float_details(f"{FEATURE}.config.other", 0.1).error_code is ErrorCode.FLAG_NOT_FOUND
+    values = (Setting(name="threshold", value="0.8"),)
+    device.world.publish_rules(FeaturePolicy(min_version="0.0.1", default=version, values=values))
+    client.sync()
+    event, changed = heard.next()
+    assert event is ProviderEvent.PROVIDER_CONFIGURATION_CHANGED
+    assert changed is not None
+    assert threshold in changed
+    assert flags.get_float_value(threshold, 0.1) == 0.8
