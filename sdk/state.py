@@ -197,13 +197,16 @@ def state_from_bytes(data: bytes) -> State:
 def _slot_fields(slot: Slot | None) -> dict[str, object] | None:
     if slot is None:
         return None
-    return ({"config": dict(slot.config)} if slot.config else {}) | {
+    fields: dict[str, object] = {
         "version": slot.version,
         "manifest_sha256": slot.manifest_sha256,
         "reason": slot.reason,
         "arm": slot.arm,
         "task": slot.task,
     }
+    if slot.config:
+        fields["config"] = dict(slot.config)
+    return fields
 
 
 def _slot(fields: dict[str, object] | None) -> Slot | None:
