@@ -80,6 +80,7 @@ PLAN = {
     "plan.expected_devices": (10**10 + 1, 2**64 - 1),
     "plan.horizon_windows": (91, 2**32 - 1),
     "plan.is_open_ended": (NO_BOUND,),
+    "plan.signature_override_reason": ("x" * 501,),
 }
 REASONED = {"request_id": REQUEST_ID, "rollout_id": ID, "reason": REASON, "etag": ETAG}
 BOUND = {"request_id": REQUEST_ID, "rollout_id": ID, "etag": ETAG}
@@ -213,7 +214,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "feature": FEATURE,
         "rules": (NO_BOUND,),
         "rules.must_approve_aliases": (NO_BOUND,),
-        "rules.must_be_released": (NO_BOUND,),
+        "rules.accepts_any_state": (NO_BOUND,),
         "rules.must_approve_rollouts": (NO_BOUND,),
         "rules.max_size_bytes": (2**63, 2**64 - 1),
         "rules.max_memory_bytes": (2**63, 2**64 - 1),
@@ -231,6 +232,8 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         **PLAN,
         "audience": AUDIENCE,
         "validate_only": (NO_BOUND,),
+        "share_basis_points": (10_001, 2**32 - 1),
+        "override_reason": optional(REASON),
     },
     "UpdateRollout": {
         "request_id": REQUEST_ID,
