@@ -6,7 +6,7 @@ rotate | add-team | own | renew | raise-min-version | reinstate | init ─▶ FI
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
@@ -28,7 +28,7 @@ from alcove.runtime.clock import SYSTEM_CLOCK
 from alcove.runtime.files import DISK, read_bounded, replace_file
 
 if TYPE_CHECKING:
-    from tuf.api.metadata import DelegatedRole
+    from tuf.api.metadata import DelegatedRole, Targets  # type: ignore[attr-defined]  # list no public names
 
 __all__ = [
     "add_team",
@@ -128,7 +128,7 @@ def _trusts(change: SigningRequest) -> list[dict[str, object]]:
     held = {} if root is None else dict(root.roles)
     delegated = {} if targets is None else dict(delegations(targets))
     before = change.current.get("targets")
-    known = {} if before is None else delegations(before.signed)
+    known = {} if before is None else delegations(cast("Targets", before.signed))
     return [
         {"role": role, "threshold": part.threshold, "may_sign": "-", "keys": " ".join(part.keyids)}
         for role, part in sorted(held.items())

@@ -118,7 +118,8 @@ async def _load(
                 snapshot = replace(snapshot, former=former)
                 break
     digests = snapshot.compared_digests
-    together = {one.manifest_sha256 for one in (*defaults.values(), *moving.values()) if one.feature == feature}
+    together = {one.manifest_sha256 for one in moving.values() if one.feature == feature}
+    together |= set() if default is None else {default.manifest_sha256}
     together |= {arm.manifest_sha256 for one in compared.values() if one.feature == feature for arm in one.arms}
     return replace(
         snapshot,

@@ -147,7 +147,12 @@ def test_base_is_passed_over_only_where_its_delta_would_not_be_kept(part: float,
 def test_package_makes_no_delta_from_bases_that_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large program after small ones: none is tried, and the ones that can win are not crowded out by them."""
     tried: list[int] = []
-    monkeypatch.setattr(delta, "make_delta", lambda base, _program: tried.append(len(base)) or bytes(SIZE))
+
+    def make(base: bytes, _program: bytes) -> bytes:
+        tried.append(len(base))
+        return bytes(SIZE)
+
+    monkeypatch.setattr(delta, "make_delta", make)
     program = weights(1).tobytes()
     small = [weights(seed, 500).tobytes() for seed in range(2, 2 + limits.DELTAS_MAX)]
     create_package(

@@ -1,6 +1,7 @@
 """A version that takes or gives something else than an app passes and reads never answers in that app."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from alcove.registry.policy import Outcome
@@ -9,6 +10,9 @@ from alcove.sdk import OtherSignatureError
 from alcove.sdk.testing import SeededEntropy, fake_program
 
 from tests.sdk.conftest import FEATURE, Device, World
+
+if TYPE_CHECKING:
+    from alcove.sdk.handle import Measurement
 
 
 @pytest.fixture
@@ -53,7 +57,7 @@ def test_refused_arm_counts_a_fallback(device: Device, other_world: World) -> No
     assert handle.predict("hi").version == "1.0.0"
     active = handle._model_ref.active
     assert active.has_abandoned_arm
-    seen = []
+    seen: list[Measurement] = []
     handle._record = seen.append
     handle.record_outcome(accepted=True)
     assert [one.outcome for one in seen] == [Outcome.FALLBACK]
