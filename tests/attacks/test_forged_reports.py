@@ -33,11 +33,12 @@ from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.reports import add_counts
 from alcove.platform.store.unit_of_work import UnitOfWork
-from alcove.platform.store.versions import add_version
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.entropy import OsEntropy
 from alcove.privacy.randomized_response import RandomizedResponse
 from alcove.registry.policy import Outcome, TaskPolicy
+
+from tests.platform.versions import add_released
 
 FORGED = 6 * 1024  # what six bodies of 38 912 bytes held
 HONEST = 2_000
@@ -144,10 +145,7 @@ def begin(store: Store) -> Begin:
         )
         async with store.write() as session:
             for version in ("1.0.0", "2.0.0"):
-                await add_version(
-                    session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64,
-                    manifest=b'{"variants":[]}', published_at_s=1,
-                )  # fmt: skip
+                await add_released(session, feature="f", version=version, team="t", manifest_sha256=version[0] * 64)
             await set_default(session, Default("app", "f", "1.0.0", "1" * 64))
             uow = UnitOfWork(session, "operator/a", 1_000_000)
             rollout = await engine.create(uow, RolloutSpec("app", "f", "2.0.0", plan, ""))
