@@ -48,8 +48,8 @@ def compare_stores(data_dir: Path, *, database: Path | str, blobs: str | None = 
         if given[name] != held[name] and (has_blobs or name != "blobs"):
             raise OtherStoreError(
                 path,
-                f"the {name} of {data_dir} is {held[name]}, and {given[name]} was given: see {option}; if it was moved "
-                f"there, remove {path}",
+                f"{name}: {held[name]} belongs to this folder, and {given[name]} was given: see {option}; if it was "
+                "moved there, remove this file",
             )
 
 

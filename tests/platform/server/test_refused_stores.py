@@ -49,11 +49,11 @@ async def test_first_start_notes_its_stores_and_the_next_ones_compare(settings: 
     assert json.loads(note.read_text()) == {"blobs": "tree/blobs", "database": "alcove.db"}
     (tmp_path / "others").mkdir()
     url = f"file://{tmp_path}/others"
-    with pytest.raises(OtherStoreError, match=r"is tree/blobs, and file:.*others was given: see --blobs"):
+    with pytest.raises(OtherStoreError, match=r"tree/blobs belongs .*, and file:.*others was given: see --blobs"):
         await start(settings, blobs=url)
     database = "postgresql://alcove:secret@127.0.0.1:1/alcove"
     with pytest.raises(
-        OtherStoreError, match=r"is alcove\.db, and postgresql://127.0.0.1:1/alcove was given"
+        OtherStoreError, match=r"alcove\.db belongs to this folder, and postgresql://127.0.0.1:1/alcove was given"
     ) as refusal:
         await start(settings, database_url=database)
     assert "secret" not in str(refusal.value)
@@ -75,7 +75,9 @@ async def test_blobs_that_hold_no_listed_version_stop_the_start(settings: Settin
 def test_database_that_was_forgotten_takes_no_token(tmp_path: Path) -> None:
     """A token would lie in a file that no server reads."""
     note_stores(tmp_path, database="postgresql://alcove@db.internal:5432/alcove", blobs="s3://models/alcove/")
-    with pytest.raises(OtherStoreError, match=r"postgresql://db\.internal:5432/alcove, and alcove\.db was given"):
+    with pytest.raises(
+        OtherStoreError, match=r"postgresql://db\.internal:5432/alcove belongs to this folder, and alcove\.db was given"
+    ):
         create_local_token(tmp_path, "operator")
     assert not (tmp_path / "alcove.db").exists()
     compare_stores(tmp_path, database="postgresql://x:y@db.internal:5432/alcove", blobs="s3://models/alcove")

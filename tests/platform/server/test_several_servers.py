@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alcove.platform.client import ConflictError, FailedPreconditionError, push_package
+from alcove.platform.client import ConflictError, FailedPreconditionError, FeatureRules, push_package
 from alcove.platform.domain.errors import DataFolderBusyError, StoreBusyError
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.startup_checks import hold_data_folder
@@ -81,6 +81,7 @@ def test_two_servers_that_publish_at_once_lose_nothing_and_list_nothing_twice(
 
         def roll_out(number: int) -> None:
             one, other = clients[number % 2], clients[(number + 1) % 2]
+            one.set_rules(wanted[number][0], FeatureRules(accepts_any_state=True))
             rollout = one.create_rollout(f"app-{number % 3}", wanted[number][0], "1.0.0")
             other.advance_rollout(rollout.rollout_id, 10_000, override_reason="test")
 

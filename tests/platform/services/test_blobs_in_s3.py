@@ -115,7 +115,8 @@ def test_pushing_and_reading_fail_clearly_while_the_bucket_is_gone(
         monkeypatch.setenv(name, value)
     first, second = remote.package("text_00"), remote.package("text_01")
     try:
-        server = remote.start("--blobs", own.bucket())
+        own_url = own.bucket()
+        server = remote.start("--blobs", own_url)
         publish(remote, server, first)
     finally:
         own.stop()
@@ -127,8 +128,10 @@ def test_pushing_and_reading_fail_clearly_while_the_bucket_is_gone(
     assert get(f"{server.http_url}/metadata/timestamp.json")[:2] == (200, before)
     assert "testing-secret" not in server.log.read_text()
     assert server.stop() == 0
-    with pytest.raises(RuntimeError, match="blob 0000"):
+    with pytest.raises(RuntimeError, match="belongs to this folder, and s3://gone was given"):
         remote.start("--blobs", "s3://gone")
+    with pytest.raises(RuntimeError, match=f"--blobs {own_url}: "):
+        remote.start("--blobs", own_url)
 
 
 def test_a_store_that_fails_in_the_middle_cuts_the_download(
