@@ -161,14 +161,14 @@ def test_ragged_inputs_use_the_rows_they_have(caller_ids: Model) -> None:
 
 
 def test_text_may_be_str_or_utf8_bytes(classifier: Model) -> None:
-    """The same answer for both; anything else is refused."""
+    """The same answer for both; anything else is refused, and its class is named as `__name__` says it."""
     for text in ("", "a", "Grüße aus Köln", "привет", "\0", "😀" * 3, "日本語"):
         for ours, theirs in zip(classifier(text), classifier(text.encode()), strict=True):
             assert ours.tolist() == theirs.tolist()
     for value in (None, 5, bytearray(b"text"), np.zeros(3, np.uint8), ["text"]):
         error = refusal(classifier, value)
         assert error.port == "text"
-        assert "expected str or bytes" in str(error)
+        assert f"expected str or bytes, got {type(value).__name__}" in str(error)
 
 
 def test_bytes_that_are_no_utf8_are_refused_with_their_position(classifier: Model) -> None:
