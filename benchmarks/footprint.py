@@ -28,7 +28,7 @@ GOAL_KIB: Final = 35 * 1024
 def probe(python: Path, question: str) -> Any:
     """Return what the environment answers."""
     environment = {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
-    command = [python, "-X", "utf8", "-I", PROBE, question]
+    command = [str(python), "-X", "utf8", "-I", str(PROBE), question]
     return json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
 
 

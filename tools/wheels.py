@@ -310,7 +310,7 @@ def find_platform(part: Cut, whole: Whole, auditwheel: Path | None) -> str:
         return written
     with tempfile.TemporaryDirectory() as folder:
         path = write(part, whole, Path(folder), written)
-        command = [auditwheel, "show", "--json", path]
+        command = [str(auditwheel), "show", "--json", str(path)]
         said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     if missing := said["external_libs"]:
         raise ValueError(f"{part.name} needs {sorted(missing)}, which are on no list of what systems have")
