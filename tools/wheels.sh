@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheels: for the Python of .venv, and from 3.12 on for all later ones with the newest Python here that has headers
+# Builds the wheels: for the Python of .venv, and for all from 3.12 on with the first of these here that has headers
 # (ABI3_PYTHON=...: with that one; ABI3_PYTHON=none: not). Each is built twice and the bytes compared; auditwheel says from which
 # glibc on they run; then they are cut into build/wheels.
 # Use: tools/wheels.sh [OPTION OF tools.wheels ...]
