@@ -156,7 +156,7 @@ def test_backups_made_while_versions_are_pushed_are_each_sound(tmp_path: Path) -
 
     pusher = threading.Thread(target=push)
     pusher.start()
-    records = []
+    records: list[BackupRecord] = []
     try:
         assert pushed.wait(120)
         while pusher.is_alive() or not records:
