@@ -109,12 +109,13 @@ def test_backup_restored_into_an_empty_place_is_sound_and_served(world: ServerWo
     place = open_place(str(tmp_path / "backups"))
     record = back_up(data_of(world), place)
     target = ServerData(tmp_path / "restored", world.online_keys)
+    (target.data_dir / "lost+found").mkdir(parents=True)  # as a fresh volume has
     restore(place, target)
     assert check(target) == 1
     assert have_same_rows(data_of(world), target) == "audit"
     for path in record.files:
         assert (target.data_dir / "tree" / path).read_bytes() == (world.data_dir / "tree" / path).read_bytes()
-    assert {path.name for path in target.data_dir.iterdir()} == {"alcove.db", "tree"}
+    assert {path.name for path in target.data_dir.iterdir()} == {"alcove.db", "tree", "lost+found"}
     assert (target.data_dir / "alcove.db").stat().st_mode & 0o777 == 0o600
     shutil.rmtree(world.data_dir)
     target.data_dir.rename(world.data_dir)
@@ -331,7 +332,7 @@ def test_backup_of_a_newer_schema_is_refused(world: ServerWorld, tmp_path: Path)
 
 def test_pruning_keeps_what_the_remaining_backups_need(world: ServerWorld, tmp_path: Path) -> None:
     """The newest restores whole; objects of the others go once they are a day old."""
-    place = open_place(str(tmp_path / "backups"))
+    place = open_place(f"file://{tmp_path}/backups")
     old = back_up(data_of(world), place)
     publish(world, "2.0.0")
     new = back_up(data_of(world), place)
