@@ -102,7 +102,10 @@ async def restore_backup(
             await _restore_rows(place, record, target)
             state["are_rows_there"] = True
             _write_marker(target, state)
+        if not state.get("is_audited"):  # killed between the two, there are two lines, and never none
             await _audit(record, target, clock)
+            state["is_audited"] = True
+            _write_marker(target, state)
         tree = target.open_tree()
         await asyncio.to_thread(_restore_blobs, place, record, tree, on_progress)
         await asyncio.to_thread(_restore_keys, target.keys, keys or {})
