@@ -26,7 +26,7 @@ def test_defaults_stand_where_a_policy_says_nothing() -> None:
 
 def test_values_within_the_bounds_are_taken() -> None:
     """Bounds included."""
-    given = {"threshold": "0.9", "enabled": False, "rows": 1, "tone": "kind"}
+    given: dict[str, bool | int | str] = {"threshold": "0.9", "enabled": False, "rows": 1, "tone": "kind"}
     settings = [Setting(name=name, value=value) for name, value in given.items()]
     assert read_settings(ALL, settings) == ({"threshold": 0.9, "enabled": False, "rows": 1, "tone": "kind"}, ())
 
