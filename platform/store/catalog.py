@@ -229,6 +229,7 @@ async def rules_of(session: AsyncSession, feature: str) -> FeatureRules:
     if row is None:
         return FeatureRules()
     values = json.loads(row.rules)
+    values.pop("must_be_released", None)  # of rows from before every feature had it
     values["allowed_ops"] = tuple(values["allowed_ops"])
     return FeatureRules(**values, set_by=row.set_by, set_at_s=row.set_at_s)
 

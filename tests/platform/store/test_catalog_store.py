@@ -1,6 +1,8 @@
 """The tables of versions' lives: what is current is what happened."""
 
+import dataclasses
 import itertools
+import json
 import random
 
 import pytest
@@ -11,14 +13,28 @@ from alcove.platform.services.catalog.aliases import approve, move_alias
 from alcove.platform.services.catalog.rules import set_rules
 from alcove.platform.services.catalog.states import move
 from alcove.platform.store import Store
-from alcove.platform.store.catalog import list_versions, open_proposals, state_moves
-from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow
+from alcove.platform.store.catalog import list_versions, open_proposals, rules_of, state_moves
+from alcove.platform.store.catalog_tables import AliasMoveRow, AliasProposalRow, AliasRow, FeatureRulesRow
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import add_version, get_version, version_of, versions_query
 from sqlalchemy import select
 
 VERSIONS = ("1.0.0", "1.1.0", "2.0.0")
 ALIASES = ("production", "canary", "old")
+
+
+@pytest.mark.parametrize("had", [False, True])
+async def test_rules_from_before_versions_had_to_be_released_have_them_released(store: Store, had: bool) -> None:
+    """A row with the earlier field is read; what else it says holds."""
+    earlier = {"must_approve_aliases": True, "must_approve_rollouts": False, "must_be_released": had}
+    bounds = {"max_size_bytes": 7, "max_memory_bytes": 0, "max_latency_ms": 0.0, "allowed_ops": ["add"]}
+    async with store.write() as session:
+        session.add(FeatureRulesRow(feature="f", rules=json.dumps(earlier | bounds), set_by="ann", set_at_s=3))
+    async with store.read() as session:
+        rules = await rules_of(session, "f")
+    bound = FeatureRules(must_approve_aliases=True, max_size_bytes=7, allowed_ops=("add",))
+    assert rules == dataclasses.replace(bound, set_by="ann", set_at_s=3)
+    assert not rules.accepts_any_state
 
 
 @pytest.mark.parametrize("seed", range(4))
