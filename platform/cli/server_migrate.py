@@ -31,9 +31,11 @@ def migrate_command(
     """
     from alcove.platform.store import Store  # noqa: PLC0415 - needs the database
     from alcove.platform.store.database import database_of  # noqa: PLC0415
+    from alcove.platform.store.note import compare_stores  # noqa: PLC0415
     from alcove.platform.store.schema_changes import migrate_to, read_schema_state  # noqa: PLC0415
 
     location, schema = database_of(data_dir, database), Store.schema
+    compare_stores(data_dir, database=location, has_blobs=False)
     state = asyncio.run(read_schema_state(location, schema))
     if to is None:
         if as_json:

@@ -30,6 +30,7 @@ from alcove.platform.services.publishing import RepositoryLock
 from alcove.platform.store import Store
 from alcove.platform.store.database import DATABASE_FILE
 from alcove.platform.store.manifests import listed_manifests
+from alcove.platform.store.note import compare_stores
 from alcove.platform.store.row_copies import begin_copy, copy_rows
 from alcove.registry.errors import MissingTargetError
 from alcove.registry.garbage_collection import list_referenced_blobs
@@ -78,10 +79,12 @@ async def create_backup(
         on_progress: called with the bytes of blobs that are done, and of all.
 
     Raises:
+        OtherStoreError: database or blobs are not those that the data folder's note names.
         StoreUnavailableError, StoreBusyError: the database cannot be read, or has another schema than this version's.
         BackupError: something pruned the place meanwhile, or the record of an earlier backup is damaged.
         RegistryError: the tree is damaged, a blob that it names is missing, or the place fails.
     """
+    await asyncio.to_thread(compare_stores, source.data_dir, database=source.location, blobs=source.blobs)
     known = await asyncio.to_thread(place.list_known, clock.now_s())
     before = set(known)
     tree = source.open_tree()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.cli.main import run
-from alcove.platform.domain.errors import BackupError, RestoreRefusedError, StoreOccupiedError
+from alcove.platform.domain.errors import BackupError, OtherStoreError, RestoreRefusedError, StoreOccupiedError
 from alcove.platform.domain.records import Page
 from alcove.platform.services.backups import (
     BackupPlace,
@@ -24,6 +24,7 @@ from alcove.platform.services.publishing import audit_store
 from alcove.platform.store import Store
 from alcove.platform.store.audit import list_audit
 from alcove.platform.store.issuance import keep_secret
+from alcove.platform.store.note import NOTE, note_stores
 from alcove.platform.store.row_copies import compare_rows, count_rows
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.postgres import PostgresServer
@@ -319,6 +320,19 @@ def test_server_that_lost_a_blob_is_not_backed_up_silently(world: ServerWorld, t
     with pytest.raises(MissingTargetError, match=blob.name):
         back_up(data_of(world), place)
     assert place.list_ids() == []
+
+
+def test_other_stores_than_the_folders_own_are_neither_backed_up_nor_migrated(
+    world: ServerWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A forgotten or mistaken option is named; a backup of the wrong blobs would be found out at the restore."""
+    (world.data_dir / NOTE).unlink(missing_ok=True)
+    note_stores(world.data_dir, database=data_of(world).location, blobs="s3://models/alcove")
+    with pytest.raises(OtherStoreError, match="s3://models/alcove belongs to this folder, and tree/blobs was given"):
+        back_up(data_of(world), open_place(str(tmp_path / "backups")))
+    other = "postgresql://db.example/alcove"
+    assert run(["server", "migrate", "--data-dir", str(world.data_dir), "--database", other]) == 1
+    assert "alcove.db belongs to this folder" in capsys.readouterr().err
 
 
 def test_backup_of_a_newer_schema_is_refused(world: ServerWorld, tmp_path: Path) -> None:
