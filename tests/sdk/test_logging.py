@@ -183,6 +183,7 @@ def test_a_transport_error_is_no_traceback(device: Device, caplog: pytest.LogCap
         raise TransportError(method=method, path=path, reason="no network")
 
     device.transport.fault = fail
+    caplog.set_level(logging.INFO, logger="alcove")
     sync_turn(device.client())
     assert len(caplog.records) == 1
     assert caplog.records[0].exc_info is None

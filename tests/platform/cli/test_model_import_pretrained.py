@@ -113,7 +113,8 @@ def test_classifier_goes_from_text_to_its_labels(is_float: bool, folders: Path, 
     facts = import_folder(folders / "classifier", out, "--texts", folders / "texts.tsv", "--length", 16, *more)
     assert "same tokens as transformers for 8 of 8 texts" in facts["weights"]
     assert facts["same_best"] == 1
-    assert facts["accuracy"] == {"torch": 1.0, "program": 1.0, "changes": []}
+    classes = [{"folder": name, "pictures": 4, "torch": 4, "program": 4} for name in ("bad", "good")]
+    assert facts["accuracy"] == {"torch": 1.0, "program": 1.0, "changes": [], "classes": classes}
     model = load(out)
     assert check_certificate(model).licence == "own text"
     scores, label = model("I loved it")

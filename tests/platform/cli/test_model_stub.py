@@ -123,6 +123,8 @@ def test_file_server_and_installed_feature_give_the_same_contract(
             "--version", "7.0.0", "--card", card,
         )
     )  # fmt: skip
+    ok(shop.team("model", "validate", "planned@7.0.0"))
+    ok(shop.team("model", "release", "planned@7.0.0", "--reason", "it passed"))
     ok(shop.team("model", "alias", "set", "planned@7.0.0", "@typed", "--reason", "it is"))
     contracts = [import_file(write_stub(tmp_path, programs[0], "by_file", "--feature", "planned")).Planned()]
     for source, name in (("planned@7.0.0", "by_version"), ("planned@typed", "by_alias")):

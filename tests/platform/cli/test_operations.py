@@ -313,4 +313,4 @@ def test_version_of_another_form_is_refused_before_the_push(shop: Shop, programs
             "model", "push", programs[0], "--feature", "kind", "--version", version, "--team", "writing", "--key", key
         )
         assert said.code == 1
-        assert f"manifest at version: expected MAJOR.MINOR.PATCH, such as 1.2.0, got '{version}'" in said.err
+        assert f"--version: expected MAJOR.MINOR.PATCH, such as 1.2.0, got '{version}'" in said.err

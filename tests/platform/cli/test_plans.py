@@ -114,7 +114,7 @@ def test_plans_of_own_metrics_are_in_their_unit_and_need_their_definition(shop: 
     assert edits["devices_to_be_safe"] > 0
     for wrong, problem in (
         ((*asked[:-2],), "feature"),
-        ((*asked, "--base-distribution", "50%,50%"), "base_distribution"),
+        ((*asked, "--base-distribution", "50%,50%"), "--base-distribution"),
         ((*watched, "--behavior", "metric:undone=50%,50%"), "own_spreads.parts"),
         ((*watched, "--behavior", f"metric:other={spread}"), "own_spreads.metric"),
         ((*watched, "--harm", "metric:other:0.4"), "no guardrail watches metric:other"),

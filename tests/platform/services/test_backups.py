@@ -223,6 +223,7 @@ def test_rows_move_between_databases_with_blobs_in_buckets(
         shutil.rmtree(world.data_dir / "tree")
         shutil.copytree(target.data_dir / "tree", world.data_dir / "tree")
         world.database = url
+        (world.data_dir / NOTE).unlink()  # the rows were moved
         served = world.start("--only", "grpc", "--blobs", str(target.blobs))
         with world.client(served, "team:text") as team:
             world.publish(team, FEATURE, "2.0.0")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alcove.platform.domain.catalog_records import FeatureRules
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.catalog.revocation import revoke
@@ -14,6 +15,7 @@ from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.rollouts import engine as rollouts
 from alcove.platform.services.validation import InThisProcess
 from alcove.platform.store import Store
+from alcove.platform.store.catalog import add_rules
 from alcove.platform.store.publications import Publication, add_publication, list_unpublished
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version
@@ -222,6 +224,7 @@ async def test_a_revocation_that_was_decided_reaches_every_app_after_a_kill(
     store = await Store.open(settings.database)
     async with store.write() as session:
         uow = UnitOfWork(session, "operator/test", 1)
+        await add_rules(session, "text_00", FeatureRules(accepts_any_state=True))
         for app in apps:
             rollout = await rollouts.create(uow, rollouts.RolloutSpec(app, "text_00", "1.0.0"))
             await rollouts.advance(uow, rollout.rollout_id, share_basis_points=10_000, override_reason="test")

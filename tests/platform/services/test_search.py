@@ -233,7 +233,7 @@ def test_versions_are_found_over_the_wire(
 ) -> None:
     """By state, alias, tag, words of the card and of the lineage; the newest first; and no more than asked for."""
     for version in ("1.0.0", "1.10.0", "1.9.0"):
-        world.publish(team, feature, version)
+        world.publish(team, feature, version, is_released=version == "1.9.0")
     team.validate_version(feature, "1.10.0")
     team.set_alias(feature, "candidate", "1.9.0", reason="x")
     team.set_tag(feature, "1.0.0", "suite", "passed")

@@ -135,7 +135,7 @@ def test_database_of_a_newer_version_is_left_as_it_is(database: Path | str, foll
     state = asyncio.run(read_schema_state(database, Store.schema))
     assert (state.is_newer, state.revision) == (True, NEXT)
     with pytest.raises(
-        StoreUnavailableError, match=f"its schema is {NEXT}, of a newer alcove; this version knows {HEAD}"
+        StoreUnavailableError, match=f"its schema is {NEXT}, of a newer alcove; this version knows 0001, {HEAD}"
     ):
         asyncio.run(migrate_to(database, Store.schema, "head"))
     assert revision_of(database) == NEXT
