@@ -20,10 +20,10 @@ from alcove.platform.testing.aggregators import PATIENCE_S, AggregatorProcesses
 from alcove.privacy.dap.messages import MEDIA_TYPE, UploadRequest
 from alcove.privacy.dap.reports import make_report
 from alcove.privacy.entropy import OsEntropy
-from alcove.registry import program_verification
+from alcove.registry import program_validation, program_verification
 from alcove.registry.policy import TaskPolicy
 from alcove.registry.policy.dap import dap_time, idle_cell, make_dap_task
-from alcove.registry.testing import FakeVerifier
+from alcove.registry.testing import FakeValidator, FakeVerifier
 from alcove.runtime.testing_seams import ManualClock
 
 FEATURE = "text_00"
@@ -39,6 +39,7 @@ IDLE = 30
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorld:
     """A world for a server in this process, which takes pretended programs."""
     monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
+    monkeypatch.setattr(program_validation, "RuntimeValidator", FakeValidator)
     monkeypatch.setattr(serve, "ChildChecks", InThisProcess)
     return ServerWorld(tmp_path / "world", teams={"text": (FEATURE,)})
 
