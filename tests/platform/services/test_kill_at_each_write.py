@@ -15,9 +15,9 @@ from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.validation import InThisProcess
 from alcove.platform.testing import ServerWorld
-from alcove.registry import program_verification
+from alcove.registry import program_validation, program_verification
 from alcove.registry.client import RepositoryClient
-from alcove.registry.testing import FakeVerifier, FolderFetcher
+from alcove.registry.testing import FakeValidator, FakeVerifier, FolderFetcher
 from alcove.runtime.clock import SYSTEM_CLOCK
 from pydantic import SecretStr
 
@@ -105,6 +105,7 @@ class Stage:
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """SQLite and folders, or PostgreSQL and S3."""
     monkeypatch.setattr(program_verification, "RuntimeVerifier", FakeVerifier)
+    monkeypatch.setattr(program_validation, "RuntimeValidator", FakeValidator)
     monkeypatch.setattr(serve, "ChildChecks", InThisProcess)  # another process would not know what is pretended
     if request.param == "one server":
         made = Stage(tmp_path / "stage")
