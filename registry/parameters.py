@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from alcove.registry import limits
@@ -20,7 +20,17 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StringConstra
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Parameter", "RefusedSetting", "Setting", "Settings", "Value", "default_settings", "read_settings"]
+__all__ = [
+    "Encoded",
+    "Parameter",
+    "RefusedSetting",
+    "Setting",
+    "Settings",
+    "Value",
+    "default_settings",
+    "encode_text",
+    "read_settings",
+]
 
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=limits.PARAMETER_TEXT_MAX)]
@@ -28,6 +38,7 @@ Encoded = StrictBool | Annotated[StrictInt, Field(ge=-(2**53), le=2**53)] | Text
 Value = bool | int | float | str
 """What an app reads."""
 
+_EXPONENT_MAX: Final = 20  # of a decimal number as people write it; what is beyond is out of every bound
 _FLOAT: Final = re.compile(r"(?!-0$)-?(0|[1-9][0-9]{0,8})(\.[0-9]{0,8}[1-9])?")
 
 
@@ -93,6 +104,33 @@ class Parameter(Part):
             raise ValueError(msg)
         return self
 
+    @property
+    def bound(self) -> str:
+        """What a value of it is, in words."""
+        match self.type:
+            case "bool":
+                return "true or false"
+            case "int":
+                return f"a whole number from {self.minimum} to {self.maximum}"
+            case "float":
+                return f"a decimal number from {self.minimum} to {self.maximum}"
+            case _:
+                return f"one of {', '.join(self.choices)}"
+
+    def encode(self, value: Encoded) -> Encoded:
+        """Return a value as documents hold it; a text is read as people write a value of this type.
+
+        Raises:
+            ValueError: it is none of this parameter's; `bound` says what would be one.
+        """
+        if self.type == "float" and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        found = encode_text(self.type, value) if isinstance(value, str) else value
+        problem = self.problem(found)
+        if problem:
+            raise ValueError(problem)
+        return found
+
     def problem(self, value: Encoded) -> str:
         """Return why a value is none of this parameter, with the bound; "" where it is one."""
         if not self._is_typed(value):
@@ -154,6 +192,38 @@ def read_settings(
         else:
             values[setting.name] = parameter.decode(setting.value)
     return values, tuple(refused)
+
+
+def encode_text(kind: str, text: str) -> Encoded:
+    """Return the value of a type that people write so, as documents hold it; whether it is within bounds is not asked.
+
+    Raises:
+        ValueError: it is none of the type.
+    """
+    if len(text) > limits.PARAMETER_TEXT_MAX:
+        msg = f"expected at most {limits.PARAMETER_TEXT_MAX} characters, got {len(text)}"
+        raise ValueError(msg)
+    try:
+        match kind:
+            case "bool":
+                return {"true": True, "false": False}[text]
+            case "int":
+                return int(text)
+            case "float":
+                return _decimal(Decimal(text))
+            case _:
+                return text
+    except (KeyError, ValueError, InvalidOperation):
+        expected = {"bool": "true or false", "int": "a whole number", "float": "a decimal number"}[kind]
+        msg = f"expected {expected}, got {text!r}"
+        raise ValueError(msg) from None
+
+
+def _decimal(number: Decimal) -> str:
+    if not number.is_finite() or abs(number.adjusted()) > _EXPONENT_MAX:
+        msg = f"expected at most {_EXPONENT_MAX} digits before and after the point, got {number}"
+        raise ValueError(msg)
+    return f"{number.normalize():f}" if number else "0"
 
 
 def _is_decimal(text: str) -> bool:

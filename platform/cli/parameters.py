@@ -1,11 +1,10 @@
 """Reads a parameter of a version as people write it: `threshold:float=0.5:0.1..0.9`."""
 
 import re
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import typer
-from alcove.registry.parameters import Parameter
+from alcove.registry.parameters import Encoded, Parameter, encode_text
 from pydantic import ValidationError
 
 __all__ = ["parse_parameter"]
@@ -41,19 +40,9 @@ def parse_parameter(text: str) -> Parameter:
         raise typer.BadParameter(f"{text!r}: {problem}", param_hint=_HINT) from None
 
 
-def _read(kind: str, text: str) -> bool | int | str:
+def _read(kind: str, text: str) -> Encoded:
     """Return a value as documents hold it."""
     try:
-        match kind:
-            case "bool":
-                return {"true": True, "false": False}[text]
-            case "int":
-                return int(text)
-            case "float":
-                number = Decimal(text)
-                return f"{number.normalize():f}" if number.is_finite() and number else str(int(number))
-            case _:
-                return text
-    except (KeyError, ValueError, InvalidOperation, OverflowError):
-        expected = {"bool": "true or false", "int": "a whole number", "float": "a decimal number"}[kind]
-        raise typer.BadParameter(f"expected {expected}, got {text!r}", param_hint=_HINT) from None
+        return encode_text(kind, text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=_HINT) from None

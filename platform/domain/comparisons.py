@@ -46,6 +46,7 @@ def rollout_policy(record: RolloutRecord, default: VersionRef, sizes: Mapping[st
         audience=parse_optional_audience(record.audience),
         tasks=stage_tasks(record),
         own_arm=record.control_basis_points > 0 and _is_own_arm((default, version), sizes),
+        values=record.values,
     )
 
 
@@ -61,6 +62,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
             name=arm.name,
             version=VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256),
             share_basis_points=arm.share_basis_points,
+            values=arm.values,
         )
         for arm in record.arms
     )

@@ -94,4 +94,5 @@ def _feature(
         default=ref,
         rollout=None if rollout is None else rollout_policy(rollout, ref, sizes),
         experiments=compared,
+        values=default.values,
     )

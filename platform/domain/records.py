@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis, StoredDecision
 from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
+from alcove.registry.parameters import Setting
 
 __all__ = [
     "ArmRecord",
@@ -84,12 +85,16 @@ class VersionRecord:
 
 @dataclass(frozen=True)
 class Default:
-    """The version that an app's devices run where no rollout or experiment says otherwise."""
+    """The version that an app's devices run where no rollout or experiment says otherwise, and its parameters' values.
+
+    Here and below `values` go by name; a parameter without one has its default.
+    """
 
     app: str
     feature: str
     version: str
     manifest_sha256: str
+    values: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class RolloutRecord:
         analysis: the last analysis of the present stage.
         evidence: stages that began, and the looks of the present one.
         revision: rises with every change.
+        values: of the version's parameters on the devices that it moves.
     """
 
     sequence: int
@@ -129,6 +135,7 @@ class RolloutRecord:
     analysis: AnalysisRecord | None = None
     evidence: Evidence = Evidence()  # noqa: RUF009 - immutable
     revision: int = 0
+    values: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class ArmRecord:
     version: str
     manifest_sha256: str
     share_basis_points: int
+    values: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True)

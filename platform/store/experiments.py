@@ -31,6 +31,7 @@ __all__ = [
 
 
 _PLAN = TypeAdapter(ExperimentPlan)
+_ARMS = TypeAdapter(tuple[ArmRecord, ...])
 _INTERIM_ANALYSES = TypeAdapter(tuple[InterimAnalysis, ...])
 _ALLOCATION = TypeAdapter(Allocation)
 
@@ -42,7 +43,7 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
         app=record.app,
         feature=record.feature,
         salt=record.salt,
-        arms=json.dumps([asdict(arm) for arm in record.arms]),
+        arms=_ARMS.dump_json(record.arms).decode(),
         state=record.state,
         epsilon=record.epsilon,
         latency_edges_ms=json.dumps(record.latency_edges_ms),
@@ -67,7 +68,7 @@ async def add_experiment(session: AsyncSession, record: ExperimentRecord) -> Exp
 async def save_experiment(session: AsyncSession, record: ExperimentRecord) -> ExperimentRecord:
     """Write what can change, a draft's terms among it; return it with its next revision."""
     row = await session.get_one(ExperimentRow, record.sequence)
-    row.arms = json.dumps([asdict(arm) for arm in record.arms])
+    row.arms = _ARMS.dump_json(record.arms).decode()
     row.epsilon = record.epsilon
     row.latency_edges_ms = json.dumps(record.latency_edges_ms)
     row.window_s = record.window_s
@@ -160,7 +161,7 @@ def _record(row: ExperimentRow) -> ExperimentRecord:
         app=row.app,
         feature=row.feature,
         salt=row.salt,
-        arms=tuple(ArmRecord(**arm) for arm in json.loads(row.arms)),
+        arms=_ARMS.validate_json(row.arms),
         state=ExperimentState(row.state),
         epsilon=row.epsilon,
         latency_edges_ms=tuple(json.loads(row.latency_edges_ms)),

@@ -1,6 +1,6 @@
 """Stores rollouts, and finds those that are on devices.
 
-Plan, proposal, last analysis and evidence are kept as JSON: nothing searches in them.
+Plan, proposal, last analysis, evidence and values are kept as JSON: nothing searches in them.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
 from alcove.platform.domain.rollouts.machine import LIVE
+from alcove.platform.store.parameter_values import values_from_text, values_to_text
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
 from sqlalchemy import select
@@ -43,7 +44,7 @@ _CHANGING = (
 
 async def add_rollout(session: AsyncSession, record: RolloutRecord) -> RolloutRecord:
     """Write a new rollout; return it with its sequence number and first revision."""
-    values = {name: value for name, value in vars(record).items() if name != "sequence"}
+    values = {name: value for name, value in vars(record).items() if name not in ("sequence", "values")}
     row = RolloutRow(**values | _texts(record) | {"revision": 1})
     session.add(row)
     await session.flush()
@@ -112,11 +113,13 @@ def _texts(record: RolloutRecord) -> dict[str, str | None]:
         "proposal": None if record.proposal is None else _PROPOSAL.dump_json(record.proposal).decode(),
         "analysis": None if record.analysis is None else _ANALYSIS.dump_json(record.analysis).decode(),
         "evidence": _EVIDENCE.dump_json(record.evidence).decode(),
+        "parameter_values": values_to_text(record.values),
     }
 
 
 def _record(row: RolloutRow) -> RolloutRecord:
     values: dict[str, Any] = {column.key: getattr(row, column.key) for column in RolloutRow.__table__.columns}
+    values["values"] = values_from_text(values.pop("parameter_values"))
     values["state"] = RolloutState(row.state)
     values["plan"] = _PLAN.validate_json(row.plan)
     values["proposal"] = None if row.proposal is None else _PROPOSAL.validate_json(row.proposal)

@@ -85,17 +85,18 @@ class VersionRow(Base):
 
 
 class DefaultRow(Base):
-    """The version that an app's devices run where nothing else is decided."""
+    """The version that an app's devices run where nothing else is decided; `parameter_values` are JSON, "" for none."""
 
     __tablename__ = "defaults"
     app: Mapped[str] = mapped_column(Text, primary_key=True)
     feature: Mapped[str] = mapped_column(ForeignKey("features.name"), primary_key=True)
     version: Mapped[str] = mapped_column(Text)
     manifest_sha256: Mapped[str] = mapped_column(Text)
+    parameter_values: Mapped[str] = mapped_column(Text, server_default="")
 
 
 class RolloutRow(Base):
-    """A rollout; `plan`, `proposal`, `analysis` and `evidence` are JSON; S4."""
+    """A rollout; `plan`, `proposal`, `analysis`, `evidence` and `parameter_values` ("" for none) are JSON; S4."""
 
     __tablename__ = "rollouts"
     __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
@@ -120,6 +121,7 @@ class RolloutRow(Base):
     analysis: Mapped[str | None] = mapped_column(Text)
     evidence: Mapped[str] = mapped_column(Text)
     revision: Mapped[int]
+    parameter_values: Mapped[str] = mapped_column(Text, server_default="")
 
 
 class ExperimentRow(Base):

@@ -144,7 +144,7 @@ class AppSnapshot:
         return replace(self, experiments={**self.experiments, record.experiment_id: record})
 
     def with_default(self, default: Default) -> "AppSnapshot":
-        """Return it with a version as the default of its feature."""
+        """Return it with a version, and values, as the default of its feature."""
         return replace(self, defaults={**self.defaults, default.feature: default})
 
     def with_entry(self, action: str, subject: str, **details: object) -> "AppSnapshot":
@@ -185,7 +185,7 @@ class AppSnapshot:
             replace(self, last_halt=self.standing_halt, rules={}).validate_may_run(feature, rules.default)
         except (VersionHaltedError, VersionRevokedError, BelowMinVersionError):
             return None
-        return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256)
+        return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256, rules.values)
 
     def forbid(self, feature: str, version: VersionRef) -> "AppSnapshot":
         """Return it with a halt that names a version besides what was forbidden before.

@@ -34,7 +34,9 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
         app.validate_may_run(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
     if record.feature not in app.defaults:
         control = record.arms[0]
-        app = app.with_default(Default(record.app, record.feature, control.version, control.manifest_sha256))
+        app = app.with_default(
+            Default(record.app, record.feature, control.version, control.manifest_sha256, control.values)
+        )
     for arm in record.arms:
         app.validate_signature(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))
     return app.carry_experiment(record, "start", task_id=record.task_id)

@@ -11,10 +11,11 @@ from alcove.platform.domain.rollouts.machine import Action, transition
 from alcove.platform.domain.snapshots.app import AppSnapshot
 from alcove.registry.policy import VersionRef
 
-__all__ = ["ALARM", "NOT_ATTESTED", "advance", "follow_plan", "halt", "move", "roll_back"]
+__all__ = ["ALARM", "NOT_ATTESTED", "SAME_VERSION", "advance", "follow_plan", "halt", "move", "roll_back"]
 
 ALARM: Final = "raise alarm"  # in the audit log
 NOT_ATTESTED: Final = "the reports are not attested: they pause, and a person decides what more"
+SAME_VERSION: Final = "the rollout changes values of the default version, which stays"
 
 
 def move(app: AppSnapshot, before: RolloutRecord, action: Action, *, now_s: int, **details: object) -> AppSnapshot:
@@ -121,7 +122,7 @@ def advance(
             override_reason=override_reason or None,
         )
     if is_complete:
-        app = app.with_default(Default(after.app, after.feature, after.version, after.manifest_sha256))
+        app = app.with_default(Default(after.app, after.feature, after.version, after.manifest_sha256, after.values))
     return app.carry_rollout(
         after,
         Action.ADVANCE,
@@ -150,6 +151,9 @@ def follow_plan(
             return move(app, rollout, action, now_s=now_s, reason=found.reason, analysis=shown, **limit)
         case Action.ROLL_BACK:
             return roll_back(app, rollout, now_s=now_s, reason=found.reason, analysis=shown)
+        case Action.HALT if _is_default(app, rollout):  # its control group runs the version, too
+            details = {"analysis": shown, "planned": action, "because": SAME_VERSION}
+            return roll_back(app, rollout, now_s=now_s, reason=found.reason, **details)
         case Action.HALT:
             return halt(app, rollout, now_s=now_s, reason=found.reason, analysis=shown)
         case Action.ADVANCE if rollout.proposal is None:  # else it waits for the second person already
@@ -160,6 +164,12 @@ def follow_plan(
     if found.decision is StageDecisionKind.ALARM and not is_alarmed:
         app = app.with_entry(ALARM, before.rollout_id, analysis=shown)
     return app
+
+
+def _is_default(app: AppSnapshot, rollout: RolloutRecord) -> bool:
+    """Tell whether a rollout changes values of the version that the other devices run."""
+    default = app.defaults.get(rollout.feature)
+    return default is not None and default.manifest_sha256 == rollout.manifest_sha256
 
 
 def _analysis_details(app: AppSnapshot, before: RolloutRecord) -> dict[str, object] | None:
@@ -173,4 +183,5 @@ def _analysis_details(app: AppSnapshot, before: RolloutRecord) -> dict[str, obje
     if experiment is None or experiment.decision is None or experiment.decision.winner is None:
         return None
     winner = experiment.arms[experiment.decision.winner]
-    return {"winner_of": experiment.experiment_id} if winner.manifest_sha256 == before.manifest_sha256 else None
+    is_same = (winner.manifest_sha256, winner.values) == (before.manifest_sha256, before.values)
+    return {"winner_of": experiment.experiment_id} if is_same else None

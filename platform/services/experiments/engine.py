@@ -21,6 +21,7 @@ from alcove.platform.domain.experiments.secondary import validate_secondary
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
 from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
 from alcove.platform.domain.mechanism import largest_epsilon, mechanism_of
+from alcove.platform.domain.parameter_values import GivenValues, parameters_of, plain_values, read_values
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
 from alcove.platform.domain.reports import Reports
 from alcove.platform.domain.snapshots import experiment as actions
@@ -50,11 +51,12 @@ __all__ = ["ArmSpec", "ExperimentSpec", "create", "delete", "read", "start", "st
 
 @dataclass(frozen=True)
 class ArmSpec:
-    """One side of an experiment as asked for."""
+    """One side of an experiment as asked for; `values` are of parameters of its version."""
 
     name: str
     version: str
     share_basis_points: int
+    values: GivenValues = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ async def create(uow: UnitOfWork, spec: ExperimentSpec) -> ExperimentRecord:
         record.experiment_id,
         app=record.app,
         feature=record.feature,
-        arms=[{"name": arm.name, "version": arm.version, "share_basis_points": arm.share_basis_points} for arm in arms],
+        arms=[_arm_details(arm) for arm in arms],
         epsilon=record.epsilon,
         mechanism=mechanism_of(record.plan.aggregation),
     )
@@ -242,7 +244,12 @@ def _spec_of(record: ExperimentRecord) -> ExperimentSpec:
     return ExperimentSpec(
         app=record.app,
         feature=record.feature,
-        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_basis_points) for arm in record.arms),
+        arms=tuple(
+            ArmSpec(
+                arm.name, arm.version, arm.share_basis_points, tuple((each.name, each.value) for each in arm.values)
+            )
+            for arm in record.arms
+        ),
         epsilon=record.epsilon,
         latency_edges_ms=record.latency_edges_ms,
         window_s=record.window_s,
@@ -257,7 +264,15 @@ async def _arm(uow: UnitOfWork, spec: ExperimentSpec, arm: ArmSpec) -> ArmRecord
     version = await get_version(uow.session, spec.feature, arm.version)
     ref = VersionRef(version=version.version, manifest_sha256=version.manifest_sha256)
     await validate_may_run(uow, spec.app, spec.feature, ref)
-    return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_basis_points)
+    subject = f"{spec.feature} {version.version}"
+    values = read_values(f"arms.{arm.name}.values", subject, parameters_of(version.manifest), arm.values)
+    return ArmRecord(arm.name, arm.version, version.manifest_sha256, arm.share_basis_points, values)
+
+
+def _arm_details(arm: ArmRecord) -> dict[str, object]:
+    details: dict[str, object] = {"name": arm.name, "version": arm.version}
+    details["share_basis_points"] = arm.share_basis_points
+    return details | ({"values": plain_values(arm.values)} if arm.values else {})
 
 
 async def _place_in_layer(uow: UnitOfWork, spec: ExperimentSpec, record: ExperimentRecord) -> ExperimentRecord:
@@ -296,9 +311,10 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
     total = sum(arm.share_basis_points for arm in record.arms)
     if total > POLICY_BUCKETS:
         raise InvalidFieldError("arms.share_basis_points", f"together at most {POLICY_BUCKETS}, all devices", total)
-    versions = [arm.version for arm in record.arms]
-    if len(set(versions)) != len(versions):
-        raise InvalidFieldError("arms.version", "a different version in each arm", versions)
+    sides = [(arm.version, arm.values) for arm in record.arms]
+    if len(set(sides)) != len(sides):
+        bound = "a different version in each arm, or different values of its parameters"
+        raise InvalidFieldError("arms.version", bound, [arm.version for arm in record.arms])
     if record.window_s < WINDOW_MIN_S:
         raise InvalidFieldError("window_s", f"at least {WINDOW_MIN_S}, an hour", record.window_s)
     validate_epsilon("epsilon", record.epsilon, largest_epsilon(record.plan.aggregation, is_guardrail=False))

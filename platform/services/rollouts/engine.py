@@ -12,6 +12,7 @@ from alcove.platform.domain.errors import (
     ResourceNotFoundError,
 )
 from alcove.platform.domain.field_validation import validate_field, validate_reason
+from alcove.platform.domain.parameter_values import GivenValues, parameters_of, plain_values, read_values
 from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import RolloutPlan
 from alcove.platform.domain.rollouts.machine import Action, allowed_actions
@@ -32,20 +33,29 @@ __all__ = ["RolloutSpec", "advance", "approve", "create", "delete", "halt", "pau
 
 @dataclass(frozen=True)
 class RolloutSpec:
-    """A rollout as asked for; `audience` in the words of `registry.policy.audience`, "" for every device."""
+    """A rollout as asked for.
+
+    Attributes:
+        app, feature, version: whose devices go where.
+        plan: how it advances.
+        audience: in the words of `registry.policy.audience`, "" for every device.
+        values: of parameters of the version; a draft keeps those that it was made with.
+    """
 
     app: str
     feature: str
     version: str
     plan: RolloutPlan = field(default_factory=RolloutPlan)
     audience: str = ""
+    values: GivenValues = ()
 
 
 async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     """Write a draft.
 
     Raises:
-        InvalidFieldError: the app's name, the plan or the audience is malformed.
+        InvalidFieldError: the app's name, the plan or the audience is malformed, or a value is none that the version's
+            team allows.
         ResourceNotFoundError: the version was never published.
         VersionHaltedError: the version is forbidden in the app.
         VersionRevokedError: it is forbidden in every app.
@@ -56,6 +66,8 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
     app = validate_field("app", AppName, spec.app)
     published = await get_version(uow.session, spec.feature, spec.version)
     ref = VersionRef(version=published.version, manifest_sha256=published.manifest_sha256)
+    parameters = parameters_of(published.manifest)
+    values = read_values("values", f"{spec.feature} {spec.version}", parameters, spec.values)
     may_break = bool(spec.plan.signature_override_reason)
     own = await find_own_guardrails(uow.session, spec.feature, spec.plan.own_guardrails)
     plan, audience = validate_plan(replace(spec.plan, own_guardrails=own)), validate_audience(spec.audience)
@@ -75,10 +87,12 @@ async def create(uow: UnitOfWork, spec: RolloutSpec) -> RolloutRecord:
         policy_serial=0,
         plan=plan,
         audience=audience,
+        values=values,
     )
     record = await add_rollout(uow.session, record)
     details: dict[str, object] = {"plan": _details(record.plan)} if record.plan.stages else {}
     details |= {"audience": record.audience} if record.audience else {}
+    details |= {"values": plain_values(values)} if values else {}
     why = record.plan.signature_override_reason
     details |= {"signature_override_reason": why} if why else {}
     await uow.audit("create rollout", record.rollout_id, app=app, feature=spec.feature, version=spec.version, **details)

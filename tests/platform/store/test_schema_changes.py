@@ -26,6 +26,7 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 NEXT = "9001"
+KNOWN = [f"{number:04d}" for number in range(1, int(HEAD) + 1)]
 REVISION = '''"""Adds a table and a column, as a version to come will."""
 
 import sqlalchemy as sa
@@ -135,7 +136,7 @@ def test_database_of_a_newer_version_is_left_as_it_is(database: Path | str, foll
     state = asyncio.run(read_schema_state(database, Store.schema))
     assert (state.is_newer, state.revision) == (True, NEXT)
     with pytest.raises(
-        StoreUnavailableError, match=f"its schema is {NEXT}, of a newer alcove; this version knows 0001, {HEAD}"
+        StoreUnavailableError, match=f"its schema is {NEXT}, of a newer alcove; this version knows {', '.join(KNOWN)}"
     ):
         asyncio.run(migrate_to(database, Store.schema, "head"))
     assert revision_of(database) == NEXT
@@ -143,7 +144,7 @@ def test_database_of_a_newer_version_is_left_as_it_is(database: Path | str, foll
 
 def test_unknown_revision_is_refused(database: Path | str) -> None:
     """The known ones are named."""
-    with pytest.raises(InvalidFieldError, match=f"one of 0001, {HEAD}, or head"):
+    with pytest.raises(InvalidFieldError, match=f"one of {', '.join(KNOWN)}, or head"):
         asyncio.run(migrate_to(database, Store.schema, "12"))
 
 
@@ -166,7 +167,7 @@ def test_command_shows_and_migrates(
     data = ["--data-dir", str(tmp_path)]
     installed()
     assert run(["server", "migrate", *data, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"revision": HEAD, "known": ["0001", HEAD, NEXT], "is_newer": False}
+    assert json.loads(capsys.readouterr().out) == {"revision": HEAD, "known": [*KNOWN, NEXT], "is_newer": False}
     assert run(["server", "migrate", *data, "--to", "head"]) == 0
     assert f"schema {NEXT}, before {HEAD}" in capsys.readouterr().out
     before = hashlib.sha256((tmp_path / "alcove.db").read_bytes()).digest()
