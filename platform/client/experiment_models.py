@@ -3,7 +3,9 @@
 from typing import Annotated, Literal
 
 from alcove.platform.client.models import Value, without_prefix
+from alcove.platform.client.parameter_values import ParameterValues
 from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mechanism, OwnGuardrail
+from pydantic import Field
 
 __all__ = [
     "Adjustment",
@@ -46,11 +48,12 @@ OutcomeName = Literal["refused", "accepted", "error", "fallback", "answered"]
 
 
 class Arm(Value):
-    """One side of an experiment."""
+    """One side of an experiment; `values` are of parameters of its version."""
 
     name: str
     version: str
     share_basis_points: int
+    values: ParameterValues = Field(default_factory=dict)
 
 
 class Decision(Value):

@@ -19,6 +19,7 @@ from alcove.platform.client.experiment_models import (
     Segment,
 )
 from alcove.platform.client.models import value_of
+from alcove.platform.client.parameter_values import setting_messages
 from alcove.platform.client.planner_models import ExperimentForecast
 from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism, OwnGuardrail
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -239,7 +240,12 @@ class ExperimentCalls:
 
 
 def _arm(arm: Arm) -> pb.Arm:
-    return pb.Arm(name=arm.name, version=arm.version, share_basis_points=arm.share_basis_points)
+    return pb.Arm(
+        name=arm.name,
+        version=arm.version,
+        share_basis_points=arm.share_basis_points,
+        values=setting_messages(pb.Setting, arm.values),
+    )
 
 
 def _primary(primary: Primary) -> pb.Primary:

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from alcove.platform.client.models import Value, without_prefix
+from alcove.platform.client.parameter_values import ParameterValues
 from pydantic import Field
 
 __all__ = [
@@ -170,7 +171,8 @@ class Ending(Value):
 class Rollout(Value):
     """A rollout and where it stands; `promise` says against whom its reports are private.
 
-    `ending` is there where one rollout is asked for that was rolled back or halted.
+    `ending` is there where one rollout is asked for that was rolled back or halted.  `values` are of parameters of the
+    version, on the devices that it moves.
     """
 
     rollout_id: str
@@ -195,3 +197,4 @@ class Rollout(Value):
     promise: str = ""
     ending: Ending | None = None
     collection: Collection | None = None
+    values: ParameterValues = Field(default_factory=dict)

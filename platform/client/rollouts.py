@@ -9,6 +9,7 @@ from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.models import value_of
+from alcove.platform.client.parameter_values import ParameterValue, setting_messages
 from alcove.platform.client.planner_models import RolloutForecast
 from alcove.platform.client.rollout_models import Plan, Rollout
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -39,9 +40,12 @@ class RolloutCalls:
         validate_only: bool = False,
         share_basis_points: int = 0,
         override_reason: str = "",
+        values: Mapping[str, ParameterValue] = MappingProxyType({}),
         request_id: str | None = None,
     ) -> Rollout:
         """Create a draft; with `validate_only` check everything and keep nothing.
+
+        `values`: of parameters that the version declares; the others have their defaults.
 
         With a share it is advanced at once, as `advance_rollout` does; where that is refused nothing is created.
         """
@@ -55,6 +59,7 @@ class RolloutCalls:
             validate_only=validate_only,
             share_basis_points=share_basis_points,
             override_reason=override_reason,
+            values=setting_messages(pb.Setting, values),
         )
         return value_of(Rollout, self._call(self._rollout.CreateRollout, request).rollout)
 

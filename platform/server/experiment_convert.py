@@ -22,6 +22,7 @@ from alcove.platform.server.own_guardrails import (
     own_question_from,
     own_question_message,
 )
+from alcove.platform.server.parameter_values import setting_messages, values_from
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.experiments.engine import ArmSpec, ExperimentSpec
 from alcove.platform.stats import (
@@ -79,7 +80,9 @@ def experiment_spec(request: pb.CreateExperimentRequest, aggregators: Aggregatio
     return ExperimentSpec(
         app=request.app,
         feature=request.feature,
-        arms=tuple(ArmSpec(arm.name, arm.version, arm.share_basis_points) for arm in request.arms),
+        arms=tuple(
+            ArmSpec(arm.name, arm.version, arm.share_basis_points, values_from(arm.values)) for arm in request.arms
+        ),
         epsilon=request.epsilon or _EPSILON_DEFAULTS[mechanism_of(plan.aggregation)],
         latency_edges_ms=tuple(request.latency_edges_ms),
         window_s=request.window_s or limits.WINDOW_S_DEFAULT,
@@ -137,7 +140,7 @@ def experiment_message(record: ExperimentRecord) -> pb.Experiment:
     return to_message(
         pb.Experiment,
         record,
-        arms=[to_message(pb.Arm, arm) for arm in record.arms],
+        arms=[to_message(pb.Arm, arm, values=setting_messages(pb.Setting, arm.values)) for arm in record.arms],
         state=_STATES[record.state],
         decision=None if record.decision is None else _decision(record.decision),
         etag=str(record.revision),

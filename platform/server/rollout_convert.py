@@ -18,6 +18,7 @@ from alcove.platform.domain.rollout_records import (
     StageDecisionKind,
 )
 from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
+from alcove.platform.server.parameter_values import setting_messages
 from alcove.platform.server.wire import to_message
 from alcove.platform.services.rollouts.engine import RolloutSpec
 from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
@@ -52,6 +53,7 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
         analysis=None if record.analysis is None else _analysis_message(record.analysis),
         collection=None,
         ending=None,
+        values=setting_messages(pb.Setting, record.values),
     )
 
 

@@ -13,6 +13,7 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
 from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollouts.machine import allowed_actions
+from alcove.platform.server.parameter_values import values_from
 from alcove.platform.server.rollout_convert import (
     collection_message,
     ending_message,
@@ -49,7 +50,7 @@ class RolloutService(rpc.RolloutServiceServicer):
         version = validate_field("version", VersionText, request.version)
 
         plan = plan_from(request.plan, self._aggregators)
-        spec = engine.RolloutSpec(app, feature, version, plan, request.audience)
+        spec = engine.RolloutSpec(app, feature, version, plan, request.audience, values_from(request.values))
 
         async def work(uow: UnitOfWork) -> pb.CreateRolloutResponse:
             record = await engine.create(uow, spec)

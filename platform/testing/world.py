@@ -16,6 +16,7 @@ from alcove.registry.ceremony import initialize_repository
 from alcove.registry.keys import create_keys
 from alcove.registry.layout import TEAM_LIFETIME_S
 from alcove.registry.package import Package, create_package
+from alcove.registry.parameters import Parameter
 from alcove.registry.repository import Repository
 from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier
@@ -160,7 +161,14 @@ class ServerWorld:
 
         return PlatformClient(served.grpc_address, self.token(role))
 
-    def package(self, feature: str, version: str = "1.0.0", *, program: bytes | None = None) -> Package:
+    def package(
+        self,
+        feature: str,
+        version: str = "1.0.0",
+        *,
+        program: bytes | None = None,
+        parameters: Sequence[Parameter] = (),
+    ) -> Package:
         """Return a package with one pretended program, different for each version."""
         return create_package(
             feature=feature,
@@ -169,6 +177,7 @@ class ServerWorld:
             programs={"f32": program or f"program {feature} {version}".encode()},
             card=f"# {feature} {version}\n",
             verifier=FakeVerifier(),
+            parameters=parameters,
         )
 
     def sign(self, package: Package, current: bytes | None = None) -> bytes:
@@ -179,10 +188,16 @@ class ServerWorld:
         return sign_version(metadata, package.manifest, self.keys.teams[team], expires_s)
 
     def publish(
-        self, client: "PlatformClient", feature: str, version: str = "1.0.0", *, is_released: bool = True
+        self,
+        client: "PlatformClient",
+        feature: str,
+        version: str = "1.0.0",
+        *,
+        is_released: bool = True,
+        parameters: Sequence[Parameter] = (),
     ) -> "Version":
         """Upload, sign and publish a pretended version, and have it validated and released."""
-        package = self.package(feature, version)
+        package = self.package(feature, version, parameters=parameters)
         for data in package.blobs().values():
             client.upload_blob(data)
         published = client.publish_version(self.sign(package), package.manifest.to_bytes())

@@ -35,6 +35,7 @@ REQUEST_ID = ("", "short", "x" * 65, "with space", "ümlaut-ümlaut", "new-line\
 REASON = ("", "   ", "x" * 501, "a\x00b", "two\nlines", "bell\x07")
 ETAG = ("0", "01", "-1", "x", '"1"', "1" * 19)
 METRIC = ("", "Upper", "1st", "a b", "a:b", "a\n", "x" * 65, LONG)
+PARAMETER = ("", "unknown", "Upper", "a b", LONG)  # the versions of these requests declare none
 ALIAS = ("", "Upper", "1.0.0", "a b", "a\n", "x" * 33, "-a", "@production", "é")
 KEY = ("", "Upper", "1k", "a b", "k=v", "é", "x" * 65)
 SHA256 = ("", "0" * 63, "0" * 65, "A" * 64, "g" * 64)
@@ -102,6 +103,9 @@ COMPARISON = {
     "arms.name": ("", "a\n", "x" * 600),
     "arms.version": VERSION,
     "arms.share_basis_points": (0, 10_001, 2**32 - 1),
+    "arms.values": (NO_BOUND,),
+    "arms.values.name": PARAMETER,
+    **{f"arms.values.{kind}": (NO_BOUND,) for kind in ("boolean", "integer", "text")},  # test_parameter_values.py
     "epsilon": ("0", "-1", "0.001", "6.01", "two", "nan", "inf", "1e3"),
     "latency_edges_ms": (-1.0, 0.00001, *NOT_NUMBERS),
     "window_s": (3599, 2**31, 2**32 - 1),
@@ -230,6 +234,9 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "feature": FEATURE,
         "version": VERSION,
         **PLAN,
+        "values": (NO_BOUND,),
+        "values.name": PARAMETER,
+        **{f"values.{kind}": (NO_BOUND,) for kind in ("boolean", "integer", "text")},  # test_parameter_values.py
         "audience": AUDIENCE,
         "validate_only": (NO_BOUND,),
         "share_basis_points": (10_001, 2**32 - 1),
@@ -373,6 +380,7 @@ CALLED = {
     "update_mask.paths": "update_mask",
     "guardrails.quantile": "guardrails",  # with the metric that it is none of
     "guardrails.edge_ms": "guardrails",
+    "arms.values.name": "values.name",  # with the arm's name between
     "team_metadata": "team-text",  # the metadata's own name, which the team knows it by
 }
 
