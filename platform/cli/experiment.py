@@ -16,6 +16,7 @@ from alcove.platform.cli.metric_units import unit_of
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
+from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, values_text
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_questions_of, primary_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
@@ -183,6 +184,7 @@ def create(
     app_name: Annotated[str, typer.Option("--app", help="Name of the app.")],
     feature: Annotated[str, typer.Option(help="Name of the feature, such as language_id.")],
     arm: Arms,
+    values: SetInArm = None,
     epsilon: Annotated[
         str,
         typer.Option(
@@ -216,7 +218,7 @@ def create(
 
     Example: --arm old=1.0.0:50% --arm new=2.0.0:50% --mde 0.02 --devices 500000 --guard crash_fallback:0.5%
     """
-    arms = [_arm(text) for text in arm]
+    arms = arms_with_values([_arm(text) for text in arm], values or ())
     designed = design.parse()
     with call.connect() as client:
         experiment = client.create_experiment(
@@ -312,6 +314,7 @@ def update(
             "--arm", metavar="NAME=VERSION:SHARE", help="All arms of the experiment again, each as in create."
         ),
     ] = None,
+    values: SetInArm = None,
     epsilon: Annotated[
         str | None,
         typer.Option(
@@ -355,13 +358,14 @@ def update(
     }
     fields = [name for name, value in given.items() if value is not None]
     designed = design.parse()
+    arms = arms_with_values([_arm(text) for text in arm or ()], values or ())
     if not fields:
         raise typer.BadParameter("nothing to change: give an option")
     with call.connect() as client:
         experiment = client.update_experiment(
             experiment_id,
             fields=fields,
-            arms=[_arm(text) for text in arm or ()],
+            arms=arms,
             epsilon=epsilon or "",
             latency_edges_ms=latency_edge_ms or (),
             window_s=window_s or 0,
@@ -436,6 +440,9 @@ def show(*, experiment_id: ExperimentId, call: CallOptions) -> None:
     _show([experiment], as_json=call.as_json)
     if call.as_json:
         return
+    for arm in experiment.arms:
+        if arm.values:
+            say(f"values of {arm.name}: {values_text(arm.values)}")
     say(f"audience: {experiment.audience or 'every device'}")
     if experiment.plan.mde:
         say(plan_sentence(experiment))

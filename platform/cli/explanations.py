@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.output import print_json, print_rows, print_table, say
+from alcove.platform.cli.parameter_values import values_text
 from alcove.platform.client import PlatformClient
 from alcove.registry.errors import AudienceError
 from alcove.registry.policy import DeviceAttributes, Explanation, FeaturePolicy, Halt, Policy, explain, parse_attributes
@@ -79,7 +80,8 @@ def _result(explanations: Explanation) -> str:
     if found is None:
         return "nothing may run: the device keeps its previous version or the one inside the app"
     side = "" if found.arm is None else f", arm {found.arm}"
-    return f"{found.version.version} ({found.reason}{side})"
+    values = values_text({setting.name: setting.value for setting in found.values})
+    return f"{found.version.version}{values and ' with ' + values} ({found.reason}{side})"
 
 
 def _notes(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> list[str]:
@@ -99,6 +101,7 @@ def _plain(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> dict[
         "version": None if found is None else found.version.version,
         "reason": None if found is None else str(found.reason),
         "arm": None if found is None else found.arm,
+        "values": {} if found is None else {setting.name: setting.value for setting in found.values},
         "steps": [
             {"about": step.subject, "question": str(step.check), "goes_on": step.passed, "because": step.detail}
             for step in explanations.steps

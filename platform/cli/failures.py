@@ -64,6 +64,8 @@ def name_options(message: str, options: Collection[str]) -> str:
         message: names fields as the wire does: "override_reason", or "version: expected …".
         options: of the command, such as "--override-reason".
     """
+    if "--set" in options:  # of parameters' values, such as values.threshold and arms.tight.values.threshold
+        message = re.sub(r"^(?:arms\.)?(?:([^: ]+?)\.)?values\.(?:name|(?P<name>\w+))(?=: )", _set_option, message)
     for field, option in ((option.removeprefix("--").replace("-", "_"), option) for option in options):
         named = "|".join([field, *(other for other, its in _OTHERWISE.items() if its == option)])
         message = re.sub(rf"^(?:{named})(?=: )", option, message)
@@ -71,6 +73,11 @@ def name_options(message: str, options: Collection[str]) -> str:
             words = "|".join(word for word in named.split("|") if "_" in word)
             message = re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", option, message)
     return message
+
+
+def _set_option(match: re.Match[str]) -> str:
+    words = [word for word in (match[1], match["name"]) if word]
+    return " ".join(["--set", ".".join(words)]).strip()
 
 
 def _code(error: Exception) -> int:

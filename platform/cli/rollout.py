@@ -12,6 +12,7 @@ from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
+from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
@@ -50,6 +51,7 @@ def create(
     ] = None,
     override_reason: Override = "",
     audience: Audience = "",
+    values: SetInRollout = None,
     planned: PlanOptions,
     validate_only: ValidateOnly = False,
     call: CallOptions,
@@ -57,24 +59,30 @@ def create(
     """Create a rollout: by hand, or in stages that are watched.
 
     Example: --stage 1%:2d:5000 --stage 10%:2d --stage 50%:2d --guard crash_fallback:0.5% --guard refused:2%
+
+    With --set the version may be the one that the app's devices run: their values change, and nothing is downloaded.
     """
     wanted = None if share is None else share_basis_points(share)
-    plan, given = planned.plan()
+    plan, planned_fields = planned.plan()
+    given = values_of(values or ())
     with call.connect() as client:
         rollout = client.create_rollout(
             app_name,
             feature,
             version,
-            plan=plan if given else None,
+            plan=plan if planned_fields else None,
             audience=audience,
             validate_only=validate_only,
             share_basis_points=wanted or 0,
             override_reason=override_reason,
+            values=given,
         )
         is_watched = bool(rollout.plan.stages and (rollout.plan.guardrails or rollout.plan.own_guardrails))
         is_watched = is_watched and rollout.plan.expected_devices > 0
         warnings = client.plan_rollout(rollout.plan, feature=feature).warnings if is_watched else ()
     _show([rollout], as_json=call.as_json)
+    if not call.as_json and rollout.values:
+        say(f"values: {values_text(rollout.values)}")
     for line in () if call.as_json else question_lines(rollout.plan):
         say(line)
     if not call.as_json and not validate_only:

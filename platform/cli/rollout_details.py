@@ -2,6 +2,7 @@
 
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
+from alcove.platform.cli.parameter_values import values_text
 from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
 
 __all__ = ["next_line", "question_lines", "show_details"]
@@ -10,6 +11,8 @@ __all__ = ["next_line", "question_lines", "show_details"]
 def show_details(rollout: Rollout) -> None:
     """Print stages, audience, proposal and verdicts, as far as there are any."""
     lines = []
+    if rollout.values:
+        lines.append(f"values: {values_text(rollout.values)}")
     if rollout.audience:
         lines.append(f"audience: {rollout.audience}")
     if rollout.control_basis_points:

@@ -40,6 +40,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
         "how-to/record-a-metric",
         "how-to/tokenizers",
         "how-to/watch-an-app",
+        "how-to/change-a-value",
     ],
 )
 def test_python_of_a_page_runs_from_top_to_bottom(
