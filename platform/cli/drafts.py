@@ -1,11 +1,14 @@
 """`alcove rollout delete` and `alcove experiment delete`: delete what no device ever knew of."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Experiment, Rollout
 
 __all__ = ["delete_experiment", "delete_rollout"]
 
@@ -24,11 +27,7 @@ def delete_rollout(*, rollout_id: RolloutId, etag: Etag = "", yes: Yes = False, 
                 f"Delete {rollout_id}",
                 yes=yes,
             )
-        gone = client.delete_rollout(rollout_id, etag=etag)
-    if call.as_json:
-        print_json(gone)
-    else:
-        say(f"draft {rollout_id} is deleted")
+        _show(client.delete_rollout(rollout_id, etag=etag), rollout_id, as_json=call.as_json)
 
 
 def delete_experiment(*, experiment_id: ExperimentId, etag: Etag = "", yes: Yes = False, call: CallOptions) -> None:
@@ -42,8 +41,11 @@ def delete_experiment(*, experiment_id: ExperimentId, etag: Etag = "", yes: Yes 
                 f"Delete {experiment_id}",
                 yes=yes,
             )
-        gone = client.delete_experiment(experiment_id, etag=etag)
-    if call.as_json:
-        print_json(gone)
+        _show(client.delete_experiment(experiment_id, etag=etag), experiment_id, as_json=call.as_json)
+
+
+def _show(draft: "Rollout | Experiment", draft_id: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(draft)
     else:
-        say(f"draft {experiment_id} is deleted")
+        say(f"draft {draft_id} is deleted")
