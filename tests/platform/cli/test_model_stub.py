@@ -120,18 +120,18 @@ def test_file_server_and_installed_feature_give_the_same_contract(
     ok(
         shop.team(
             "model", "push", f"f32={programs[0]}", "--feature", "planned", "--team", "writing", "--key", key,
-            "--version", "7.0.0", "--card", card,
+            "--version", "7.1.0", "--card", card,
         )
     )  # fmt: skip
-    ok(shop.team("model", "validate", "planned@7.0.0"))
-    ok(shop.team("model", "release", "planned@7.0.0", "--reason", "it passed"))
-    ok(shop.team("model", "alias", "set", "planned@7.0.0", "@typed", "--reason", "it is"))
+    ok(shop.team("model", "validate", "planned@7.1.0"))
+    ok(shop.team("model", "release", "planned@7.1.0", "--reason", "it passed"))
+    ok(shop.team("model", "alias", "set", "planned@7.1.0", "@typed", "--reason", "it is"))
     contracts = [import_file(write_stub(tmp_path, programs[0], "by_file", "--feature", "planned")).Planned()]
-    for source, name in (("planned@7.0.0", "by_version"), ("planned@typed", "by_alias")):
+    for source, name in (("planned@7.1.0", "by_version"), ("planned@typed", "by_alias")):
         out = tmp_path / f"{name}.py"
         said = ok(shop.team("model", "stub", source, "-o", out, "--json"))
         assert said.json == {"file": str(out), "feature": "planned", "class": "Planned"}
-        assert "as of planned 7.0.0;" in out.read_text()
+        assert "as of planned 7.1.0;" in out.read_text()
         contracts.append(import_file(out).Planned())
     assert contracts[0].signature == contracts[1].signature == contracts[2].signature
     assert contracts[0].name == "planned"
