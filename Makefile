@@ -15,6 +15,10 @@ INSTALLED := $(VENV)/.installed
 # What the build reads: a change here builds again, incrementally.
 NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.proto' -o -name CMakeLists.txt -o -name generate.py) CMakeLists.txt
 
+# Tests wait for servers and disks a fifth of their time: one process more than there are cores.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 .PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel wheel-test sbom docs site
 .DEFAULT_GOAL := help
 
@@ -42,11 +46,11 @@ native: $(INSTALLED) ## Build the native runtime and the gRPC messages
 demo: $(INSTALLED) ## The main job, end to end, on real text
 	@$(BIN)/alcove demo $(ARGS)
 
-test: $(INSTALLED) ## All tests but the thorough ones, in a process for each core (ARGS="-n0 -k name": in one)
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(INSTALLED) ## All tests but the thorough ones, in a process for each core and one more (ARGS="-n0 -k name": in one)
+	@$(PYTEST) $(ARGS)
 
 thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m thorough $(ARGS)
+	@$(PYTEST) -m thorough $(ARGS)
 
 attack: $(INSTALLED) ## The slow attacks of docs/threats.md: floods, slow readers, bombs (loopback only, one at a time)
 	@$(BIN)/python -m pytest -n0 -m attack $(ARGS) tests/attacks
@@ -81,7 +85,7 @@ types: $(INSTALLED) ## mypy --strict over all packages, and pyright over those o
 
 coverage: $(INSTALLED) ## Lines and branches that the tests run, in build/coverage/html; fails below the floor of pyproject.toml
 	@mkdir -p build/coverage
-	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(ARGS)
+	@$(PYTEST) --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -4,10 +4,12 @@ An `Assembly` builds a spec op by op, with every tensor at an offset of its own;
 few kilobytes; `reseal` makes the digests of changed bytes right again, so that the checks behind them are reached.
 """
 
+import functools
 import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -335,12 +337,13 @@ def reseal(program: bytes) -> bytes:
     return bytes(data)
 
 
-def samples() -> dict[str, bytes]:
+@functools.cache
+def samples() -> MappingProxyType[str, bytes]:
     """Return small valid programs, by name, that together use every type and kind of port.
 
     Those of `testing_ops.py` use every operator.
     """
-    return {
+    programs = {
         "classifier_int8": write_program(classifier(certificate=b'{"samples":[]}')),
         "classifier_float32": write_program(classifier(is_int8=False, dim=3, hidden=1, classes=2, k=2)),
         "caller_ids": _caller_ids(),
@@ -350,6 +353,7 @@ def samples() -> dict[str, bytes]:
         "rows": write_program(rows()),
         "places": _places(),
     }
+    return MappingProxyType(programs)
 
 
 def _caller_ids() -> bytes:

@@ -4,7 +4,9 @@ Each is some kilobytes, takes float32 "x" and what else its operators need, and 
 are telling for the rules (odd sizes, several heads and groups, padding), not for anyone who looks at the answers.
 """
 
+import functools
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -446,7 +448,8 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
 )
 
 
-def op_samples() -> dict[str, bytes]:
+@functools.cache
+def op_samples() -> MappingProxyType[str, bytes]:
     """Return the programs by name, one of two methods, and one that reads a text."""
     programs = {family.__name__: family() for family in FAMILIES}
-    return programs | {"methods": write_program(prefill_and_decode()), "tokens": tokens()}
+    return MappingProxyType(programs | {"methods": write_program(prefill_and_decode()), "tokens": tokens()})

@@ -1,8 +1,10 @@
 """Starts servers for tests: `ServerWorld(folder)` has keys, tree and tokens; `start()` runs a process on it."""
 
+import copy
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +104,19 @@ class ServerWorld:
         initialize_repository(self.data_dir / "tree", self.keys, self.teams)
         self._tokens: dict[str, str] = {}
         self._starts = 0
+
+    def copy(self, folder: Path) -> "ServerWorld":
+        """Return the same world in another folder, which must not exist; no server may run on this one.
+
+        It has the same keys and tokens. A database that is not in the data folder is shared.
+        """
+        shutil.copytree(self.folder, folder)
+        other = copy.copy(self)
+        other.folder = folder
+        other.data_dir = folder / self.data_dir.relative_to(self.folder)
+        other.online_keys = folder / self.online_keys.relative_to(self.folder)
+        other._tokens = dict(self._tokens)  # noqa: SLF001 - of the same class
+        return other
 
     @property
     def tree(self) -> Repository:

@@ -108,10 +108,11 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param((), marks=pytest.mark.thorough),
+        pytest.param((), id="prio3"),
         pytest.param(("--mechanism", "randomized-response", "--devices", "2"), id="randomized response"),
     ],
 )
+@pytest.mark.thorough
 def test_few_devices_alone_are_inconclusive(tmp_path: Path, options: tuple[str, ...]) -> None:
     """With too few devices the demo says so, and ramps only by an explicit, audited override."""
     code, result, printed = run_demo(tmp_path, "--fleet", "0", *options)

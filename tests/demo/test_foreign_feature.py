@@ -70,6 +70,7 @@ def refuses_a_second_push(folder: Path, line: str, server: str) -> None:
     assert "Traceback" not in again.stderr
 
 
+@pytest.mark.thorough
 def test_the_readme_takes_a_foreign_feature_from_torch_to_a_prediction(tmp_path: Path, readme: str) -> None:
     """Every command of "In a product team" works in an empty folder, and the SDK answers as torch does."""
     (tmp_path / "polite.py").write_text(block(readme, "python", "# polite.py"), encoding="utf-8")

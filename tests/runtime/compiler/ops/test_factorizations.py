@@ -22,7 +22,7 @@ def positive(a: Tensor) -> Tensor:
     return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1])
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 16])
+@pytest.mark.parametrize("count", [1, 2, 5, pytest.param(16, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 1, 2)])
 def test_cholesky_of_every_small_size_in_batches(agrees: Agrees, count: int, batch: tuple[int, ...]) -> None:
     """Of the triangle that is asked for alone, with what is solved by it."""
