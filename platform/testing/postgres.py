@@ -49,16 +49,20 @@ class PostgresServer:
         self._names = itertools.count()
 
     @classmethod
-    def start(cls) -> Self:
+    def start(cls, place: Path | None = None) -> Self:
         """Make a server and wait until it answers.
+
+        Args:
+            place: what gets its folder, one that every user may enter; None: that of temporary files.
 
         Raises:
             PostgresMissingError: there are no binaries, or no user to run them as.
         """
         binaries, user = _binaries(), _user()
         # Not pytest's folder: only its owner may enter that, and a socket's path has at most 107 bytes.
-        _remove_orphans(Path(tempfile.gettempdir()))
-        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        place = place or Path(tempfile.gettempdir())
+        _remove_orphans(place)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
         password = secrets.token_hex(16)
         try:
             (folder / "password").write_text(password)
@@ -109,6 +113,13 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database, with whoever is still connected to it."""
+        import psycopg  # noqa: PLC0415
+
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
     def end_connections(self) -> None:
         """Break every connection to every database, as a restart or a network would."""

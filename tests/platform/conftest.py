@@ -12,6 +12,8 @@ from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.postgres import PostgresMissingError, PostgresServer
 
+from tests.conftest import find_memory
+
 _FEATURES = itertools.count()
 _APPS = itertools.count()
 
@@ -83,7 +85,7 @@ def app() -> str:
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL, for all tests of this process."""
     try:
-        server = PostgresServer.start()
+        server = PostgresServer.start(find_memory())
     except PostgresMissingError as missing:
         pytest.skip(str(missing))
     yield server
@@ -117,12 +119,15 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
     """Where a fresh database is: a file, or the URL of one in a real PostgreSQL."""
     if request.param == "sqlite":
-        return shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "alcove.db")
+        yield shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "alcove.db")
+        return
     postgres: PostgresServer = request.getfixturevalue("postgres")
-    return postgres.url(postgres.database(request.getfixturevalue("migrated")))
+    name = postgres.database(request.getfixturevalue("migrated"))
+    yield postgres.url(name)
+    postgres.drop(name)
 
 
 @pytest.fixture

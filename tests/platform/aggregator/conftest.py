@@ -25,14 +25,17 @@ def migrated_aggregator(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path | str, Path | str]:
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path | str, Path | str]]:
     """Where fresh databases of both aggregators are."""
     if request.param == "sqlite":
-        return tmp_path / "leader.db", tmp_path / "helper.db"
+        yield tmp_path / "leader.db", tmp_path / "helper.db"
+        return
     postgres: PostgresServer = request.getfixturevalue("postgres")
     template = request.getfixturevalue("migrated_aggregator")
-    first, second = (postgres.url(postgres.database(template)) for _ in range(2))
-    return first, second
+    names = postgres.database(template), postgres.database(template)
+    yield postgres.url(names[0]), postgres.url(names[1])
+    for name in names:
+        postgres.drop(name)
 
 
 @pytest.fixture
