@@ -70,7 +70,7 @@ def seeds(target: str) -> dict[str, bytes]:
     whole = samples() | op_samples()
     if target != "open":
         return whole
-    result = samples()
+    result = dict(samples())
     for program in whole.values():
         spec = read_spec(program)
         for op in spec.ops if not spec.symbols else ():
