@@ -303,7 +303,8 @@ def typed_errors(updater: BoundedUpdater | None) -> Iterator[None]:
     except exceptions.DownloadError as error:
         raise FetchError(str(error)) from error
     except exceptions.UnsignedMetadataError as error:
-        raise SignatureError(str(error).partition(" ")[0], str(error)) from error
+        role, _, problem = str(error).partition(" was ")
+        raise SignatureError(role, f"{problem}{_ADVICE if role in _ROLES_OF_ROOT else ''}") from error
     except exceptions.ExpiredMetadataError as error:
         role = _expired_role(str(error))
         raise (ExpiredMetadataError(role) if updater is None else updater.expired_error(role)) from error
@@ -317,6 +318,11 @@ def typed_errors(updater: BoundedUpdater | None) -> Iterator[None]:
         raise MetadataError("", str(error)) from error
     except OSError as error:
         raise StorageError(str(error.filename or ""), error.strerror or str(error)) from error
+
+
+_ROLES_OF_ROOT: Final = frozenset({"root", "timestamp"})
+"""What a device reads first: signed by other keys where its root is another tree's."""
+_ADVICE: Final = ": is trusted_root the root.json of this server's tree?"
 
 
 def _expired_role(message: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.metric_units import is_in_ms
 from alcove.platform.cli.output import percent, print_table, say, when
 from alcove.platform.cli.shares import share_basis_points
@@ -60,7 +61,7 @@ def show_allocation(experiment: Experiment, view: AllocationView) -> None:
     say("shares by a bandit, which names no winner; chances are those to be the best arm, in the order of the arms:")
     print_table(["from window", "set", *names, "chances", "reports"], rows)
     if view.held:
-        say(f"shares stayed when they were last looked at: {view.held}")
+        say(f"shares stayed when they were last looked at: {name_arms(view.held, experiment.arms)}")
     if view.expected_regret is not None:
         now = _amount(experiment, view.expected_regret)
         say(f"expected regret with these shares: {now} for each report")

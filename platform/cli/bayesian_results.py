@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.client import BayesianView, Experiment, Posterior
@@ -13,7 +14,7 @@ __all__ = ["show_bayesian"]
 def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
     """Print posteriors, chances and losses of each arm, and of its difference to the control."""
     if view.obstacle:
-        say(f"no Bayesian view: {view.obstacle}")
+        say(f"no Bayesian view: {name_arms(view.obstacle, experiment.arms)}")
         return
     if not view.arms:  # a server that does not send it
         return

@@ -3,6 +3,7 @@
 from typing import Final
 
 import typer
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.secondary_metrics import spell_estimate, spell_p_value
 from alcove.platform.client import DimensionView, Experiment
@@ -37,7 +38,7 @@ def dimension_rows(experiment: Experiment, view: DimensionView) -> list[list[str
     for stratum in view.strata:
         count = f"{stratum.report_count:,}"
         if not stratum.differences:
-            rows.append([stratum.value, count, "-", stratum.obstacle or "-", "-", "-"])
+            rows.append([stratum.value, count, "-", name_arms(stratum.obstacle, experiment.arms) or "-", "-", "-"])
         for each in stratum.differences:
             names = f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}"
             shown = spell_estimate(each.difference, experiment.primary)

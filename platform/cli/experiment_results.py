@@ -1,9 +1,7 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
-import re
-from typing import Final
-
 from alcove.platform.cli.allocation import show_allocation
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.dimensions import show_dimension
@@ -11,9 +9,6 @@ from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.cli.secondary_metrics import show_secondary
 from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
-
-_ARM: Final = re.compile(r"\barm (\d+)\b", re.ASCII)
-"""How the server's reasons name an arm: by its number."""
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 
@@ -165,15 +160,11 @@ def cuped_sentence(experiment: Experiment) -> str:
 
 def sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
     """Return a decision in words, with the arms by their names."""
-    reason = _ARM.sub(lambda found: _arm_name(arms, int(found[1])), decision.reason)
+    reason = name_arms(decision.reason, arms)
     if decision.winner is None:
         return f"inconclusive, hold: {reason}"
     winner = arms[decision.winner]
     return f"winner: {winner.name} ({winner.version}): {reason}"
-
-
-def _arm_name(arms: tuple[Arm, ...], number: int) -> str:
-    return f"arm {arms[number].name}" if number < len(arms) else f"arm {number}"
 
 
 def _percentage(estimate: Estimate) -> str:

@@ -66,6 +66,8 @@ def name_options(message: str, options: Collection[str]) -> str:
     """
     if "--set" in options:  # of parameters' values, such as values.threshold and arms.tight.values.threshold
         message = re.sub(r"^(?:arms\.)?(?:([^: ]+?)\.)?values\.(?:name|(?P<name>\w+))(?=: )", _set_option, message)
+    if "--arm" in options:  # which holds an arm's name, version and share
+        message = re.sub(r"^arms\.(?:name|version|share_basis_points)(?=: )", "--arm", message)
     for field, option in ((option.removeprefix("--").replace("-", "_"), option) for option in options):
         named = "|".join([field, *(other for other, its in _OTHERWISE.items() if its == option)])
         message = re.sub(rf"^(?:{named})(?=: )", option, message)
@@ -103,7 +105,10 @@ def _message(error: Exception) -> str | None:
             message = str(error) if isinstance(error, AlcoveRuntimeError) else plain(error)
         case ValidationError():
             fault = error.errors(include_url=False)[0]
-            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault_text(fault)}"
+            text, value = fault_text(fault), fault["input"]
+            if isinstance(value, int | float) and fault["type"] != "value_error":
+                text = f"expected {text}, got {value}"  # a text, such as the URL of a store, may hold a secret
+            message = f"{'.'.join(map(str, fault['loc'])) or 'value'}: {text}"
         case OSError(filename=str() | Path()):
             message = f"{error.filename}: {error.strerror}"
         case _:

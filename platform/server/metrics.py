@@ -15,9 +15,9 @@ import structlog
 from aiohttp import web
 from alcove.platform.ingress.page import IngressGauges
 from alcove.platform.services.collection import count_windows
-from alcove.platform.store.usage import count_alarms, rollouts_by_state
+from alcove.platform.store.usage import count_alarms, experiments_by_state, rollouts_by_state
 from alcove.registry.rules import delegations
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, processor time, open files of this process
         self._calls = Histogram(
             "alcove_rpc_seconds",
             "Calls that ended, and the seconds they took.",
@@ -58,6 +59,7 @@ class Metrics:
             "alcove_ingress_restarts", "Times that the devices' process ended by itself.", registry=registry
         )
         self.rollouts = Gauge("alcove_rollouts", "Rollouts by state.", ("state",), registry=registry)
+        self.experiments = Gauge("alcove_experiments", "Experiments by state.", ("state",), registry=registry)
         self.alarms = Gauge(
             "alcove_evidence_alarms",
             "Rollouts on devices whose present stage has reports that no devices can have sent.",
@@ -103,11 +105,14 @@ def create_metrics_page(
     async def answer(_request: web.Request) -> web.Response:
         async with store.read() as session:
             states = await rollouts_by_state(session)
+            experiments = await experiments_by_state(session)
             alarms = await count_alarms(session)
             windows = await count_windows(session, clock.now_s())
         metrics.alarms.set(alarms)
         for state, count in states.items():
             metrics.rollouts.labels(state).set(count)
+        for state, count in experiments.items():
+            metrics.experiments.labels(state).set(count)
         for state, count in windows.items():
             metrics.windows.labels(state).set(count)
         if collector is not None:

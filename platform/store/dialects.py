@@ -275,7 +275,7 @@ def describe_store_errors(where: str) -> Iterator[None]:
         kind = _kind(error)
         if kind is None:
             raise
-        raise (kind() if kind is StoreBusyError else kind(where, str(error.orig).strip())) from error
+        raise (kind() if kind is StoreBusyError else kind(where, " ".join(str(error.orig).split()))) from error
 
 
 def is_busy(error: DBAPIError) -> bool:

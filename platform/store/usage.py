@@ -1,13 +1,13 @@
-"""Finds the apps that have, or ever had, a version on their devices; counts rollouts by state and with alarms."""
+"""Finds the apps that have, or ever had, a version on their devices; counts rollouts and experiments."""
 
-from alcove.platform.domain.records import RolloutState
+from alcove.platform.domain.records import ExperimentState, RolloutState
 from alcove.platform.domain.rollout_records import StageDecisionKind
 from alcove.platform.store.rollouts import live_rollouts
 from alcove.platform.store.tables import DefaultRow, ExperimentRow, RolloutRow, VersionRow
 from sqlalchemy import func, select, union
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["apps_using", "count_alarms", "rollouts_by_state"]
+__all__ = ["apps_using", "count_alarms", "experiments_by_state", "rollouts_by_state"]
 
 
 async def apps_using(session: AsyncSession, feature: str, version: str) -> list[str]:
@@ -34,6 +34,12 @@ async def rollouts_by_state(session: AsyncSession) -> dict[str, int]:
     """Return how many rollouts are in each state; 0 in one that none is in."""
     rows = await session.execute(select(RolloutRow.state, func.count()).group_by(RolloutRow.state))
     return dict.fromkeys(RolloutState, 0) | {str(state): count for state, count in rows}
+
+
+async def experiments_by_state(session: AsyncSession) -> dict[str, int]:
+    """Return how many experiments are in each state; 0 in one that none is in."""
+    rows = await session.execute(select(ExperimentRow.state, func.count()).group_by(ExperimentRow.state))
+    return dict.fromkeys(ExperimentState, 0) | {str(state): count for state, count in rows}
 
 
 async def count_alarms(session: AsyncSession) -> int:

@@ -231,7 +231,7 @@ def test_rolled_back_tree_is_refused(updating_device: Device) -> None:
 
 
 def test_tree_of_somebody_else_is_refused(updating_device: Device, make_device: MakeDevice) -> None:
-    """Another root's tree, whole and valid in itself, is not this app's."""
+    """Another root's tree, whole and valid in itself, is not this app's; the error asks for the right root."""
     from tests.sdk.conftest import make_world
 
     stranger = make_world(updating_device.folder.with_name("stranger"))
@@ -241,5 +241,7 @@ def test_tree_of_somebody_else_is_refused(updating_device: Device, make_device: 
     for device in (updating_device, make_device(updating_device.world, "fresh")):
         device.transport.folder = stranger.folder
         client = device.client()
-        assert isinstance(client.sync().error, MetadataError)
+        error = client.sync().error
+        assert isinstance(error, MetadataError)
+        assert "is trusted_root the root.json of this server's tree?" in str(error)
         assert device.answer(client) != "evil 9.0.0 default"

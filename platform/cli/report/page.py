@@ -9,6 +9,7 @@ from functools import partial
 from html import escape
 from typing import Final
 
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.dimensions import COLUMNS, dimension_notes, dimension_rows
 from alcove.platform.cli.experiment_results import sentence
 from alcove.platform.cli.metric_units import spell_value
@@ -171,7 +172,7 @@ def _bayesian(experiment: Experiment, found: Results) -> list[str]:
     view, spell = found.bayesian, _unit(experiment)
     heading = "<h2>Bayesian view</h2>"
     if view.obstacle:
-        return [heading, f"<p>There is none: {_safe(view.obstacle)}.</p>"]
+        return [heading, f"<p>There is none: {_safe(name_arms(view.obstacle, experiment.arms))}.</p>"]
     if not view.arms:
         return []
     names = [arm.name for arm in found.arms]

@@ -310,7 +310,8 @@ def _validate_draft(record: ExperimentRecord) -> ExperimentRecord:
         raise InvalidFieldError("arms.name", "a different name for each arm", names)
     total = sum(arm.share_basis_points for arm in record.arms)
     if total > POLICY_BUCKETS:
-        raise InvalidFieldError("arms.share_basis_points", f"together at most {POLICY_BUCKETS}, all devices", total)
+        bound = f"shares that add up to at most {POLICY_BUCKETS} basis points (100 %)"
+        raise InvalidFieldError("arms.share_basis_points", bound, total)
     sides = [(arm.version, arm.values) for arm in record.arms]
     if len(set(sides)) != len(sides):
         bound = "a different version in each arm, or different values of its parameters"

@@ -64,8 +64,8 @@ def test_milliseconds_are_shown_as_such(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_obstacle_is_said_and_an_older_servers_silence_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without posteriors there is no table."""
+    """Without posteriors there is no table; the arm that is in the way has its name."""
     show_bayesian(experiment("ACCEPTED"), BayesianView(obstacle="arm 0 has no report that the metric reads"))
-    assert capsys.readouterr().out == "no Bayesian view: arm 0 has no report that the metric reads\n"
+    assert capsys.readouterr().out == "no Bayesian view: arm old has no report that the metric reads\n"
     show_bayesian(experiment("ACCEPTED"), BayesianView())
     assert capsys.readouterr().out == ""

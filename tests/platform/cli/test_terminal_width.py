@@ -108,6 +108,8 @@ def test_a_message_names_fields_as_options_and_nothing_else() -> None:
     assert name_options("my_override_reason-x", options) == "my_override_reason-x"
     assert name_options("share_basis_points: expected 0", options) == "--share: expected 0"
     assert name_options("share_basis_points: expected 0", []) == "share_basis_points: expected 0"
+    for field in ("name", "version", "share_basis_points"):  # an arm is one option
+        assert name_options(f"arms.{field}: expected other ones", ["--arm"]) == "--arm: expected other ones"
 
 
 def test_mistakes_of_an_export_are_reported_before_torch_loads() -> None:

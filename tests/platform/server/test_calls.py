@@ -264,6 +264,9 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
     assert "alcove_evidence_alarms 0.0" in text
     for state in ("draft", "running", "paused", "completed", "rolled_back", "halted"):
         assert re.search(rf'alcove_rollouts{{state="{state}"}} 0\.0', text.replace(" back", "_back")), state
+    for state in ("draft", "running", "stopped"):
+        assert f'alcove_experiments{{state="{state}"}} 0.0' in text
+    assert re.search(r"^process_resident_memory_bytes [1-9]", text, re.MULTILINE)
     now_s = SYSTEM_CLOCK.now_s()
     for role in ("root", "targets", "snapshot", "timestamp", "policy", "halt", "team-text"):
         (found,) = re.findall(rf'alcove_signature_expiry_timestamp_seconds{{role="{role}"}} (\S+)', text)

@@ -242,7 +242,7 @@ def test_a_feature_is_held_by_one_experiment_or_rollout(
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 0}))}, "share"),
         (
             {"arms": (ARMS[0], ARMS[1].model_copy(update={"share_basis_points": 5001}))},
-            r"expected together at most 10000, all devices, got 10001$",
+            r"expected shares that add up to at most 10000 basis points \(100 %\), got 10001$",
         ),
         ({"arms": (ARMS[0], ARMS[1].model_copy(update={"name": "a b"}))}, "name"),
         ({"epsilon": "0.001"}, r"epsilon: expected 0\.01 to 6"),
