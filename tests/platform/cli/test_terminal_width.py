@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -51,6 +52,16 @@ def test_a_table_too_wide_for_the_terminal_breaks_no_word() -> None:
     ).stdout
     assert len(piped.splitlines()) == 6
     assert f"│ blocks.0.depthwise │ conv2d   │ validated │ @production │ {'ab' * 32} │" in piped
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
+def test_states_are_words_without_a_color(variables: dict[str, str]) -> None:
+    """Bold headers are all that a terminal adds, so that nothing is lost where colors are off."""
+    environment = os.environ | {"FORCE_COLOR": "1", "TERM": "xterm-256color"} | variables
+    code = [sys.executable, "-c", ROWS.format(wide=True)]
+    said = subprocess.run(code, capture_output=True, text=True, check=True, env=environment).stdout
+    assert set(re.findall(r"\x1b\[([0-9;]*)m", said)) == {"0", "1"}
+    assert "validated" in said
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
