@@ -19,6 +19,7 @@ __all__ = ["make_app"]
 OTHERS: Final = MappingProxyType(
     {
         "inspect": "model_inspect.inspect",
+        "verify": "model_verify.verify",
         "profile": "model_profile.profile",
         "generate": "model_generate.generate",
         "import": "model_import.import_command",
@@ -127,48 +128,6 @@ def export(
         say(f"{out}: {facts['size_bytes']} bytes, sha256 {program.digest}")
 
 
-def verify(
-    *,
-    path: Annotated[Path, typer.Argument(help="A program (.alc), or a folder with a package.")],
-    layers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FACTORY",
-            help="Compare each layer of this torch module, native against eager, and the program with it.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check structure, every weight's digest and the certificate; of a package also its manifest and card."""
-    if layers is not None:
-        from alcove.platform.cli.layers import verify_layers  # noqa: PLC0415 - loads torch
-
-        verify_layers(path, layers, as_json=as_json)
-        return
-    if path.is_dir():
-        from alcove.registry.package import read_package, verify_package  # noqa: PLC0415 - loads the runtime
-
-        package = read_package(path)
-        verify_package(package)
-        facts: dict[str, Any] = {
-            "what": f"package {package.manifest.feature} {package.manifest.version}",
-            "variants": [variant.name for variant in package.manifest.variants],
-            "manifest_sha256": package.manifest.sha256,
-        }
-    else:
-        from alcove.runtime import load  # noqa: PLC0415
-        from alcove.runtime.certificate import check_certificate  # noqa: PLC0415
-
-        model = load(path.read_bytes())
-        model.verify_weights()
-        report = check_certificate(model)
-        facts = {"what": "program", "digest": model.digest, "samples": report.samples, "licence": report.licence}
-    if as_json:
-        print_json(facts)
-    else:
-        say(f"{path}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) + ": sound")
-
-
 def run(
     *,
     program: ProgramFile,
@@ -203,7 +162,7 @@ def make_app(command: str | None = None) -> CommandGroup:
         no_args_is_help=True,
         help="Compile, inspect and run programs; push versions, find them again, release and revoke them.",
     )
-    here: dict[str, Callable[..., None]] = {"export": export, "verify": verify, "run": run}
+    here: dict[str, Callable[..., None]] = {"export": export, "run": run}
     for name, place in OTHERS.items():
         if command in (OTHERS | here) and name != command:
             continue
