@@ -413,3 +413,29 @@ class ExperimentReport(Value):
 
     experiment: Experiment
     results: Results
+
+    def to_rows(self) -> list[dict[str, str | float | None]]:
+        """Return a row for each arm, for `pandas.DataFrame(report.to_rows())` and the like.
+
+        An estimate has three columns: its value and the ends of its interval, such as `accuracy`, `accuracy_low` and
+        `accuracy_high`; None: not known, or unbounded.  `difference` and `lift` are to the first arm, in the metric
+        that decides and its unit; the first arm has none.
+        """
+        to_first = {each.arm: each for each in self.results.primary}
+        rows: list[dict[str, str | float | None]] = []
+        for number, arm in enumerate(self.results.arms):
+            other = to_first.get(number)
+            estimates = {
+                "share": arm.share,
+                "accuracy": arm.accuracy,
+                "latency_ms": arm.latency_ms,
+                "median_latency_ms": arm.median_latency_ms,
+                "own_metric": arm.own_metric or Estimate(),
+                "difference": Estimate() if other is None else other.difference,
+                "lift": Estimate() if other is None else other.lift,
+            }
+            row: dict[str, str | float | None] = {"arm": arm.name, "version": arm.version, "devices": arm.devices}
+            for name, estimate in estimates.items():
+                row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+            rows.append(row)
+        return rows

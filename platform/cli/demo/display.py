@@ -99,7 +99,7 @@ class Display:
         if result.arms:
             self.console.print(_arms_table(result))
             decision = f"{result.winner} wins" if result.winner else "inconclusive, hold"
-            self._print(("Decision:", "bold"), f" {decision}. {plain(result.decision_reason)}")
+            self._print(("Decision:", "bold"), f" {decision}: {plain(result.decision_reason)}")
         if result.ramped:
             how = f" by override ({result.override_reason})" if result.override_reason else ""
             self._print(("Ramped:", "bold"), plain(f" {result.ramped_to} to 100 %{how}"))

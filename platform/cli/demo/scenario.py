@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from alcove.features.language_id.contract import program_path
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.demo.catalog import (
     CUT_ROWS,
     LARGE,
@@ -281,11 +282,11 @@ class Scenario:
             self.result.decision = results.decision.kind
             winner = results.decision.winner
             self.result.winner = None if winner is None else results.arms[winner].version
-            self.result.decision_reason = results.decision.reason
+            self.result.decision_reason = name_arms(results.decision.reason, experiment.arms)
             self._tell_privacy(devices)
             stopped = operator.stop_experiment(experiment.experiment_id)
             _expect(stopped.state == "stopped", "the experiment stopped", stopped.state)
-            self._hold("decide", results.decision.reason)
+            self._hold("decide", self.result.decision_reason)
         return report
 
     def _tell_privacy(self, devices: Devices) -> None:

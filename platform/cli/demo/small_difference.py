@@ -10,6 +10,7 @@ import time
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.demo.catalog import TRIMMED
 from alcove.platform.cli.demo.clock import WINDOW_S
 from alcove.platform.cli.demo.environment import APP, FEATURE
@@ -100,7 +101,7 @@ def run_small_difference(
         detectable=found,
         decision=decision.kind,
         winner=None if decision.winner is None else arms[decision.winner].version,
-        reason=decision.reason,
+        reason=name_arms(decision.reason, arms),
         difference=None if estimate is None else estimate.value,
         interval=None
         if estimate is None or estimate.low is None or estimate.high is None
