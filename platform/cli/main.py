@@ -27,6 +27,7 @@ VERBS: Final = MappingProxyType(
         "keys": ("keys", "app"),
         "token": ("token", "app"),
         "audit": ("audit", "app"),
+        "alert": ("alert", "app"),
         "login": ("login", "login"),
         "profile": ("login", "profiles"),
         "model": ("model", "app"),

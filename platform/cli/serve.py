@@ -92,6 +92,10 @@ def serve_command(
             help="PEM file with an Ed25519 public key: who has its private key enrolls devices. For tests alone."
         ),
     ] = None,
+    alerts: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of webhooks and mailboxes that hear of halts, decisions and expiring keys."),
+    ] = None,
     only: Annotated[
         Part | None, typer.Option(help="Serve teams and operators alone (grpc), or devices alone (ingress, no keys).")
     ] = None,
@@ -142,6 +146,7 @@ def serve_command(
         calls_per_second=calls_per_second,
         call_s_max=call_seconds,
         aggregators=aggregators,
+        alerts=alerts,
         only=None if only is None else "grpc",
     )
     asyncio.run(serve(settings))

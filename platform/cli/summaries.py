@@ -23,6 +23,7 @@ SUMMARIES: Final = MappingProxyType(
         "keys": "Make, show and change signing keys.",
         "token": "Issue, renew, list and revoke API tokens (beside the server's data folder).",
         "audit": "Read the audit log.",
+        "alert": "See what was sent of alerts, send it again, and try where they go.",
         "login": "Call a server once, and keep its address, certificates and token for the commands that follow.",
         "profile": "Servers that alcove login keeps by name.",
         "model": "Compile, inspect and run programs; push versions, find them again, release and revoke them.",

@@ -87,6 +87,11 @@ class Collector:
         """Whether the last call of the leader failed."""
         return self._failures > 0
 
+    @property
+    def away_problem(self) -> str:
+        """Why the last call of the leader failed; "": it did not."""
+        return self._away_problem if self.is_leader_away else ""
+
     async def run(self) -> None:
         """Announce the tasks and ask for the windows whose time has come.
 

@@ -1,6 +1,7 @@
 """Answers Prometheus on a port of its own, only where one is set: figures of this process and of the devices'.
 
-Nothing here tells who called or who reported: methods, statuses, states and roles are the only labels.
+Nothing here tells who called or who reported: methods, statuses, states, roles and the names of destinations of alerts
+are the only labels.
 
     GET /metrics on --metrics-port
 """
@@ -15,6 +16,7 @@ import structlog
 from aiohttp import web
 from alcove.platform.ingress.page import IngressGauges
 from alcove.platform.services.collection import count_windows
+from alcove.platform.store.alerts import read_queue_state
 from alcove.platform.store.usage import count_alarms, experiments_by_state, rollouts_by_state
 from alcove.registry.rules import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
@@ -78,6 +80,21 @@ class Metrics:
             "alcove_signature_expiry_timestamp_seconds", "When a role's metadata expires.", ("role",), registry=registry
         )
 
+        self._alerts = Counter(
+            "alcove_alert_deliveries",
+            "Attempts to deliver an alert: delivered, failed (and made again), or dead.",
+            ("destination", "outcome"),
+            registry=registry,
+        )
+        self.alerts_dead = Gauge("alcove_alerts_dead", "Alerts that were given up and kept.", registry=registry)
+        self.alerts_age = Gauge(
+            "alcove_alert_queue_age_seconds", "Age of the oldest alert that waits; 0: none does.", registry=registry
+        )
+
+    def alert_ended(self, destination: str, outcome: str) -> None:
+        """Count an attempt to deliver an alert."""
+        self._alerts.labels(destination, outcome).inc()
+
     def call_ended(self, method: str, status: str, seconds: float) -> None:
         """Count a call."""
         self._calls.labels(method, status).observe(seconds)
@@ -108,6 +125,10 @@ def create_metrics_page(
             experiments = await experiments_by_state(session)
             alarms = await count_alarms(session)
             windows = await count_windows(session, clock.now_s())
+            alerts = await read_queue_state(session)
+        oldest_at_s = clock.now_s() if alerts.oldest_at_s is None else alerts.oldest_at_s
+        metrics.alerts_dead.set(alerts.dead)
+        metrics.alerts_age.set(max(0, clock.now_s() - oldest_at_s))
         metrics.alarms.set(alarms)
         for state, count in states.items():
             metrics.rollouts.labels(state).set(count)

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -32,11 +32,14 @@ from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
+from alcove.platform.alerts.config import read_alerts_config
+from alcove.platform.alerts.monitors import Monitors
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import AggregatorFileError
 from alcove.platform.ingress.listening import raise_file_limit
 from alcove.platform.ingress.serve import listen_http, open_tls, reach_blobs, start_http
+from alcove.platform.server.alerting import Repeated, ask_for_windows, note_unanalyzed, repeat_works, start_alerts
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
@@ -139,6 +142,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         stack.enter_context(tracing(settings.traces))
         keys = await asyncio.to_thread(_checked_keys, settings)
         aggregators = await asyncio.to_thread(_read_aggregators, settings)
+        alerts = None if settings.alerts is None else await asyncio.to_thread(read_alerts_config, settings.alerts)
         http_port, ingress = await _launch_ingress(stack, settings)
         store = await _open_store(stack, settings)
         lock = RepositoryLock(store)
@@ -162,22 +166,28 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         if ingress is not None:
             await ingress.open()
             stack.callback(ingress.ask_to_stop)  # both end at the same time
-        collector = None
-        if aggregators is not None:
-            session = await stack.enter_async_context(aiohttp.ClientSession())
-            leader = CollectorClient(session, aggregators)
-            collector = Collector(store, leader, aggregators.aggregation, clock)
+        collector = await _make_collector(stack, store, aggregators, clock)
         metrics_url = None
         if metrics is not None and settings.metrics_port is not None:
             page = create_metrics_page(metrics, store, tree, clock, ingress=ingress, collector=collector)
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
             metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
-        await stack.enter_async_context(_repeating(settings.refresh_s, _refreshing(tree, lock, mutations, metrics)))
-        await stack.enter_async_context(_repeating(settings.analysis_interval_s, _analyzer(mutations)))
-        await stack.enter_async_context(_repeating(limits.COLLECT_S, _collecting(store, tree, lock, clock)))
+        monitors = Monitors(clock)
+        works: list[Repeated] = [
+            ("the renewal of signatures", settings.refresh_s, _refreshing(tree, lock, mutations, metrics)),
+            ("the analysis of reports", settings.analysis_interval_s, _analyzer(mutations, monitors)),
+            ("the collection of garbage", limits.COLLECT_S, _collecting(store, tree, lock, clock)),
+        ]
         if collector is not None:
-            await stack.enter_async_context(_repeating(settings.analysis_interval_s, collector.run))
+            works.append(
+                ("the collection of reports", settings.analysis_interval_s, ask_for_windows(collector, monitors))
+            )
+        await repeat_works(stack, monitors, works)
+        if collector is not None:
             stack.push_async_callback(collector.stop)
+        if alerts is not None:
+            certificate = settings.tls_certificate
+            await start_alerts(stack, alerts, mutations, monitors, metrics=metrics, certificate=certificate)
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
@@ -260,6 +270,15 @@ def _read_aggregators(settings: Settings) -> CollectorConfig | None:
     return found
 
 
+async def _make_collector(
+    stack: AsyncExitStack, store: Store, aggregators: CollectorConfig | None, clock: Clock
+) -> Collector | None:
+    if aggregators is None:
+        return None
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    return Collector(store, CollectorClient(session, aggregators), aggregators.aggregation, clock)
+
+
 @dataclass(frozen=True)
 class _Service:
     """What answers calls."""
@@ -308,32 +327,6 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     return port, mtls_port
 
 
-@asynccontextmanager
-async def _repeating(every_s: float, work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Do `work` at each interval while the block runs; what it raises is logged, and it is tried again.
-
-    The task is asked to end, not cancelled: a cancelled database call takes its connection with it.
-    """
-    is_over = asyncio.Event()
-
-    async def keep() -> None:
-        while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(is_over.wait(), every_s)
-                return
-            try:
-                await work()
-            except Exception as error:  # noqa: BLE001 - a full disk today must not end the work of tomorrow
-                _log.error("failed, will be tried again", exc_info=error)
-
-    task = asyncio.create_task(keep())
-    try:
-        yield
-    finally:
-        is_over.set()
-        await task
-
-
 def _refreshing(
     tree: Repository, lock: RepositoryLock, mutations: Mutations, metrics: Metrics | None
 ) -> Callable[[], Awaitable[None]]:
@@ -367,7 +360,7 @@ def _collecting(store: Store, tree: Repository, lock: RepositoryLock, clock: Clo
     return work
 
 
-def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
+def _analyzer(mutations: Mutations, monitors: Monitors) -> Callable[[], Awaitable[None]]:
     """Analyze the rollouts that are watched, and the experiments whose analysis is due; move shares, end read-outs."""
     source = StoredReports()
 
@@ -376,8 +369,10 @@ def _analyzer(mutations: Mutations) -> Callable[[], Awaitable[None]]:
             watched, due = await watched_rollouts(session), await due_experiments(session)
             readouts = [one.readout_id for one in await running_readouts(session)]
             moving = await due_bandits(session, mutations.clock.now_s())
-        await analyze_rollouts(watched, mutations.act, source)
-        await analyze_experiments(due, mutations.act)
+        rollouts = await analyze_rollouts(watched, mutations.act, source)
+        note_unanalyzed(monitors, "rollout", watched, [one.rollout_id for one in rollouts])
+        experiments = await analyze_experiments(due, mutations.act)
+        note_unanalyzed(monitors, "experiment", due, [one.experiment_id for one in experiments])
         await move_all(moving, mutations.act)
         await end_readouts(readouts, mutations.act)
 

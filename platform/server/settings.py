@@ -46,6 +46,7 @@ class Settings(BaseModel):
         aggregators: collector.json of the two aggregators that this server collects from, mode 0600; None: reports are
             randomized on the devices.
         token_issuer, software_attestation, tokens_per_second: of tokens; see `IngressSettings`.
+        alerts: alerts.toml, which says what people hear of and how; None: nothing is sent.
         refresh_s: seconds between two looks at whether signatures must be renewed; the timestamp lives for a day.
     """
 
@@ -80,6 +81,7 @@ class Settings(BaseModel):
     token_issuer: str | None = None
     software_attestation: Path | None = None
     tokens_per_second: int = 200
+    alerts: Path | None = None
     refresh_s: Annotated[float, Field(ge=0.01, le=6 * 3600)] = 3600.0
 
     @model_validator(mode="after")

@@ -75,6 +75,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.SchemaTooNewError: _S.INTERNAL,
         _p.CertificateListError: _S.INTERNAL,
         _p.AggregatorFileError: _S.INTERNAL,
+        _p.AlertsFileError: _S.INTERNAL,
         _p.PeerUnavailableError: _S.UNAVAILABLE,
         _p.IngressFailedError: _S.INTERNAL,
         _p.TracingMissingError: _S.INTERNAL,

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from alcove.platform.domain.errors import StoreOccupiedError
-from alcove.platform.store import catalog_tables, metric_tables  # noqa: F401 - their tables join those of `Base`
+from alcove.platform.store import alert_tables, catalog_tables, metric_tables  # noqa: F401 - they join `Base`
 from alcove.platform.store.tables import Base, IssuerKeyRow, IssuerSecretRow
 from sqlalchemy import Table, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession

@@ -55,6 +55,7 @@
         ├── SchemaTooNewError      a newer alcove wrote the database
         ├── CertificateListError   the list of client certificates is none
         ├── AggregatorFileError    a key or configuration of aggregators is none
+        ├── AlertsFileError        the configuration of alerts is none
         ├── PeerUnavailableError   another party cannot be reached, or does not answer as its part asks
         ├── TracingMissingError    traces are asked for, and the libraries for them are not there
         ├── ServerStoppingError    it was asked to stop while the call ran
@@ -102,6 +103,7 @@ from alcove.platform.domain.errors.root import (
 )
 from alcove.platform.domain.errors.server import (
     AggregatorFileError,
+    AlertsFileError,
     BackupError,
     CertificateListError,
     DataFolderBusyError,
@@ -154,6 +156,7 @@ __all__ = [
     "PUSHBACK_KEY",
     "AggregatorFileError",
     "AggregatorsMissingError",
+    "AlertsFileError",
     "ApprovalRequiredError",
     "BackupError",
     "BelowMinVersionError",

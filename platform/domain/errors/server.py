@@ -92,6 +92,14 @@ class AggregatorFileError(ServerError):
         super().__init__(f"{path}: {problem}")
 
 
+class AlertsFileError(ServerError):
+    """The configuration of alerts cannot be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
 class PeerUnavailableError(ServerError):
     """Another party of a task, an aggregator, cannot be reached or answers what is no answer; asking again helps."""
 

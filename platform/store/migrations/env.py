@@ -1,6 +1,6 @@
 """Runs migrations for Alembic, through the connection that `Store.open` hands it."""
 
-from alcove.platform.store import catalog_tables, metric_tables  # noqa: F401 - their tables join those of `Base`
+from alcove.platform.store import alert_tables, catalog_tables, metric_tables  # noqa: F401 - they join `Base`
 from alcove.platform.store.tables import Base
 from alembic import context
 
