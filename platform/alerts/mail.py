@@ -58,7 +58,7 @@ class Mail:
             async with asyncio.timeout(self._config.timeout_s):
                 return await _in_thread(attempt.run)
         except TimeoutError:
-            return Outcome.failed(f"{self._config.host} did not answer within {self._config.timeout_s:g} s")
+            return Outcome.failure(f"{self._config.host} did not answer within {self._config.timeout_s:g} s")
         finally:
             attempt.abandon()
 
@@ -77,17 +77,20 @@ class _Attempt:
         try:
             return self._talk()
         except smtplib.SMTPRecipientsRefused:
-            return Outcome.failed(f"{host} refuses every mailbox")
+            return Outcome.failure(f"{host} refuses every mailbox")
         except smtplib.SMTPResponseException as error:
             code = error.smtp_code
             words = error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else ""
             words = "" if isinstance(error, smtplib.SMTPAuthenticationError) else f": {words}"
-            return Outcome.failed(f"{host} answered {code} ({type(error).__name__}){words}")
+            return Outcome.failure(f"{host} answered {code} ({type(error).__name__}){words}")
         except ssl.SSLCertVerificationError as error:
-            return Outcome.failed(f"the certificate of {host} is not trusted: {error.verify_message}")
+            return Outcome.failure(f"the certificate of {host} is not trusted: {error.verify_message}")
         except (OSError, smtplib.SMTPException, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            return Outcome.failed(f"{host} cannot be spoken to: {problem}")
+            return Outcome.failure(f"{host} cannot be spoken to: {problem}")
+        finally:
+            if self._smtp is not None:
+                self._smtp.close()
 
     def abandon(self) -> None:
         """End the connection under a thread that still waits for it."""
@@ -112,7 +115,7 @@ class _Attempt:
         with suppress(OSError, smtplib.SMTPException):  # what was accepted is sent
             smtp.quit()
         # Those who were accepted must not get it twice: what is left is said, and not tried again.
-        return Outcome.failed(f"{config.host} refuses {', '.join(refused)}", is_final=True) if refused else Outcome()
+        return Outcome.failure(f"{config.host} refuses {', '.join(refused)}", is_final=True) if refused else Outcome()
 
 
 async def _in_thread(work: Callable[[], Outcome]) -> Outcome:
@@ -128,7 +131,7 @@ async def _in_thread(work: Callable[[], Outcome]) -> Outcome:
         try:
             outcome = work()
         except Exception as error:  # noqa: BLE001 - an attempt that failed in any way is one that failed
-            outcome = Outcome.failed(type(error).__name__)
+            outcome = Outcome.failure(type(error).__name__)
         with suppress(RuntimeError):  # the loop is closed: the server has ended
             loop.call_soon_threadsafe(tell, outcome)
 

@@ -27,7 +27,7 @@ class Outcome:
     wait_s: int = 0
 
     @classmethod
-    def failed(cls, problem: object, *, is_final: bool = False, wait_s: int = 0) -> "Outcome":
+    def failure(cls, problem: object, *, is_final: bool = False, wait_s: int = 0) -> "Outcome":
         """Return that it failed."""
         return cls(one_line(problem, 300) or "it failed", is_final, wait_s)
 

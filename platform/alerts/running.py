@@ -93,6 +93,7 @@ class Alerts:
         """Look once at what is new, and let it be sent."""
         try:
             await self._outbox.follow_audit()
+            self._note_return()
             await self._add_conditions()
             async with self._store.read() as session:
                 due = await find_due_destinations(session, self._clock.now_s())
@@ -102,11 +103,6 @@ class Alerts:
             self._monitors.note(DATABASE, str(error))
             await self._say_directly()
             return
-        if self._was_away:  # whoever has not heard of it hears that it is over
-            self._monitors.mark(DATABASE)
-            self._was_away = False
-            self._direct = {}
-        self._monitors.note(DATABASE, "")
         for name in due & self._senders.keys():
             if name not in self._sending or self._sending[name].done():
                 self._sending[name] = asyncio.create_task(self._send(name))
@@ -129,6 +125,14 @@ class Alerts:
             _log.warning("alerts wait for the database", destination=name, problem=str(error))
         except Exception as error:  # noqa: BLE001 - other destinations, and the next look, go on
             _log.error("sending alerts failed, will be tried again", destination=name, exc_info=error)
+
+    def _note_return(self) -> None:
+        """Note that the database is there; whoever has not heard that it was away hears that it is back."""
+        if self._was_away:
+            self._monitors.mark(DATABASE)
+            self._was_away = False
+            self._direct = {}
+        self._monitors.note(DATABASE, "")
 
     async def _add_conditions(self) -> None:
         now_s = self._clock.now_s()

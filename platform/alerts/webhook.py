@@ -56,9 +56,9 @@ class Webhook:
         try:
             status, retry_after = await self._post(url, body, headers)
         except TimeoutError:
-            return Outcome.failed(f"{host} did not answer within {config.timeout_s:g} s")
+            return Outcome.failure(f"{host} did not answer within {config.timeout_s:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return Outcome.failed(_explain(host, error))
+            return Outcome.failure(_explain(host, error))
         return Outcome() if 200 <= status < 300 else _refusal(host, status, retry_after)
 
     async def _post(self, url: URL, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
@@ -97,6 +97,6 @@ def _explain(host: str, error: Exception) -> str:
 
 def _refusal(host: str, status: int, retry_after: str) -> Outcome:
     if 300 <= status < 400:
-        return Outcome.failed(f"{host} answered {status}: redirects are not followed, name the URL itself")
+        return Outcome.failure(f"{host} answered {status}: redirects are not followed, name the URL itself")
     wait_s = min(int(retry_after), LONGEST_WAIT_S) if retry_after.isascii() and retry_after[:9].isdigit() else 0
-    return Outcome.failed(f"{host} answered {status}", is_final=status == _GONE, wait_s=wait_s)
+    return Outcome.failure(f"{host} answered {status}", is_final=status == _GONE, wait_s=wait_s)

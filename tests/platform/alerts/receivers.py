@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email import policy
@@ -19,7 +19,6 @@ from alcove.platform.store import Store
 from alcove.platform.store.rollouts import add_rollout
 from alcove.platform.store.tables import FeatureRow
 from alcove.platform.store.unit_of_work import UnitOfWork
-from pydantic import SecretStr
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -62,6 +61,28 @@ def status(code: int, *headers: str, body: bytes = b"") -> Answer:
     return lambda _request: head.encode() + b"\r\n\r\n" + body
 
 
+class _Callers:
+    """The connections of a server: each is waited for at its end."""
+
+    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+        self._serve = serve
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            writer.close()
+
+    async def finish(self) -> None:
+        """End the connections that are open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
 @asynccontextmanager
 async def receive_http(receiver: HttpReceiver, tls: ssl.SSLContext | None = None) -> AsyncIterator[HttpReceiver]:
     """Run a receiver inside the block."""
@@ -83,13 +104,14 @@ async def receive_http(receiver: HttpReceiver, tls: ssl.SSLContext | None = None
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", receiver.port, ssl=tls)
+    server = await asyncio.start_server(callers := _Callers(serve), "127.0.0.1", receiver.port, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     receiver.scheme = "http" if tls is None else "https"
     try:
         yield receiver
     finally:
         server.close()
+        await callers.finish()
 
 
 @dataclass
@@ -98,10 +120,35 @@ class MailReceiver:
 
     refuses: tuple[str, ...] = ()
     tls: ssl.SSLContext | None = None
+    is_tls_first: bool = False
     is_silent: bool = False
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+
+
+async def _answer_mail(
+    receiver: MailReceiver, line: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Answer one line of a client's."""
+    word = line.split(" ", maxsplit=1)[0].split(":", maxsplit=1)[0].upper()
+    more = ["250-STARTTLS"] if receiver.tls and not receiver.is_tls_first else []
+    answers = {"EHLO": ["250-sink", *more, "250 AUTH PLAIN"], "STARTTLS": ["220 go"], "AUTH": ["235 known"]}
+    answers |= {"DATA": ["354 go"], "QUIT": ["221 bye"]}
+    is_refused = any(each.lower() in line.lower() for each in receiver.refuses)
+    said = ["550 5.7.1 not here"] if is_refused else answers.get(word, ["250 fine"])
+    writer.write("".join(f"{each}\r\n" for each in said).encode())
+    await writer.drain()
+    if is_refused:
+        return
+    if word == "STARTTLS" and receiver.tls is not None:
+        await writer.start_tls(receiver.tls)
+    elif word == "DATA":
+        data = await reader.readuntil(b"\r\n.\r\n")
+        receiver.mails.append(BytesParser(EmailMessage, policy=policy.default).parsebytes(data[:-5]))
+        writer.write(b"250 kept\r\n")
+    elif word == "QUIT":
+        writer.close()
 
 
 @asynccontextmanager
@@ -109,49 +156,27 @@ async def receive_mail(receiver: MailReceiver) -> AsyncIterator[MailReceiver]:
     """Run a receiver inside the block.  Source: RFC 5321, RFC 3207 (STARTTLS), RFC 4954 (AUTH)."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async def say(line: str) -> None:
-            writer.write(f"{line}\r\n".encode())
-            await writer.drain()
-
         try:
             if receiver.is_silent:
                 await reader.read()
                 return
-            await say("220 sink")
+            writer.write(b"220 sink\r\n")
             while line := (await reader.readline()).decode().strip():
-                word = line.split(" ")[0].split(":")[0].upper()
                 receiver.words.append(line)
-                if word in receiver.refuses or any(each in line for each in receiver.refuses):
-                    await say("550 5.7.1 not here")
-                elif word == "EHLO":
-                    for more in ("250-sink", *(("250-STARTTLS",) if receiver.tls else ()), "250 AUTH PLAIN"):
-                        await say(more)
-                elif word == "STARTTLS" and receiver.tls is not None:
-                    await say("220 go")
-                    await writer.start_tls(receiver.tls)
-                elif word == "AUTH":
-                    await say("235 known")
-                elif word == "DATA":
-                    await say("354 go")
-                    data = await reader.readuntil(b"\r\n.\r\n")
-                    receiver.mails.append(BytesParser(EmailMessage, policy=policy.default).parsebytes(data[:-5]))
-                    await say("250 kept")
-                elif word == "QUIT":
-                    await say("221 bye")
-                    return
-                else:
-                    await say("250 fine")
+                await _answer_mail(receiver, line, reader, writer)
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    tls = receiver.tls if receiver.is_tls_first else None
+    server = await asyncio.start_server(callers := _Callers(serve), "127.0.0.1", 0, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver
     finally:
         server.close()
+        await callers.finish()
 
 
 def webhook(url: str, name: str = "pager", **more: Any) -> WebhookConfig:
@@ -229,5 +254,5 @@ def write_secret(path: Path, text: str = SECRET) -> Path:
 async def wait_until(is_true: Callable[[], bool], timeout_s: float = 120.0) -> None:
     """Wait until something is true."""
     async with asyncio.timeout(timeout_s):
-        while not is_true():
+        while not is_true():  # noqa: ASYNC110 - what is waited for happens in a socket
             await asyncio.sleep(0.01)
