@@ -220,7 +220,7 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
             (f"alcove=={version}", *(f"{each.name}=={version}" for each in parts), *commands),
             {
                 "server": tuple(each for each in extras["platform"] if each not in commands),
-                **{name: tuple(extras[name]) for name in ("export", "parquet", "simulate", "traces")},
+                **{name: tuple(extras[name]) for name in ("export", "parquet", "plot", "simulate", "traces")},
             },
         ),
     ]

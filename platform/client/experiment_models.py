@@ -1,11 +1,16 @@
 """Defines the values that the server answers with about experiments.  As in `models`."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from alcove.platform.client.models import Value, without_prefix
 from alcove.platform.client.parameter_values import ParameterValues
+from alcove.platform.client.plots import plot_experiment
+from alcove.platform.client.records import arm_records, difference_records
 from alcove.platform.client.rollout_models import Collection, GuardrailPlan, Mechanism, OwnGuardrail
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Adjustment",
@@ -233,6 +238,14 @@ class Experiment(Value):
     bandit: Bandit | None = None
     dimension: str = ""
 
+    def plot(self) -> "Figure":
+        """Return a matplotlib figure of the interim analyses, titled with the decision.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+        """
+        return plot_experiment(self)
+
 
 class ArmResult(Value):
     """One arm as the reports show it; `own_metric`: mean of the team's own metric, where one decides."""
@@ -414,28 +427,28 @@ class ExperimentReport(Value):
     experiment: Experiment
     results: Results
 
-    def to_rows(self) -> list[dict[str, str | float | None]]:
-        """Return a row for each arm, for `pandas.DataFrame(report.to_rows())` and the like.
+    def records(self) -> list[dict[str, Any]]:
+        """Return one flat record for each pair of arms and metric, at each interim analysis and now.
 
-        An estimate has three columns: its value and the ends of its interval, such as `accuracy`, `accuracy_low` and
-        `accuracy_high`; None: not known, or unbounded.  `difference` and `lift` are to the first arm, in the metric
-        that decides and its unit; the first arm has none.
+        Columns: experiment_id, app, feature, analysis (0: now, else its number), analyzed_at_s, report_count, metric,
+        arm, versus, p_value, decides, and difference, difference_low, difference_high, each with _share, _ms and _own.
+        _share is a part of 1, _ms milliseconds, _own the unit of a team's own metric; None: there is nothing.
+        `pandas.DataFrame(report.records())` and `polars.DataFrame(report.records())` take it as it is.
         """
-        to_first = {each.arm: each for each in self.results.primary}
-        rows: list[dict[str, str | float | None]] = []
-        for number, arm in enumerate(self.results.arms):
-            other = to_first.get(number)
-            estimates = {
-                "share": arm.share,
-                "accuracy": arm.accuracy,
-                "latency_ms": arm.latency_ms,
-                "median_latency_ms": arm.median_latency_ms,
-                "own_metric": arm.own_metric or Estimate(),
-                "difference": Estimate() if other is None else other.difference,
-                "lift": Estimate() if other is None else other.lift,
-            }
-            row: dict[str, str | float | None] = {"arm": arm.name, "version": arm.version, "devices": arm.devices}
-            for name, estimate in estimates.items():
-                row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-            rows.append(row)
-        return rows
+        return difference_records(self)
+
+    def arm_records(self) -> list[dict[str, Any]]:
+        """Return one flat record for each arm.
+
+        Columns: experiment_id, app, feature, arm, version, device_count, and reported_share, accepted_share,
+        latency_ms, median_latency_ms and metric_own, each with the ends of its interval (_low, _high).
+        """
+        return arm_records(self)
+
+    def plot(self) -> "Figure":
+        """Return a matplotlib figure of the arms' differences over the reports, titled with the decision.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+        """
+        return plot_experiment(self.experiment, self.results)

@@ -1,10 +1,18 @@
 """Defines the values that the server answers with about rollouts.  As in `models`."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from alcove.platform.client.models import Value, without_prefix
 from alcove.platform.client.parameter_values import ParameterValues
+from alcove.platform.client.plots import plot_rollout
+from alcove.platform.client.records import guardrail_records
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alcove.platform.client.audit import AuditLine
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Collection",
@@ -198,3 +206,26 @@ class Rollout(Value):
     ending: Ending | None = None
     collection: Collection | None = None
     values: ParameterValues = Field(default_factory=dict)
+
+    def records(self, history: "Sequence[AuditLine | Self]" = ()) -> list[dict[str, Any]]:
+        """Return one flat record for each guardrail of each analysis, the oldest first.
+
+        Columns: rollout_id, app, feature, version, analyzed_at_s, report_count, decision, guardrail, verdict, reason,
+        and difference, difference_low, difference_high and margin, each with _share, _ms and _own (the unit).
+
+        Args:
+            history: earlier analyses: `client.audit(about=rollout_id)`, which has those that led to an action, or
+                rollouts that `watch_rollout` yielded; the rollout itself has the last one.
+        """
+        return guardrail_records(self, history)
+
+    def plot(self, history: "Sequence[AuditLine | Self]" = ()) -> "Figure":
+        """Return a matplotlib figure of each guardrail's interval over time, with its margin.
+
+        Args:
+            history: as in `records`.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+        """
+        return plot_rollout(self, history)

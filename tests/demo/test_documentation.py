@@ -28,7 +28,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
     assert {path.stem for path in PAGES} >= {"app", "team", "operator", "test-an-app", "vary-sizes", "call-from-c"}
     assert all("`alcove" in path.read_text("utf-8") or "```" in path.read_text("utf-8") for path in PAGES)
     languages = {name for path in PAGES for name in re.findall(r"^```(\w+)$", path.read_text("utf-8"), re.MULTILINE)}
-    assert languages == {"python", "c", "sh", "cmake", "yaml"}
+    assert languages == {"python", "c", "sh", "cmake", "yaml", "toml", "json"}
 
 
 @pytest.mark.parametrize(

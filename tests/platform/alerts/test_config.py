@@ -1,10 +1,13 @@
 """alerts.toml: what it takes, what it refuses, and that its secrets stay secret."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 from alcove.platform.alerts.config import read_alerts_config
 from alcove.platform.domain.alerts.alert import AlertKind
+from alcove.platform.domain.alerts.rendering import render_event
 from alcove.platform.domain.errors import AlertsFileError
 from alcove.registry.errors import KeyFileError
 
@@ -123,3 +126,23 @@ def test_a_url_can_be_a_secret_of_its_own(path: Path) -> None:
     more = '[[webhook]]\nname = "chat"\nurl_file = "chat.url"\nformat = "text"\n'
     path.write_text(GOOD + more)
     assert str(read_alerts_config(path).webhook[1].target) == "https://chat.example/T000/XXXX"
+
+
+def test_the_file_and_the_event_of_the_guide_are_as_the_code_has_them(repository: Path, tmp_path: Path) -> None:
+    """docs/how-to/be-alerted.md shows a file that is read, and an event with the fields of every event."""
+    page = (repository / "docs/how-to/be-alerted.md").read_text(encoding="utf-8")
+    (file,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (event,) = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    write_secret(tmp_path / "pager.secret")
+    write_secret(tmp_path / "chat.url", "https://chat.example/T000")
+    write_secret(tmp_path / "smtp.password", "letmein")
+    (tmp_path / "alerts.toml").write_text(file)
+    assert [each.name for each in read_alerts_config(tmp_path / "alerts.toml").destinations] == [
+        "pager",
+        "chat",
+        "team",
+    ]
+    shown, made = json.loads(event), json.loads(render_event(make_alert(), source="s", console="https://c.example"))
+    assert list(shown) == list(made)
+    assert list(shown["data"]) == list(made["data"])
+    assert all(f"`{kind}`" in page for kind in AlertKind if kind is not AlertKind.TEST)
