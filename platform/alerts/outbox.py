@@ -11,6 +11,7 @@ O3  The first start begins at the end of the log.  Entries older than `OLDEST_S`
 from collections.abc import Iterable
 from typing import Final
 
+import structlog
 from alcove.platform.alerts.config import AlertsConfig
 from alcove.platform.domain.alerts.alert import Alert
 from alcove.platform.domain.alerts.from_audit import alert_of_entry, can_alert
@@ -37,6 +38,7 @@ __all__ = ["OLDEST_S", "AlertOutbox"]
 
 OLDEST_S: Final = 3 * 86_400  # seconds; a weekend without a server
 BATCH: Final = 256  # entries read in one transaction
+_log = structlog.get_logger()
 
 
 class AlertOutbox:
@@ -109,7 +111,7 @@ class AlertOutbox:
         for entry in entries:
             if entry.at_s < now_s - OLDEST_S or not can_alert(entry.action):
                 continue
-            alert = alert_of_entry(self._config.source, entry, await _find_thing(session, entry))
+            alert = self._derive(entry, await _find_thing(session, entry))
             if alert is not None:
                 await add_deliveries(session, alert, self._config.names_for(alert), now_s=now_s)
         if entries:
@@ -117,6 +119,14 @@ class AlertOutbox:
         elif await newest_sequence(session) < cursor:  # a restored backup
             await move_cursor(session, await newest_sequence(session))
         return len(entries) == BATCH
+
+    def _derive(self, entry: AuditEntry, thing: RolloutRecord | ExperimentRecord | None) -> Alert | None:
+        """Return the alert of an entry; one that cannot be derived is logged, and holds up no other."""
+        try:
+            return alert_of_entry(self._config.source, entry, thing)
+        except Exception as error:  # noqa: BLE001 - what is written in the log stays there, and the next entries wait
+            _log.error("an audit entry gives no alert", sequence=entry.sequence, exc_info=error)
+            return None
 
 
 async def _find_thing(session: AsyncSession, entry: AuditEntry) -> RolloutRecord | ExperimentRecord | None:

@@ -1,8 +1,10 @@
 """The outbox on both databases: each entry of the audit log is read once, and every alert is kept until it is sent."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from alcove.platform.alerts import outbox as outbox_module
 from alcove.platform.alerts.config import AlertsConfig
 from alcove.platform.alerts.monitors import Monitors
 from alcove.platform.alerts.outbox import OLDEST_S, AlertOutbox
@@ -113,6 +115,24 @@ async def test_more_entries_than_one_transaction_takes_are_all_read(
             await UnitOfWork(session, "p", NOW_S).audit("revoke version", f"text {number}", reason="x")
     await outbox.follow_audit()
     assert len(await everything(store)) == 12
+
+
+async def test_an_entry_that_gives_no_alert_holds_up_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault in one sentence costs that alert, not all that come after it."""
+    real = outbox_module.alert_of_entry
+
+    def fail(source: str, entry: Any, thing: Any) -> Any:
+        if entry.subject == "text 1.0.0":
+            raise KeyError(entry.subject)
+        return real(source, entry, thing)
+
+    monkeypatch.setattr(outbox_module, "alert_of_entry", fail)
+    outbox = AlertOutbox(store, config("a"), ManualClock(NOW_S))
+    await outbox.follow_audit()
+    for version in ("1.0.0", "2.0.0"):
+        await write_entry(store, "revoke version", f"text {version}", now_s=NOW_S, reason="x")
+    await outbox.follow_audit()
+    assert [each.alert.subject for each in await everything(store)] == ["text 2.0.0"]
 
 
 async def test_a_condition_that_holds_is_added_once(store: Store) -> None:
