@@ -104,11 +104,9 @@ def plot_rollout(rollout: Rollout, history: Sequence[AuditLine | Rollout] = ()) 
         if points:
             axes.xaxis_date(tz="UTC")
     grid[-1, 0].set(xlabel="time (UTC)")
-    why = (
-        rollout.ending.reason
-        if rollout.ending is not None
-        else analyses and rollout.analysis and rollout.analysis.reason
-    )
+    why = "" if rollout.analysis is None else rollout.analysis.reason
+    if rollout.ending is not None:
+        why = rollout.ending.reason
     state = f"{rollout.rollout_id}: {rollout.state.replace('_', ' ')} at {rollout.share_basis_points / 100:g} %"
     _set_title(figure, f"{state}: {why}" if why else state)
     figure.autofmt_xdate()

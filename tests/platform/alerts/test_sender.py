@@ -108,7 +108,7 @@ async def test_a_receiver_that_never_takes_it_leaves_a_dead_letter(store: Store)
     counted: list[tuple[str, str]] = []
     async with receive_http(HttpReceiver(status(503, "Retry-After: 40"))) as receiver, open_sender(store, receiver):
         clock = ManualClock(NOW_S)
-        sender = make_sender(store, receiver, clock, count=lambda *what: counted.append(what))
+        sender = make_sender(store, receiver, clock, count=lambda name, outcome: counted.append((name, outcome)))
         for _ in range(ATTEMPTS + 3):
             await sender.run()
             clock.time_s = (await only(store)).next_at_s

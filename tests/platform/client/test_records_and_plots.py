@@ -5,6 +5,7 @@ import importlib.util
 import io
 from typing import Any
 
+import numpy as np
 import pytest
 from alcove.platform.client import (
     Arm,
@@ -79,7 +80,7 @@ def rollout(analyzed_at_s: int = 1_800_086_400, difference: float | None = 0.002
     )  # fmt: skip
 
 
-def audited(analyzed_at_s: int, subject: str = "ro-1") -> AuditLine:
+def make_line(analyzed_at_s: int, subject: str = "ro-1") -> AuditLine:
     """A line of the audit log with the analysis that led to it."""
     verdicts = [
         {"metric": name, "kind": "safe", "difference": 0.0, "low": -0.1, "high": 0.1, "reason": "within"}
@@ -89,9 +90,14 @@ def audited(analyzed_at_s: int, subject: str = "ro-1") -> AuditLine:
     return AuditLine(at_s=1, who="p", action="advance rollout", subject=subject, details={"analysis": held})
 
 
+def points_of(axes: Any) -> Any:
+    """The points of the first series of a picture."""
+    return axes.containers[0].lines[0].get_xydata()
+
+
 def all_records() -> list[list[dict[str, Any]]]:
     """Every kind of records."""
-    return [report().records(), report().arm_records(), rollout().records([audited(1_800_000_000)])]
+    return [report().records(), report().arm_records(), rollout().records([make_line(1_800_000_000)])]
 
 
 @pytest.mark.parametrize("records", all_records(), ids=["differences", "arms", "guardrails"])
@@ -147,7 +153,7 @@ def test_a_rollout_s_history_is_each_analysis_once_in_order() -> None:
     other = AuditLine(at_s=1, who="p", action="pause rollout", subject="ro-1", details={})
     said = {"analysis": "the first stage, under guardrails"}
     first = AuditLine(at_s=1, who="p", action="advance rollout", subject="ro-1", details=said)
-    history = [audited(1_800_000_000), other, first, audited(5, "ro-2"), rollout(1_800_000_600), rollout()]
+    history = [make_line(1_800_000_000), other, first, make_line(5, "ro-2"), rollout(1_800_000_600), rollout()]
     records = rollout().records(history)
     assert [record["analyzed_at_s"] for record in records[::3]] == [1_800_000_000, 1_800_000_600, 1_800_086_400]
     assert [record["guardrail"] for record in records[:3]] == ["error", "latency at 0.9", "minutes"]
@@ -167,16 +173,16 @@ def test_an_experiment_s_figure_says_the_decision_and_shows_each_analysis() -> N
     assert "percentage points" in axes.get_ylabel()
     labels = axes.get_legend_handles_labels()[1]
     assert set(labels) == {"new − control", "no difference", "effect looked for"}
-    points = axes.containers[0].lines[0].get_xydata()
+    points = points_of(axes)
     assert points.tolist() == [[5000.0, 2.0], [10_000.0, 2.0]]
-    assert len(report().experiment.plot().axes[0].containers[0].lines[0].get_xydata()) == 1
+    assert len(points_of(report().experiment.plot().axes[0])) == 1
     figure.savefig(io.BytesIO(), format="png")
 
 
 def test_a_rollout_s_figure_has_a_margin_for_each_guardrail() -> None:
     """One picture a guardrail, each with its margin line, its verdict, and unbounded ends drawn to the edge."""
     pytest.importorskip("matplotlib")
-    figure = rollout().plot([audited(1_800_000_000)])
+    figure = rollout().plot([make_line(1_800_000_000)])
     assert figure.get_suptitle() == "ro-1: running at 10 %: it has lasted an hour"
     assert [axes.get_title("left") for axes in figure.axes] == [
         "error: safe",
@@ -185,8 +191,8 @@ def test_a_rollout_s_figure_has_a_margin_for_each_guardrail() -> None:
     ]
     for axes, margin in zip(figure.axes, (1.0, 10.0, 0.5), strict=True):
         (line,) = [each for each in axes.lines if each.get_label() == "margin"]
-        assert set(line.get_ydata()) == {margin}
-        assert len(axes.containers[0].lines[0].get_xydata()) == 2
+        assert set(np.asarray(line.get_ydata())) == {margin}
+        assert len(points_of(axes)) == 2
     figure.savefig(io.BytesIO(), format="png")
 
 
@@ -212,7 +218,8 @@ def test_eight_arms_have_a_colour_and_a_marker_each() -> None:
     experiment = whole.experiment.model_copy(update={"arms": arms, "primary": Primary(), "interim_analyses": ()})
     results = whole.results.model_copy(update={"pairs": pairs, "decision": decision})
     figure = ExperimentReport(experiment=experiment, results=results).plot()
-    lines = [container.lines[0] for container in figure.axes[0].containers]
+    containers: Any = figure.axes[0].containers
+    lines = [container.lines[0] for container in containers]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 7
     figure.savefig(io.BytesIO(), format="svg")
     assert "undecided: costs" in figure.get_suptitle()
