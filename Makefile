@@ -36,6 +36,7 @@ $(DEPENDENCIES): pyproject.toml $(wildcard tools/locks/*.txt)
 
 $(INSTALLED): $(DEPENDENCIES) $(NATIVE_SOURCES)
 	@echo "alcove: building the runtime"
+	@$(BIN)/pip uninstall --quiet --yes alcove 2> /dev/null  # what alcove-sdk was called before
 	@$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
@@ -105,7 +106,7 @@ wheel: $(INSTALLED) ## Build twice, compare the bytes, audit, and cut into what 
 wheel-test: $(INSTALLED) ## Install the wheels of `make wheel` under each Python here and under Debian 13's (root, mmdebstrap), and test them
 	@tools/wheel_test.sh $(ARGS)
 
-sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra platform")
+sbom: $(INSTALLED) ## Write build/sbom.cdx.json: what a release holds (ARGS="--extra commands --extra server")
 	@$(BIN)/python -m tools.sbom $(ARGS)
 
 lock: $(INSTALLED) ## Write tools/locks from constraints.txt: a digest of every file that may be installed

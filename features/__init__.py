@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["Feature", "catalogue"]
+
+__path__ = extend_path(__path__, __name__)  # a feature may be installed in another folder than the SDK
 
 
 class Feature(Protocol):

@@ -1,6 +1,6 @@
 """Compiles torch modules to programs, and loads and runs programs natively, without torch.
 
-export(module, args) -> Program      needs alcove[export]
+export(module, args) -> Program      needs alcove-platform[export]
 load(path | bytes) -> Model          verified; torch is not needed
 model(*inputs) -> list of arrays
 """
@@ -89,6 +89,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "alcove.runtime.compiler":
             raise
-        raise ImportError(f"{name} needs the compiler: install alcove[export]", name=error.name) from error
+        raise ImportError(
+            f"{name} needs the compiler: pip install 'alcove-platform[export]'", name=error.name
+        ) from error
     globals()[name] = value
     return value

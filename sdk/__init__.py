@@ -129,8 +129,6 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     """Return a public name from the module that defines it; errors are all in one."""
-    if name == "__version__":  # of the distribution; the namespace `alcove` has no module that could hold one
-        return importlib.import_module("importlib.metadata").version("alcove")
     if name in __all__:
         value: object = getattr(importlib.import_module(_HOMES.get(name, "alcove.sdk.errors")), name)
         globals()[name] = value

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from alcove import __version__
+
 if TYPE_CHECKING:
     from alcove.registry.program_verification import ProgramVerifier
     from alcove.runtime.cancellation import Cancellation
@@ -127,9 +129,7 @@ class NativeEngine:
     @property
     def version(self) -> str:
         """Return the version of this distribution, which the runtime is part of."""
-        from importlib.metadata import version  # noqa: PLC0415 - reads the disk; needed at installation only
-
-        return version("alcove")
+        return __version__
 
     @property
     def capability(self) -> "Capability":

@@ -1,4 +1,4 @@
-"""Provides a device's assignments as flags to apps that speak OpenFeature; needs `alcove[openfeature]`.
+"""Provides a device's assignments as flags to apps that speak OpenFeature; needs `alcove-sdk[openfeature]`.
 
     from openfeature import api
     api.set_provider(AlcoveProvider(client))
@@ -37,7 +37,7 @@ try:
     from openfeature.flag_evaluation import FlagResolutionDetails, FlagValueType, Reason
     from openfeature.provider import AbstractProvider, Metadata
 except ModuleNotFoundError as missing:
-    msg = "alcove.sdk.openfeature needs the OpenFeature SDK: pip install 'alcove[openfeature]'"
+    msg = "alcove.sdk.openfeature needs the OpenFeature SDK: pip install 'alcove-sdk[openfeature]'"
     raise ModuleNotFoundError(msg, name=missing.name) from missing
 
 if TYPE_CHECKING:

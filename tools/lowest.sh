@@ -9,7 +9,7 @@ unset PIP_CONSTRAINT  # make's, which pins what is installed for development
 folder=build/lowest
 python3 -m venv "$folder"
 "$folder/bin/pip" install --quiet uv
-"$folder/bin/uv" pip compile --quiet --python-version 3.11 --resolution lowest-direct --extra platform --no-annotate \
+"$folder/bin/uv" pip compile --quiet --python-version 3.11 --resolution lowest-direct --extra commands --extra server --no-annotate \
   --no-header pyproject.toml > "$folder/pins.txt"
 cat "$folder/pins.txt"
 "$folder/bin/pip" install --quiet --no-deps -r "$folder/pins.txt"

@@ -52,7 +52,7 @@ def wheel(folder: Path, which: int) -> Path:
     command += ["--no-build-isolation", "-w", str(out), f"--config-settings=build-dir={source}/build/own", str(source)]
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # cmake and ninja of this environment
     subprocess.run(command, check=True, umask=UMASKS[which], env={**os.environ, "PATH": tools, **OTHERWISE[which]})
-    (result,) = out.glob("alcove-*.whl")
+    (result,) = out.glob("alcove_sdk-*.whl")
     return result
 
 

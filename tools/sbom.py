@@ -1,8 +1,9 @@
 """Writes the bill of materials of a release: `python -m tools.sbom [--extra NAME ...] [--out FILE]`.
 
-In CycloneDX: the distribution `alcove` with what the environment has installed of its requirements (the bare install,
-and the extras that are named), each with version, licence and package URL, who needs whom, and what native libraries
-hold inside them. The same environment gives the same bytes: the time is SOURCE_DATE_EPOCH, or the beginning of 1980.
+In CycloneDX: the distribution `alcove-sdk` with what the environment has installed of its requirements (the bare
+install, and the extras that are named), each with version, licence and package URL, who needs whom, and what native
+libraries hold inside them. The same environment gives the same bytes: the time is SOURCE_DATE_EPOCH, or the beginning
+of 1980.
 Each wheel carries a smaller bill (`describe_wheel`): what lies inside it, and nothing that is installed beside it.
 """
 
@@ -25,6 +26,8 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.requirements import Requirement
+
+from tools.distributions import SDK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +78,7 @@ def component(name: str) -> Component:
     version, licence_name = metadata.version(name), licence(name)
     url = PackageURL("pypi", None, normal(name), version)
     licences = [LicenseFactory().make_from_string(licence_name)] if licence_name else []
-    kind = ComponentType.APPLICATION if name == "alcove" else ComponentType.LIBRARY
+    kind = ComponentType.APPLICATION if name == SDK else ComponentType.LIBRARY
     return Component(name=normal(name), version=version, type=kind, purl=url, bom_ref=str(url), licenses=licences)
 
 
@@ -92,7 +95,7 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
     bom = Bom()
     bom.metadata.timestamp = datetime.fromtimestamp(time_s, UTC)
     parts: dict[str, Component] = {}
-    waiting = [("alcove", extras)]
+    waiting = [(SDK, extras)]
     links: dict[str, set[str]] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
@@ -108,10 +111,10 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
     inside = inside_native()
     parts |= inside
-    links.setdefault("alcove", set()).update(inside)
-    bom.metadata.component = parts["alcove"]
+    links.setdefault(SDK, set()).update(inside)
+    bom.metadata.component = parts[SDK]
     for name, part in parts.items():
-        if name != "alcove":
+        if name != SDK:
             bom.components.add(part)
         bom.register_dependency(part, [parts[other] for other in sorted(links.get(name, ()))])
     listed = " ".join(sorted(str(part.bom_ref) for part in parts.values()))
@@ -168,7 +171,7 @@ def main() -> None:
     bom = bill(frozenset(options.extra), int(os.environ.get("SOURCE_DATE_EPOCH", FIRST_ZIP_TIME)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(JsonV1Dot6(bom).output_as_string(indent=1) + "\n", encoding="utf-8")
-    print(f"{options.out}: alcove and {len(bom.components)} components")
+    print(f"{options.out}: {SDK} and {len(bom.components)} components")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Make `build/view/alcove`: links to the packages, and stubs of the generated messages, for type checkers.
 
 Top-level folders are installed as `alcove.<folder>`; checkers don't see that mapping, so they read this view.
+`alcove` itself is there as a stub: import-linter and grimp would leave out `platform/`, which has no `__init__.py`,
+below a package that has one.
 """
 
 import subprocess
@@ -16,10 +18,12 @@ def main() -> None:
     """Link each package of pyproject.toml into the view and generate the stubs of `alcove.api`."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scikit-build"]
     (VIEW / "alcove").mkdir(parents=True, exist_ok=True)
-    for name, folder in build["wheel"]["packages"].items():
-        link = VIEW / name
+    packages = dict(build["wheel"]["packages"])
+    links = {VIEW / "alcove" / "__init__.pyi": ROOT / packages.pop("alcove") / "__init__.py"}
+    links |= {VIEW / name: ROOT / folder for name, folder in packages.items()}
+    for link, target in links.items():
         if not link.is_symlink():
-            link.symlink_to(ROOT / folder)
+            link.symlink_to(target)
     subprocess.run([sys.executable, ROOT / "proto/generate.py", ROOT / "proto", VIEW, "--stubs"], check=True)
 
 

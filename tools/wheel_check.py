@@ -17,10 +17,10 @@ import tempfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import alcove
 import alcove.sdk
 from alcove.features import catalogue
 from alcove.runtime.certificate.check import check_certificate
@@ -101,7 +101,7 @@ def load_c_library() -> str:
     program = str(catalogue()["language_id"].default_program).encode()
     status = library.alcove_model_open_file(program, ctypes.byref(model))
     library.alcove_model_close(model)
-    if status != 0 or version != metadata.version("alcove"):
+    if status != 0 or version != alcove.__version__:
         raise RuntimeError(f"libalcove.so {version} opened no program: {status}")
     return version
 
@@ -130,7 +130,7 @@ def main() -> None:
     for line in said:
         sys.stdout.write(f"  {line}\n")
     python = ".".join(map(str, sys.version_info[:3]))
-    sys.stdout.write(f"alcove {metadata.version('alcove')} works on Python {python}\n")
+    sys.stdout.write(f"alcove {alcove.__version__} works on Python {python}\n")
 
 
 if __name__ == "__main__":

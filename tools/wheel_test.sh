@@ -16,9 +16,10 @@ cp -r build/wheels tools/wheel_check.py "$folder/files" || exit 1
 
 # One line of commands, for this machine and for the other; $1: a Python, $2: the folder of files, $3: a folder to install into.
 install_and_check() {
-  # Ours first and without an index, on which others have used the name `alcove`; then what they need.
-  local ours="--find-links $2/wheels alcove ${names[*]//_/-}"
-  echo "$1 -m venv $3 && $3/bin/pip --quiet install --no-index --no-deps $ours && $3/bin/pip --quiet install $ours && $3/bin/pip check" \
+  # Ours first and without an index; then what they need.
+  local ours="alcove-sdk ${names[*]//_/-}"
+  echo "$1 -m venv $3 && $3/bin/pip --quiet install --no-index --no-deps --find-links $2/wheels $ours" \
+    "&& $3/bin/pip --quiet install $ours && $3/bin/pip check" \
     "&& $3/bin/python -W error -c 'import alcove.sdk' && $3/bin/python -W error $2/wheel_check.py $2/reference ${features[*]}"
 }
 rows=() failed=0 ran=0

@@ -1,6 +1,6 @@
 """Cuts the built wheels into what each kind of user installs: `python -m tools.wheels WHEEL ... OUT`.
 
-    alcove                    what every app carries: SDK, runtime, verification, policy, reports
+    alcove-sdk                what every app carries: SDK, runtime, verification, policy, reports
     alcove-feature-NAME       one feature: its contract, program and card
     alcove-platform           the rest: compiler, training, command line; its extra `server` adds what a server needs
 
@@ -10,9 +10,10 @@ one wheel at most, so that they install beside each other; what only tests run (
 The bare wheel may be `BARE_BYTES` long at most.
 
 Given are a wheel for Python 3.11 and one for all from 3.12 on, or one of them: they differ in the native modules alone,
-so that `alcove` is written for each and the others once.  auditwheel says from which glibc on the native ones run; that
-becomes their tag, and without auditwheel they keep `linux`, which says nothing.  What they hold of others is listed in
-a bill of materials inside (PEP 770), and its licences are beside alcove's.
+so that `alcove-sdk` is written for each and the others once.  auditwheel says from which glibc on the native ones run;
+that becomes their tag, and without auditwheel they keep `linux`, which says nothing.  What they hold of others is in
+a bill of materials inside (PEP 770), and its licences are beside alcove's.  `requirements.txt` beside the wheels has
+the version and the digests of each.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grimp
 
 from benchmarks.sections import Section, table_lines
+from tools.distributions import PLATFORM, SDK, name_feature, read_extras
 from tools.sbom import describe_wheel
 
 if TYPE_CHECKING:
@@ -68,6 +70,9 @@ ROOTS: Final = (
     "alcove.runtime.profile",
 )
 BARE_FILES: Final = (
+    "alcove/__init__.py",
+    "alcove/__main__.py",
+    "alcove/py.typed",
     "alcove/runtime/__main__.py",
     "alcove/runtime/include/",
     "alcove/runtime/libalcove",
@@ -76,7 +81,7 @@ BARE_FILES: Final = (
     "alcove/platform/cli/__init__.py",
     "alcove/platform/cli/entry.py",
 )
-"""What nothing imports: the C interface, the native modules, and the command that names the missing extra."""
+"""What nothing imports: `alcove` itself, the C interface, native modules, the command that names the missing extra."""
 EXAMPLES: Final = ("example", "stream")
 """Modules of a feature besides its contract that an app uses, where there are."""
 DATA: Final = {
@@ -174,8 +179,7 @@ def features(names: set[str], version: str, run: grimp.ImportGraph, named: grimp
         data |= {newest.removesuffix("alc") + kind for kind in ("run.json", "attributes.json")}
         summary = f"The {name} feature of alcove: its contract, program and card"
         files = (files_of(modules, names) | data) & names
-        title = f"alcove-feature-{name.replace('_', '-')}"
-        found.append(Cut(title, summary, frozenset(files), (f"alcove=={version}",), {}))
+        found.append(Cut(name_feature(name), summary, frozenset(files), (f"{SDK}=={version}",), {}))
     return found
 
 
@@ -197,31 +201,26 @@ def cut(names: set[str], version: str, project: Mapping[str, Any], view: Path) -
     left = names - bare - files_of(kept_out, names)
     parts = features(left, version, run, named)
     left -= {name for each in parts for name in each.files}
-    extras: dict[str, list[str]] = project["optional-dependencies"]
-    commands = [each for each in extras["commands"] if not each.startswith("alcove[")]
     return [
         Cut(
-            "alcove",
+            SDK,
             "Private on-device ML features inside an app: sync signed models, predict, report privately",
             frozenset(bare),
             tuple(project["dependencies"]),
-            {
-                "openfeature": tuple(extras["openfeature"]),
-                "export": (f"alcove-platform[export]=={version}",),
-                "platform": (f"alcove-platform[server]=={version}",),
-            },
+            read_extras(project, SDK),
             project["scripts"]["alcove"],
         ),
         *parts,
         Cut(
-            "alcove-platform",
+            PLATFORM,
             "Compile, certify, sign, ship and compare models for alcove; its extra `server` runs the platform",
             frozenset(left),
-            (f"alcove=={version}", *(f"{each.name}=={version}" for each in parts), *commands),
-            {
-                "server": tuple(each for each in extras["platform"] if each not in commands),
-                **{name: tuple(extras[name]) for name in ("export", "parquet", "plot", "simulate", "traces")},
-            },
+            (
+                f"{SDK}=={version}",
+                *(f"{each.name}=={version}" for each in parts),
+                *project["optional-dependencies"]["commands"],
+            ),
+            read_extras(project, PLATFORM),
         ),
     ]
 
@@ -287,6 +286,23 @@ def write(part: Cut, whole: Whole, out: Path, platform: str) -> Path:
     return path
 
 
+def write_requirements(out: Path) -> None:
+    """Write `requirements.txt` into a folder of wheels: every distribution there with the digests of its wheels.
+
+    `pip install --no-deps --require-hashes --find-links FOLDER -r FOLDER/requirements.txt` then takes these bytes and
+    no others, whatever an index offers under their names; the lines can be copied into a lock file of an app.
+    """
+    digests: dict[str, list[str]] = {}
+    for path in sorted(out.glob("*.whl")):
+        name, version = path.name.split("-")[:2]
+        line = f"{name.replace('_', '-')}=={version}"
+        digests.setdefault(line, []).append(hashlib.sha256(path.read_bytes()).hexdigest())
+    lines = [
+        " \\\n    ".join([line, *(f"--hash=sha256:{digest}" for digest in digests[line])]) for line in sorted(digests)
+    ]
+    (out / "requirements.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
 def pack(contents: Mapping[str, bytes]) -> bytes:
     """Return an archive with one time and two modes."""
     result = io.BytesIO()
@@ -339,6 +355,7 @@ def main() -> int:
                 lines = sum(archive.read(name).count(b"\n") for name in part.files if name.endswith(".py"))
                 tag = path.stem.split("-", 2)[2]
                 rows[path.name] = [part.name, f"`{tag}`", f"{size:,}", f"{len(part.files)}", f"{lines:,}"]
+    write_requirements(options.out)
     table = "\n".join(table_lines(("wheel", "for", "bytes", "files", "lines of Python"), sorted(rows.values())))
     print(table)
     if options.write is not None:

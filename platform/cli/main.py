@@ -6,11 +6,12 @@ A verb's module is loaded when it is asked for: one command does not wait for th
 import os
 import sys
 from collections.abc import Callable
-from importlib import import_module, metadata
+from importlib import import_module
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import typer
+from alcove import __version__
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.summaries import SUMMARIES
 
@@ -128,20 +129,20 @@ def _show_version(is_asked: bool) -> None:
     if is_asked:
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
-        say_text(f"alcove {metadata.version('alcove')}")
+        say_text(f"alcove {__version__}")
         raise typer.Exit
 
 
 def explain_missing_extra(command: str, library: str) -> str:
     """Return the sentence about a library of the server that is not installed."""
-    return f"{command}: needs alcove[platform]: pip install 'alcove[platform]' (missing: {library})"
+    return f"{command}: needs the server's libraries: pip install 'alcove-platform[server]' (missing: {library})"
 
 
 def _missing(verb: str, library: str) -> Callable[[typer.Context], None]:
     """Return a command in the place of one whose libraries are not installed; it says what installs them."""
 
     def refuse(context: typer.Context) -> None:
-        """Needs the server's libraries: pip install 'alcove[platform]'."""
+        """Needs the server's libraries: pip install 'alcove-platform[server]'."""
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
 
         say_text(explain_missing_extra(f"alcove {verb}", library), err=True)

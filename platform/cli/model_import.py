@@ -46,7 +46,7 @@ def import_command(
     try:
         from alcove.platform.cli.importing import commands  # noqa: PLC0415 - loads torch
     except ImportError as error:
-        raise typer.BadParameter(f"needs alcove[export]: pip install 'alcove[export]' ({error})") from None
+        raise typer.BadParameter(f"needs torch: pip install 'alcove-platform[export]' ({error})") from None
     int8 = None if precision.is_float else commands.Int8(precision.max_drop)
     given = commands.Given(out, pictures.pictures, fitted, precision.samples, int8, precision.classes)
     with make_console(err=True).status("reading, exporting, calibrating, certifying") as status:

@@ -44,7 +44,7 @@ class S3Server:
             S3MissingError: moto is not installed.
         """
         if find_spec("moto") is None or find_spec("flask") is None:
-            raise S3MissingError("moto's server is not installed: pip install 'alcove[dev]'")
+            raise S3MissingError("moto's server is not installed: make setup")
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "log"
             with log.open("wb") as output:

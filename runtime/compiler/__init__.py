@@ -44,6 +44,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ImportError("export needs torch: install alcove[export]", name="torch") from error
+        raise ImportError("export needs torch: pip install 'alcove-platform[export]'", name="torch") from error
     globals()[name] = value
     return value

@@ -62,7 +62,7 @@ def test_program_is_small_certified_and_remembers(variant: str, models: dict[str
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_committed_program_is_exported_again_to_the_same_bytes(variant: str) -> None:
     """The float32 program is the checkpoint of both."""
-    pytest.importorskip("torch", reason="exporting needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")
     from alcove.features.bandwidth.build import build
 
     assert_exported_again(bytes(build(DEFAULT_VERSION, variant)), program_path(DEFAULT_VERSION, variant).read_bytes())
@@ -70,7 +70,7 @@ def test_committed_program_is_exported_again_to_the_same_bytes(variant: str) -> 
 
 def test_native_answers_equal_torch_over_a_call(models: dict[str, Model], observations: np.ndarray) -> None:
     """With the memory of 120 ticks: float32 to a thousandth, int8 within the certificate's tenth nearly always."""
-    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove[export]")
+    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove-platform[export]")
     from alcove.features.bandwidth.build import module_of_program
     from alcove.runtime.program import Program
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="training needs torch: install alcove-platform[export]")
 
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, MIDDLE, ModelConfig  # noqa: E402 (after the skip)
 from alcove.features.bandwidth.dataset import make_capacities, make_recording  # noqa: E402

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="scoring needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="scoring needs torch: install alcove-platform[export]")
 
 from alcove.features.feed_ranking.behaviour import (  # noqa: E402 (after the check for torch)
     by_length,

@@ -62,7 +62,7 @@ def test_program_is_small_and_certified(variant: str, models: dict[str, Model]) 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_committed_program_is_exported_again_to_the_same_bytes(variant: str) -> None:
     """The int8 program is the checkpoint of both."""
-    pytest.importorskip("torch", reason="exporting needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")
     from alcove.features.feed_ranking.build import build
 
     assert_exported_again(bytes(build(DEFAULT_VERSION, variant)), program_path(DEFAULT_VERSION, variant).read_bytes())
@@ -70,7 +70,7 @@ def test_committed_program_is_exported_again_to_the_same_bytes(variant: str) -> 
 
 def test_native_answers_equal_torch(models: dict[str, Model]) -> None:
     """Scores, user vectors and rows of drawn requests, both variants, within the certificate's thousandth."""
-    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove[export]")
+    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove-platform[export]")
     from alcove.features.feed_ranking.build import module_of_program
     from alcove.features.feed_ranking.config import CONFIGS
     from alcove.runtime.program import Program
@@ -142,7 +142,7 @@ def test_delta_adds_items_without_another_program(models: dict[str, Model]) -> N
 
 def test_rows_of_new_items_are_made_of_their_attributes(models: dict[str, Model]) -> None:
     """Of the committed vectors of genres: other genres, other rows, and all of a size that the program knows."""
-    pytest.importorskip("torch", reason="the module needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="the module needs torch: install alcove-platform[export]")
     from alcove.features.feed_ranking.attributes import rows_of_attributes
     from alcove.features.feed_ranking.build import attributes_path
 

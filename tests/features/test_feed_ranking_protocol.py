@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
-torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="training needs torch: install alcove-platform[export]")
 
 from alcove.features.feed_ranking import train as train_module  # noqa: E402 (after the check for torch)
 from alcove.features.feed_ranking.config import ModelConfig  # noqa: E402

@@ -142,7 +142,7 @@ def test_program_has_the_temperature_that_sources_never_seen_gave(models: dict[s
     assert left_out is not None
     assert left_out["version"] == DEFAULT_VERSION
     assert all(kind["calibration_error"] <= 0.02 for kind in left_out["all"].values())
-    pytest.importorskip("torch", reason="reading weights needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="reading weights needs torch: install alcove-platform[export]")
     from alcove.features.language_id.build import module_of_program
     from alcove.runtime.program import Program
 
@@ -252,7 +252,7 @@ def test_threshold_of_unknown_is_a_probability() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_committed_program_is_exported_again_to_the_same_bytes(version: str) -> None:
     """The program is the checkpoint: its weights, loaded into the module, compile to it, certificate included."""
-    pytest.importorskip("torch", reason="exporting needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")
     from alcove.features.language_id.build import build
 
     assert_exported_again(bytes(build(version)), program_path(version).read_bytes())
@@ -260,7 +260,7 @@ def test_committed_program_is_exported_again_to_the_same_bytes(version: str) -> 
 
 def test_float32_program_gives_the_answers_of_the_committed_one(models: dict[str, Model]) -> None:
     """Training rounds the table as the program stores it: four times the bytes, certified, the same languages."""
-    pytest.importorskip("torch", reason="exporting needs torch: install alcove[export]")
+    pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")
     from alcove.features.language_id.build import compile_module, module_of_program
     from alcove.runtime.program import Program
 
@@ -279,7 +279,7 @@ def test_float32_program_gives_the_answers_of_the_committed_one(models: dict[str
 @pytest.mark.parametrize("version", VERSIONS)
 def test_native_answers_equal_torch(version: str, models: dict[str, Model]) -> None:
     """Eager and native: the same languages in the same order, probabilities within the certificate's tolerance."""
-    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove[export]")
+    torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove-platform[export]")
     from alcove.features.language_id.build import TOLERANCE, module_of_program
     from alcove.runtime.program import Program
 

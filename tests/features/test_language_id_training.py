@@ -22,7 +22,7 @@ from alcove.features.language_id.dataset import (
 from alcove.runtime import _native
 from alcove.runtime.composition import make_composition_table
 
-torch = pytest.importorskip("torch", reason="training needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="training needs torch: install alcove-platform[export]")
 
 CONFIG = ModelConfig(version="0.0.1", min_order=1, max_order=3, buckets=512, dim=4, hidden=6)
 WEIGHS = ModelConfig(version="0.0.2", min_order=1, max_order=3, buckets=2048, dim=9, hidden=0, weighs=True)

@@ -8,7 +8,7 @@ from alcove.features.scene_tags.config import CATEGORIES, EMBEDDING, MAP, SCENES
 from alcove.features.scene_tags.dataset import Photo, truth
 from alcove.features.scene_tags.tags import TAGS, TREE, subtree
 
-torch = pytest.importorskip("torch", reason="fits need torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="fits need torch: install alcove-platform[export]")
 
 from alcove.features.scene_tags.distill import Drawing, Plan, step_loss  # noqa: E402
 from alcove.features.scene_tags.evidence import (  # noqa: E402

@@ -77,7 +77,7 @@ def test_verdicts_go_up_the_tree_and_spare_what_is_not_claimed() -> None:
 
 def test_committed_program_says_about_the_same_of_the_small_photos(said: dict[str, Said], committed: str) -> None:
     """Of the sheet's own pictures, which are small and packed hard, three of five verdicts are the same."""
-    image = pytest.importorskip("PIL.Image", reason="WebP needs Pillow: install alcove[dev]")
+    image = pytest.importorskip("PIL.Image", reason="WebP needs Pillow: make setup")
     feature = SceneTags()
     session = load(feature.default_program).session()
     packed = re.findall(r'href="data:image/webp;base64,([^"]+)"', committed)

@@ -22,7 +22,7 @@ from alcove.features.scene_tags.picture import (
 )
 from numpy.typing import NDArray
 
-Image = pytest.importorskip("PIL.Image", reason="most formats need Pillow: install alcove[dev]")
+Image = pytest.importorskip("PIL.Image", reason="most formats need Pillow: make setup")
 
 
 def noise(height: int, width: int, seed: int = 1) -> NDArray[np.uint8]:

@@ -4,10 +4,11 @@ import json
 import os
 import re
 import subprocess
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import alcove
 import numpy as np
 import pytest
 from alcove.runtime import _native, load
@@ -185,7 +186,7 @@ def test_a_project_of_its_own_finds_the_installed_runtime(
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         program = moved.parent / "classifier_int8.alc"
         _, labels = load(program)(TEXT)
-        version = metadata.version("alcove")
+        version = alcove.__version__
         expected = [f"label {label}" for label in labels[0]]
         expected += ["port values 2 0", "error 1 file_too_small", "error 2 input_count"]
         expected += [f"op {op.name} {op.source}" for op in read_spec(program.read_bytes()).ops]

@@ -251,7 +251,7 @@ def test_sdk_does_not_need_it(device: Device) -> None:
         "try:\n"
         "    import alcove.sdk.openfeature\n"
         "except ModuleNotFoundError as error:\n"
-        "    assert 'alcove[openfeature]' in str(error), error\n"
+        "    assert 'alcove-sdk[openfeature]' in str(error), error\n"
         "else:\n"
         "    raise SystemExit('imported')\n"
     )

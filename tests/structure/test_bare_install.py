@@ -25,7 +25,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(repository)]
     subprocess.run([*build, f"--config-settings=build-dir={folder}/build"], check=True)
-    (whole,) = folder.glob("alcove-*.whl")
+    (whole,) = folder.glob("alcove_sdk-*.whl")
     subprocess.run([sys.executable, "tools/view.py"], check=True, cwd=repository, capture_output=True)
     subprocess.run([sys.executable, "-m", "tools.wheels", whole, folder / "parts"], check=True, cwd=repository)
     return folder / "parts"
@@ -95,7 +95,7 @@ def test_the_command_names_the_missing_extra(bare: Path) -> None:
     """`alcove` in a bare install says what to install and exits with 2."""
     done = run(bare, "alcove", "serve")
     assert done.returncode == 2
-    assert "alcove[platform]" in done.stderr
+    assert "pip install alcove-platform (" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -103,7 +103,7 @@ def test_export_names_the_missing_extra(bare: Path) -> None:
     """`alcove.runtime.export` without torch says what to install."""
     done = run(bare, "python", "-c", "import alcove.runtime; alcove.runtime.export(None, ())")
     assert done.returncode != 0
-    assert "alcove[export]" in done.stderr
+    assert "alcove-platform[export]" in done.stderr
 
 
 def package_of(environment: Path) -> Path:
@@ -171,7 +171,7 @@ def test_the_light_command_line_has_no_server(light: Path) -> None:
     assert run(light, "python", "-c", "import sqlalchemy").returncode != 0
     refused = run(light, "alcove", "serve", "--data-dir", "data")
     assert refused.returncode == 2
-    assert "alcove[platform]" in refused.stderr
+    assert "pip install 'alcove-platform[server]'" in refused.stderr
 
 
 SERVER_SIDE_COMMANDS = {name for name in COMMANDS if name.startswith("aggregator ")}

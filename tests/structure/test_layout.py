@@ -17,6 +17,12 @@ def test_platform_is_no_regular_package(repository: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=repository, check=False).returncode == 0
 
 
+def test_alcove_itself_holds_no_module(repository: Path) -> None:
+    """`namespace/alcove/` is `alcove`: its version, its command, its promise of types; all else is in the packages."""
+    names = {path.name for path in (repository / "namespace" / "alcove").iterdir()} - {"__pycache__"}
+    assert names == {"__init__.py", "__main__.py", "py.typed"}
+
+
 def test_every_other_package_is_regular(repository: Path) -> None:
     """Every folder with Python in it has an `__init__.py`, except `platform/` itself."""
     for package in PACKAGES:
@@ -33,7 +39,7 @@ def test_the_wheel_maps_every_package(repository: Path) -> None:
     """The build's table names all packages, and nothing else."""
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
     table = project["tool"]["scikit-build"]["wheel"]["packages"]
-    assert table == {f"alcove/{package}": package for package in PACKAGES}
+    assert table == {"alcove": "namespace/alcove"} | {f"alcove/{package}": package for package in PACKAGES}
 
 
 def test_every_package_promises_its_types(repository: Path) -> None:
@@ -52,7 +58,7 @@ def test_every_requirement_is_pinned(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     pinned = lock.read_pins((repository / "constraints.txt").read_text(encoding="utf-8"))
-    for requirement in (line for group in groups for line in group if not line.startswith("alcove[")):
+    for requirement in (line for group in groups for line in group if not line.startswith("alcove-sdk[")):
         name = requirement.split(">=")[0].split("==")[0].split("[")[0].lower()
         assert name in pinned, f"{requirement} is not pinned"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tools.distributions import SDK
 from tools.sbom import INSIDE, describe_wheel
 
 
@@ -57,7 +58,7 @@ def test_a_broken_bill_would_be_noticed(bare: bytes) -> None:
 def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence(bare: bytes) -> None:
     """What every app carries, and what the native libraries hold inside; nothing of the server."""
     parts = names(bare)
-    required = [line for line in metadata.requires("alcove") or [] if "extra ==" not in line]
+    required = [line for line in metadata.requires(SDK) or [] if "extra ==" not in line]
     direct = {re.split(r"[^\w.-]", line)[0].lower() for line in required}
     assert len(direct) == 5
     assert direct | INSIDE.keys() | {"nanobind", "cffi", "securesystemslib"} <= parts.keys()
@@ -74,22 +75,22 @@ def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence
 
 
 def test_an_extra_adds_what_it_needs(bare: bytes, repository: Path, tmp_path: Path) -> None:
-    """The server's libraries with `--extra platform`."""
-    added = names(write_sbom(repository, tmp_path, "platform")).keys() - names(bare).keys()
+    """The server's libraries with the extras `commands` and `server`."""
+    added = names(write_sbom(repository, tmp_path, "commands", "server")).keys() - names(bare).keys()
     assert {"grpcio", "sqlalchemy", "obstore"} <= added
     assert "torch" not in added
 
 
 def test_a_wheel_says_what_lies_inside_it(repository: Path) -> None:
     """A valid bill, the same each time: what native libraries hold, or programs with their digests."""
-    native = describe_wheel("alcove", "0.1.0", {}, is_native=True)
+    native = describe_wheel(SDK, "0.1.0", {}, is_native=True)
     assert names(native.encode()).keys() == INSIDE.keys() | {"nanobind"}
     feature = describe_wheel("alcove-feature-x", "0.1.0", {"x-1.0.0": b"a program"}, is_native=False)
     (program,) = names(feature.encode()).values()
     assert program["hashes"] == [{"alg": "SHA-256", "content": sha256(b"a program").hexdigest()}]
     for bill in (native, feature):
         assert find_error(bill) is None
-    assert describe_wheel("alcove", "0.1.0", {}, is_native=True) == native
+    assert describe_wheel(SDK, "0.1.0", {}, is_native=True) == native
 
 
 def test_licences_of_what_the_modules_hold_are_those_of_the_installed(repository: Path) -> None:

@@ -104,7 +104,7 @@ class Scenario:
         """
         start_s = time.monotonic()
         if find_spec("torch") is None:
-            raise DemoError("the demo exports torch modules: pip install 'alcove[export]'")
+            raise DemoError("the demo exports torch modules: pip install 'alcove-platform[export]'")
         try:
             with ExitStack() as stack:
                 self._serve(stack)

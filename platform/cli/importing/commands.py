@@ -122,7 +122,7 @@ def import_onnx(given: Given, path: Path, fixed: Mapping[str, Any]) -> Show:
     try:
         from alcove.platform.cli.importing import onnx_program  # noqa: PLC0415 - needs onnx, which is optional
     except ImportError as error:
-        raise typer.BadParameter(f"--onnx {path}: pip install onnx, or 'alcove[onnx]' ({error})") from None
+        raise typer.BadParameter(f"--onnx {path}: pip install onnx, or 'alcove-platform[onnx]' ({error})") from None
     module = onnx_program.read_file(path, onnx_program.Fixed(**fixed))
     if given.folder is None:
         result = onnx_program.import_plain(path, module)

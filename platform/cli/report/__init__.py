@@ -33,7 +33,9 @@ def validate_path(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise InvalidFieldError("--export", "in a folder that is there", str(path.parent))
     if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise InvalidFieldError("--export", ".csv, or with pyarrow (pip install 'alcove[parquet]') .parquet", path.name)
+        raise InvalidFieldError(
+            "--export", ".csv, or with pyarrow (pip install 'alcove-platform[parquet]') .parquet", path.name
+        )
 
 
 def write_report(path: Path, report: ExperimentReport) -> None:

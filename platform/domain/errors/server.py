@@ -112,7 +112,7 @@ class TracingMissingError(ServerError):
     """Traces are asked for, and OpenTelemetry is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("traces need OpenTelemetry: pip install 'alcove[platform,traces]'")
+        super().__init__("traces need OpenTelemetry: pip install 'alcove-platform[server,traces]'")
 
 
 class ServerStoppingError(ServerError):

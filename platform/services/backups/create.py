@@ -18,11 +18,11 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zstandard
+from alcove import __version__
 from alcove.platform.domain.errors import BackupError
 from alcove.platform.services.backups.place import BackupPlace, copy_blob, file_pieces
 from alcove.platform.services.backups.record import BackupRecord, StoredPart
@@ -101,7 +101,7 @@ async def create_backup(
     files = {path: await asyncio.to_thread(place.put, data, known) for path, data in moment.files(tree.folder)}
     record = BackupRecord(
         made_at_s=moment.at_s,
-        alcove=metadata.version("alcove"),
+        alcove=__version__,
         schema_revision=Store.schema.head,
         rows=part,
         row_counts=counts,

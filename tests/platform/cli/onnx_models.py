@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
-onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove[onnx]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
+onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove-platform[onnx]")
 
 Arrays = dict[str, Any]
 RNG = np.random.default_rng(3)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
+pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
 
 CLASSES = ["cat", "dog", "hat"]
 

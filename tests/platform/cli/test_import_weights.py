@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
 
 from alcove.platform.cli.importing.architectures import make_architecture  # noqa: E402 - they need torch
 from alcove.platform.cli.importing.weights import load_weights, read_weights  # noqa: E402

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 
 from tests.platform.cli.terminal import alcove
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
 transformers = pytest.importorskip("transformers", reason="a config of transformers needs transformers")
 
 SIZE = 32

@@ -12,8 +12,8 @@ from PIL import Image
 
 from tests.platform.cli.terminal import alcove
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
-onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove[onnx]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
+onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove-platform[onnx]")
 
 RNG = np.random.default_rng(7)
 HEADS, SIZE = 2, 16

@@ -14,8 +14,8 @@ from PIL import Image
 from tests.platform.cli.onnx_models import Arrays, answers, f32, model_of, node, reference, save, words
 from tests.platform.cli.terminal import alcove
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
-onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove[onnx]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
+onnx = pytest.importorskip("onnx", reason="ONNX files are read with onnx: install alcove-platform[onnx]")
 
 
 def network(size: int = 16, channels_last: bool = False, varies: bool = False) -> Any:

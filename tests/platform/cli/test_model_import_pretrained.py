@@ -14,7 +14,7 @@ from alcove.runtime.certificate import check_certificate
 
 from tests.platform.cli.terminal import alcove
 
-torch = pytest.importorskip("torch", reason="importing needs torch: install alcove[export]")
+torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
 t = pytest.importorskip("transformers", reason="folders of transformers need transformers")
 
 GOOD = ("a wonderful warm film", "I loved it", "great acting and a great story", "what a lovely evening")

@@ -213,7 +213,7 @@ def test_parquet_without_its_library_names_what_to_install(
 ) -> None:
     """Before a server is asked, and nothing is written."""
     monkeypatch.setattr(exports, "find_spec", lambda _: None)
-    with pytest.raises(InvalidFieldError, match=r"pip install 'alcove\[parquet\]'"):
+    with pytest.raises(InvalidFieldError, match=r"pip install 'alcove-platform\[parquet\]'"):
         write_report(tmp_path / "cells.parquet", report)
     assert list(tmp_path.iterdir()) == []
 

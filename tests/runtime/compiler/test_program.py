@@ -56,4 +56,4 @@ def test_program_from_any_bytes_needs_no_torch(text_model: nn.Module, tmp_path: 
         text=True,
         check=False,
     )
-    assert "alcove[export]" in failed.stderr
+    assert "alcove-platform[export]" in failed.stderr
