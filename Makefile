@@ -36,7 +36,7 @@ $(DEPENDENCIES): pyproject.toml $(wildcard tools/locks/*.txt)
 
 $(INSTALLED): $(DEPENDENCIES) $(NATIVE_SOURCES)
 	@echo "alcove: building the runtime"
-	@$(BIN)/pip uninstall --quiet --yes alcove 2> /dev/null  # what alcove-sdk was called before
+	@$(BIN)/pip uninstall --quiet --yes alcove 2> /dev/null # what alcove-sdk was called before
 	@$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 

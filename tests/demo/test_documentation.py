@@ -1,9 +1,7 @@
 """Every snippet of the tutorials and guides runs as it stands: Python, C, and the commands of team and operator."""
 
-import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +11,9 @@ from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.testing import Environment
 from alcove.runtime import _native
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.tutorials import REPOSITORY, SERVER, read_blocks, run_tutorial
+
 PAGES = sorted(path for folder in ("tutorials", "how-to") for path in (REPOSITORY / "docs" / folder).glob("*.md"))
-SERVER = "https://models.example.org"
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The code blocks of a page in one language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def test_every_page_has_a_snippet_or_a_command() -> None:
@@ -50,7 +43,7 @@ def test_python_of_a_page_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "root.json").write_bytes(world.places.root.read_bytes())
     namespace: dict[str, object] = {}
-    snippets = blocks(REPOSITORY / f"docs/{page}.md", "python")
+    snippets = read_blocks(REPOSITORY / f"docs/{page}.md", "python")
     assert snippets
     for snippet in snippets:
         exec(snippet.replace(SERVER, world.server.http), namespace)
@@ -76,10 +69,10 @@ def test_a_feature_of_ones_own_is_made_and_called_with_its_types(
 def test_the_c_program_prints_the_language(tmp_path: Path) -> None:
     """By the lines of the guide for an installed wheel, with warnings as errors."""
     page = REPOSITORY / "docs/how-to/call-from-c.md"
-    (snippet,) = blocks(page, "c")
+    (snippet,) = read_blocks(page, "c")
     (tmp_path / "language.c").write_text(snippet, encoding="utf-8")
     (tmp_path / "language_id.alc").write_bytes(program_path("1.0.0").read_bytes())
-    lines = blocks(page, "sh")[0].replace("cc ", "cc -std=c11 -Wall -Wextra -Wpedantic -Werror ")
+    lines = read_blocks(page, "sh")[0].replace("cc ", "cc -std=c11 -Wall -Wextra -Wpedantic -Werror ")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-ec", lines], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
@@ -101,37 +94,5 @@ def test_the_interface_for_c_is_where_the_command_says() -> None:
 @pytest.mark.parametrize("page", ["team", "operator", "automation"])
 def test_commands_of_a_tutorial_run_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     """In an empty folder, with a server on ports that the system chose."""
-    path = REPOSITORY / f"docs/tutorials/{page}.md"
-    for snippet in blocks(path, "python"):
-        name = re.match(r"# (\w+\.py)\n", snippet)
-        assert name, "Python of this page is a file"
-        (tmp_path / name[1]).write_text(snippet, encoding="utf-8")
-    lines = [line for block in blocks(path, "sh") for line in block.splitlines() if line.strip()]
-    environment = {
-        **os.environ,
-        "ALCOVE": str(REPOSITORY),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    servers: list[subprocess.Popen[str]] = []
-    try:
-        for line in lines:
-            if line.endswith("&"):
-                words = [*shlex.split(line.removesuffix("&")), "--grpc-port", "0", "--http-port", "0"]
-                servers.append(
-                    subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
-                )
-                output = servers[-1].stdout
-                assert output is not None
-                environment["ALCOVE_SERVER"] = json.loads(output.readline())["grpc"]
-                continue
-            done = subprocess.run(
-                ["bash", "-c", line], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
-            )
-            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-    finally:
-        for server in servers:
-            server.terminate()
-            server.wait(60)
-            if server.stdout is not None:
-                server.stdout.close()
-    assert servers
+    programs = Path(sys.executable).parent
+    run_tutorial(REPOSITORY / f"docs/tutorials/{page}.md", tmp_path, programs, programs)

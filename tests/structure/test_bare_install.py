@@ -4,14 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import venv
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from alcove.features.language_id.contract import LanguageId, program_path
 
 from tests.platform.cli.terminal import COMMANDS
+from tests.tutorials import SERVER, read_blocks, run_tutorial
+from tools.distributions import list_distributions
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1500)]  # it builds everything
 
@@ -222,6 +227,75 @@ def test_the_light_install_pushes_to_a_server_of_another_environment(light: Path
             assert [one["version"] for one in json.loads(listed)] == ["1.0.0"]
         finally:
             server.terminate()
+
+
+def test_the_tutorial_for_apps_runs_in_the_bare_install(bare: Path, repository: Path, tmp_path: Path) -> None:
+    """From top to bottom, with a signed tree of static files in the place of the page's server."""
+    subprocess.run([sys.executable, "-m", "tools.wheel_reference", tmp_path / "site"], check=True, cwd=repository)
+    (tmp_path / "root.json").write_bytes((tmp_path / "site" / "root.json").read_bytes())
+    code = "\n".join(read_blocks(repository / "docs/tutorials/app.md", "python"))
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site" / "tree"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (tmp_path / "app.py").write_text(
+            code.replace(SERVER, f"http://127.0.0.1:{server.server_port}"), encoding="utf-8"
+        )
+        done = subprocess.run(
+            [bare / "python", "-W", "error", "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    assert "baseline → 1.0.0" in done.stdout
+
+
+def test_the_tutorial_for_automation_runs_in_the_light_install(light: Path, repository: Path, tmp_path: Path) -> None:
+    """From top to bottom; the server alone runs in another environment, where its libraries are."""
+    run_tutorial(repository / "docs/tutorials/automation.md", tmp_path, light, Path(sys.executable).parent)
+
+
+@pytest.fixture
+def own(tmp_path: Path, wheels: Path) -> Path:
+    """An environment with every distribution of ours, by the digests beside the wheels, and nothing else."""
+    venv.create(tmp_path / "env", with_pip=True)
+    install = ["-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps", "--require-hashes"]
+    found = ["--find-links", str(wheels), "-r", str(wheels / "requirements.txt")]
+    subprocess.run([tmp_path / "env/bin/python", *install, *found], check=True, capture_output=True)
+    return tmp_path / "env" / "bin"
+
+
+def test_the_digests_beside_the_wheels_install_all_of_them(own: Path, repository: Path) -> None:
+    """`requirements.txt` names each distribution, and `alcove` has its version without any library."""
+    listed = run(own, "python", "-m", "pip", "list", "--format=json", "--disable-pip-version-check")
+    names = {one["name"] for one in json.loads(listed.stdout) if one["name"].startswith("alcove")}
+    assert names == set(list_distributions(repository))
+    assert run(own, "python", "-c", "import alcove; print(alcove.__version__)").stdout == "0.1.0\n"
+    refused = run(own, "python", "-m", "alcove")
+    assert (refused.returncode, "pip install alcove-platform" in refused.stderr) == (2, True)
+
+
+def test_removing_a_feature_leaves_the_others(own: Path) -> None:
+    """Each file belongs to one distribution."""
+    run(own, "python", "-m", "pip", "uninstall", "--yes", "alcove-feature-language-id", "alcove-platform")
+    code = "import alcove; from alcove.features import catalogue; print(alcove.__version__, *catalogue())"
+    assert run(own, "python", "-c", code).stdout == "0.1.0 bandwidth feed_ranking scene_tags\n"
+
+
+def test_a_strangers_higher_version_is_not_installed(wheels: Path, tmp_path: Path) -> None:
+    """Whoever offers a higher version under our name is taken by the name, and refused by the digests."""
+    stranger = tmp_path / "index" / "alcove_platform-99.0-py3-none-any.whl"
+    stranger.parent.mkdir()
+    info = "alcove_platform-99.0.dist-info"
+    with zipfile.ZipFile(stranger, "w") as archive:
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: alcove-platform\nVersion: 99.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps", "--no-index"]
+    pip += ["--find-links", str(wheels), "--find-links", str(stranger.parent), "--dest"]
+    subprocess.run([*pip, tmp_path / "by-name", "alcove-platform"], check=True)
+    assert [path.name for path in (tmp_path / "by-name").iterdir()] == [stranger.name]
+    digests = ["--require-hashes", "-r", str(wheels / "requirements.txt")]
+    subprocess.run([*pip, tmp_path / "by-digest", *digests], check=True)
+    assert stranger.name not in {path.name for path in (tmp_path / "by-digest").iterdir()}
 
 
 def test_what_is_installed_agrees(bare: Path, light: Path) -> None:
