@@ -7,6 +7,7 @@ FOLDER/root.json   what an app ships of it
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -30,7 +31,7 @@ def write(folder: Path) -> None:
         fixture.tree.publish_policy(APP, policy_to_bytes(fixture.policy(1, VERSION, app=APP)))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "root.json").write_bytes(fixture.tree.root_bytes())
-        (Path(keys) / "tree").rename(folder / "tree")
+        shutil.move(Path(keys) / "tree", folder / "tree")  # the two may be on different file systems
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 # Installs the wheels of build/wheels (`make wheel`) as an app does, with what they need from the package index, and tests them there
 # (tools/wheel_check.py): with each Python of this machine, and, as root with mmdebstrap, with that of Debian 13 in a root of its own.
 # Prints a table; a Python that is not here is "not run". Exit status 1 if one failed or if nothing ran.
-# Use: tools/wheel_test.sh [FILE.md]    (the page that gets the table; WHEEL_TEST_ROOT=FOLDER keeps the Debian)
+# Use: tools/wheel_test.sh [FILE.md]    (the page that gets the table; WHEELS=FOLDER tests others than build/wheels, WHEEL_TEST_ROOT=FOLDER keeps the Debian)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 unset PIP_CONSTRAINT  # an app has its own versions
@@ -12,7 +12,7 @@ folder=build/wheel-test
 rm -rf "$folder"
 mkdir -p "$folder/files"
 .venv/bin/python -m tools.wheel_reference "$folder/files/reference" || exit 1
-cp -r build/wheels tools/wheel_check.py "$folder/files" || exit 1
+cp -r "${WHEELS:-build/wheels}" "$folder/files/wheels" && cp tools/wheel_check.py "$folder/files" || exit 1
 
 # One line of commands, for this machine and for the other; $1: a Python, $2: the folder of files, $3: a folder to install into.
 install_and_check() {
