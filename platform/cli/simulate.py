@@ -135,7 +135,7 @@ def _validate_plot(path: Path | None) -> None:
     if not path.resolve().parent.is_dir():
         raise typer.BadParameter(f"--plot: {path.parent} is no folder")
     if find_spec("matplotlib") is None:
-        raise typer.BadParameter("--plot draws with matplotlib: pip install 'alcove-platform[simulate]'")
+        raise typer.BadParameter("--plot draws with matplotlib: pip install 'alcove-platform[plot]'")
 
 
 def _behavior(option: str, given: list[str] | None, usual: Behavior) -> Behavior:

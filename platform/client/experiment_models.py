@@ -242,7 +242,7 @@ class Experiment(Value):
         """Return a matplotlib figure of the interim analyses, titled with the decision.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+            ModuleNotFoundError: matplotlib is not installed (alcove-platform[plot]).
         """
         return plot_experiment(self)
 
@@ -449,6 +449,6 @@ class ExperimentReport(Value):
         """Return a matplotlib figure of the arms' differences over the reports, titled with the decision.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+            ModuleNotFoundError: matplotlib is not installed (alcove-platform[plot]).
         """
         return plot_experiment(self.experiment, self.results)

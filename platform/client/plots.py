@@ -117,7 +117,7 @@ def _make_figure(rows: int) -> Figure:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - most calls draw nothing, and it may not be there
     except ModuleNotFoundError as error:
-        message = "plots are drawn with matplotlib: pip install 'alcove[plot]'"
+        message = "plots are drawn with matplotlib: pip install 'alcove-platform[plot]'"
         raise ModuleNotFoundError(message, name=error.name) from None
     return Figure(figsize=(7.5, 1.6 + 2.6 * rows), layout="constrained")
 

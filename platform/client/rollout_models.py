@@ -226,6 +226,6 @@ class Rollout(Value):
             history: as in `records`.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed (alcove[plot]).
+            ModuleNotFoundError: matplotlib is not installed (alcove-platform[plot]).
         """
         return plot_rollout(self, history)
