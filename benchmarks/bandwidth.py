@@ -40,7 +40,7 @@ def measure() -> list[Figure]:
             Figure(
                 f"{what}: a tick, p50", native_us, "µs", f"one observation of 150 values; a tick lasts {TICK_MS} ms"
             ),
-            Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode into pydantic included"),
+            Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode included"),
             Figure(f"{what}: program", path.stat().st_size, "bytes", "as stored and downloaded"),
         ]
     return figures

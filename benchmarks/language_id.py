@@ -81,7 +81,7 @@ def _speed(version: str) -> list[Figure]:
     what = f"language_id {version}"
     return [
         Figure(f"{what}: native predict, p50", native_us, "µs", f"one sentence of {len(SENTENCE)} characters"),
-        Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode into pydantic included"),
+        Figure(f"{what}: with the typed answer, p50", typed_us, "µs", "decode included"),
         Figure(f"{what}: torch eager, p50", eager_us, "µs", "same module, text and core; text hashed by the same code"),
         Figure(f"{what}: torch eager / native", eager_us / native_us, "×", "interleaved in one run"),
     ]

@@ -1,6 +1,6 @@
 """Lists the features that come with alcove: what an app can call, and how to read a program's outputs.
 
-Importing this is cheap: a feature's own module, with pydantic and its models, is loaded when the feature is first used.
+Importing this is cheap: a feature's own module, and numpy with it, is loaded when the feature is first used.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ class Feature(Protocol):
         ...
 
     def decode(self, outputs: "list[np.ndarray[Any, Any]]") -> Any:
-        """Return the typed value, a frozen pydantic model, of a program's outputs.
+        """Return the typed value, a frozen dataclass, of a program's outputs.
 
         Raises:
             ValueError: the outputs are not those of this feature.

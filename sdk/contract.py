@@ -79,7 +79,7 @@ def signature_of(contract: object) -> Signature | None:
 
 def known_contracts() -> Mapping[str, Contract[Any]]:
     """Return the contracts that alcove brings, by feature."""
-    from alcove.features import catalogue  # noqa: PLC0415 - its features load pydantic
+    from alcove.features import catalogue  # noqa: PLC0415 - its features load numpy
 
     contracts: Mapping[str, Contract[Any]] = catalogue()
     return contracts

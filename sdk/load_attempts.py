@@ -38,7 +38,6 @@ Invariants:
 import atexit
 import contextlib
 import fcntl
-import hashlib
 import json
 import mmap
 import os
@@ -47,6 +46,7 @@ import sys
 import threading
 import time
 import weakref
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -276,7 +276,8 @@ class AttemptLog:
     def __init__(self, folder: Path, files: Files) -> None:
         self._folder = folder
         self._files = files
-        self._kind = hashlib.sha256(_program_name().encode(errors="replace")).hexdigest()[:8]
+        # Tells an app's own programs apart; a digest of hashlib would load OpenSSL into every app.
+        self._kind = f"{zlib.crc32(_program_name().encode(errors='replace')):08x}"
 
     def begin(self, manifest_sha256: str) -> LoadAttempt | None:
         """Count a load attempt of a version that is about to be loaded; None where it is quarantined.

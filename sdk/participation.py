@@ -20,7 +20,6 @@ Invariants:
   T5  Damage, and a disk that fails, lose reports; the next sync puts the device into its tasks again.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -79,6 +78,8 @@ class Membership:
 
     def _draw(self, purpose: bytes, window: int) -> int:
         """Return a number below 2^64."""
+        import hashlib  # noqa: PLC0415 - loads OpenSSL; an app that only predicts needs none
+
         return int.from_bytes(hashlib.sha256(self.key + window.to_bytes(8, "big") + purpose).digest()[:8], "big")
 
 

@@ -64,6 +64,7 @@ ROOTS: Final = (
     "alcove.sdk",
     "alcove.privacy",
     "alcove.features",
+    "alcove.features.errors",
     "alcove.registry.policy",
     "alcove.registry.client",
     "alcove.runtime.model",

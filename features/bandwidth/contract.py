@@ -1,6 +1,8 @@
 """Defines bandwidth estimation for apps: how an observation is read, and the answer that a program gives."""
 
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -14,8 +16,8 @@ from alcove.features.bandwidth.config import (
     STATISTICS,
     WINDOWS,
 )
+from alcove.features.errors import FieldError
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 
@@ -28,7 +30,8 @@ def program_path(version: str, variant: str = "int8") -> Path:
     return PROGRAMS / f"bandwidth-{version}{'' if variant == 'int8' else '-' + variant}.alc"
 
 
-class BandwidthAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthAnswer:
     """What a path can carry.
 
     Attributes:
@@ -36,12 +39,19 @@ class BandwidthAnswer(BaseModel):
             the middle of what is thought possible (`config.ModelConfig.estimate`).
         std_bps: standard deviation of what is thought possible, bit/s: on recorded traces about 68 % of the truths lie
             within one deviation of `middle_bps`; the card says how many by source.
+
+    Raises:
+        FieldError: one of them is no number, or out of its bounds.
     """
 
-    model_config = ConfigDict(frozen=True)
+    capacity_bps: float
+    std_bps: float
 
-    capacity_bps: float = Field(ge=MIN_CAPACITY_BPS * 0.999, le=MAX_CAPACITY_BPS * 1.001, allow_inf_nan=False)
-    std_bps: float = Field(gt=0, allow_inf_nan=False)
+    def __post_init__(self) -> None:
+        if not MIN_CAPACITY_BPS * 0.999 <= self.capacity_bps <= MAX_CAPACITY_BPS * 1.001:
+            raise FieldError("capacity_bps", f"{MIN_CAPACITY_BPS:g} to {MAX_CAPACITY_BPS:g}", self.capacity_bps)
+        if not 0 < self.std_bps < math.inf:
+            raise FieldError("std_bps", "a finite number above 0", self.std_bps)
 
     @property
     def middle_bps(self) -> float:

@@ -1,19 +1,22 @@
 """Estimates the capacity of one call by a session that knows the time, and says what to send and when to probe."""
 
+import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from alcove.features.bandwidth.config import MAX_CAPACITY_BPS, OBSERVATION_SIZE, TICK_MS
 from alcove.features.bandwidth.contract import MISSING, Bandwidth, BandwidthAnswer
 from alcove.features.bandwidth.controller import RateController
+from alcove.features.errors import FieldError
 from alcove.runtime import Model
 from numpy.typing import NDArray
-from pydantic import Field
 
 FORGET_AFTER_MS: Final = 5000.0
 """A pause beyond which the path may be any other one: the stream restarts."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamAnswer(BandwidthAnswer):
     """An estimate, and what a sender should make of it.
 
@@ -21,10 +24,20 @@ class StreamAnswer(BandwidthAnswer):
         target_bps: most to send now, bit/s: less than the capacity while a queue stands, and on paths that dip
             (`controller`).
         probe_bps: send padding in the next tick (60 ms), so that all of it comes to this rate, bit/s; 0 for no probe.
+
+    Raises:
+        FieldError: as `BandwidthAnswer`.
     """
 
-    target_bps: float = Field(gt=0, allow_inf_nan=False)
-    probe_bps: float = Field(ge=0, allow_inf_nan=False)
+    target_bps: float
+    probe_bps: float
+
+    def __post_init__(self) -> None:
+        BandwidthAnswer.__post_init__(self)  # super() is of the class before it had slots
+        if not 0 < self.target_bps < math.inf:
+            raise FieldError("target_bps", "a finite number above 0", self.target_bps)
+        if not 0 <= self.probe_bps < math.inf:
+            raise FieldError("probe_bps", "a finite number, 0 or more", self.probe_bps)
 
 
 class BandwidthStream:

@@ -10,18 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alcove.features.feed_ranking.contract import FeedAnswer, FeedRanking, FeedRequest
+    from alcove.features.feed_ranking.contract import FeedAnswer, FeedRanking
     from alcove.features.feed_ranking.delta import ItemDelta
     from alcove.features.feed_ranking.personalize import Adapter
+    from alcove.features.feed_ranking.request import FeedRequest
 
 __all__ = ["Adapter", "FeedAnswer", "FeedRanking", "FeedRequest", "ItemDelta"]
 
-_HOMES = {"Adapter": "personalize", "FeedAnswer": "contract", "FeedRanking": "contract", "FeedRequest": "contract"}
-_HOMES["ItemDelta"] = "delta"
+_HOMES = {
+    "Adapter": "personalize",
+    "FeedAnswer": "contract",
+    "FeedRanking": "contract",
+    "FeedRequest": "request",
+    "ItemDelta": "delta",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the contract, and pydantic with it, on first use."""
+    """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"alcove.features.feed_ranking.{_HOMES[name]}"), name)

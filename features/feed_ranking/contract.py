@@ -1,30 +1,24 @@
-"""Defines feed ranking for apps: the request, the ordered answer with its reasons, and how both are read."""
+"""Defines feed ranking for apps: how a request becomes inputs, and the ordered answer with its reasons."""
 
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from alcove.features.feed_ranking.config import (
-    CONFIGS,
-    DEFAULT_VERSION,
-    HISTORY,
-    MAX_CANDIDATES,
-    MAX_HISTORY_GIVEN,
-    PADDING,
-)
-from alcove.features.feed_ranking.delta import ItemDelta
-from alcove.features.feed_ranking.personalize import Adapter
+from alcove.features.errors import FieldError
+from alcove.features.feed_ranking.config import CONFIGS, DEFAULT_VERSION, HISTORY, PADDING
+from alcove.features.feed_ranking.request import FeedRequest, read_request
 from alcove.features.feed_ranking.rerank import UNKNOWN_AGE, rerank
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+if TYPE_CHECKING:
+    from alcove.features.feed_ranking.delta import ItemDelta
+    from alcove.features.feed_ranking.personalize import Adapter
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 
-MAX_ID: Final = 2**31 - 1
-MAX_HOURS: Final = 1e6
-"""A century: more is a mistake of units."""
-MAX_WEIGHT: Final = 100.0
 REASONS: Final = 3
 """Items of the history that an answer names."""
 LEAST_EFFECT: Final = 1e-6
@@ -38,75 +32,28 @@ def program_path(version: str, variant: str = "int8") -> Path:
     return PROGRAMS / f"feed_ranking-{version}{'' if variant == 'int8' else '-' + variant}.alc"
 
 
-class Weights(BaseModel):
-    """What counts beside relevance, in logarithms of odds (`rerank.py`): 0.7 halves or doubles; 0 for not at all.
-
-    Attributes:
-        recency: what an item loses that was seen this moment; half of it a day later.
-        freshness: what an item gains that was published this moment; half of it two days later.
-        diversity: what an item loses that has the direction of one shown before it.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    recency: float = Field(default=1.0, ge=0, le=MAX_WEIGHT, allow_inf_nan=False)
-    freshness: float = Field(default=0.5, ge=0, le=MAX_WEIGHT, allow_inf_nan=False)
-    diversity: float = Field(default=0.3, ge=0, le=MAX_WEIGHT, allow_inf_nan=False)
-
-
-class FeedRequest(BaseModel):
-    """What is to be ranked.
-
-    Attributes:
-        history: ids of what the user touched, the latest last; only the latest 50 are read; may be empty.
-        candidates: ids, 1 to 1,000; of one that occurs twice the first counts.
-        seen_h: hours since each candidate was shown to the user, null for never; or nothing for none at all.
-        age_h: hours since each candidate was published, null where nobody knows; or nothing.
-        weights: of the re-ranking.
-        limit: most items of the answer, 1 to 1,000.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    history: list[int] = Field(max_length=MAX_HISTORY_GIVEN)
-    candidates: list[int] = Field(min_length=1, max_length=MAX_CANDIDATES)
-    seen_h: list[float | None] | None = None
-    age_h: list[float | None] | None = None
-    weights: Weights = Weights()
-    limit: int = Field(default=20, ge=1, le=MAX_CANDIDATES)
-
-    @model_validator(mode="after")
-    def _check(self) -> "FeedRequest":
-        for name in ("history", "candidates"):
-            ids: list[int] = getattr(self, name)
-            if ids and not (min(ids) >= 1 and max(ids) <= MAX_ID):
-                raise ValueError(f"{name}: ids must be 1 to {MAX_ID}, not {min(ids)} or {max(ids)}")
-        for name in ("seen_h", "age_h"):
-            hours: list[float | None] | None = getattr(self, name)
-            if hours is None:
-                continue
-            if len(hours) != len(self.candidates):
-                raise ValueError(f"{name}: one value for each of {len(self.candidates)} candidates, not {len(hours)}")
-            if not all(value is None or 0 <= value <= MAX_HOURS for value in hours):
-                raise ValueError(f"{name}: hours must be 0 to {MAX_HOURS:g}, or null")
-        return self
-
-
-class Reason(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
     """One item of the history, and what it did for an item of the answer.
 
     Attributes:
         item: of the history.
         effect: by how much the answer's item would be less relevant without it, above 0.
+
+    Raises:
+        FieldError: the effect is none.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     item: int
-    effect: float = Field(gt=0, allow_inf_nan=False)
+    effect: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.effect < math.inf:
+            raise FieldError("effect", "a finite number above 0", self.effect)
 
 
-class RankedItem(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedItem:
     """One item to show, and why it is there.
 
     Attributes:
@@ -118,20 +65,36 @@ class RankedItem(BaseModel):
         diversity: 0 or less, for being like what is shown before.
         because: up to three items of the history with the greatest effect, the greatest first: each measured by running
             the model without that item. Empty if none speaks for it.
+
+    Raises:
+        FieldError: a number is not finite or has the wrong sign, or there are more reasons.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     item: int
-    score: float = Field(allow_inf_nan=False)
-    relevance: float = Field(allow_inf_nan=False)
-    recency: float = Field(le=0)
-    freshness: float = Field(ge=0)
-    diversity: float = Field(le=0)
-    because: tuple[Reason, ...] = Field(max_length=REASONS)
+    score: float
+    relevance: float
+    recency: float
+    freshness: float
+    diversity: float
+    because: tuple[Reason, ...]
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.score):
+            raise FieldError("score", "a finite number", self.score)
+        if not math.isfinite(self.relevance):
+            raise FieldError("relevance", "a finite number", self.relevance)
+        if not self.recency <= 0:
+            raise FieldError("recency", "0 or less", self.recency)
+        if not self.freshness >= 0:
+            raise FieldError("freshness", "0 or more", self.freshness)
+        if not self.diversity <= 0:
+            raise FieldError("diversity", "0 or less", self.diversity)
+        if len(self.because) > REASONS:
+            raise FieldError("because", f"at most {REASONS} reasons", len(self.because))
 
 
-class FeedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedAnswer:
     """The order of a feed.
 
     Attributes:
@@ -139,8 +102,6 @@ class FeedAnswer(BaseModel):
         unknown: candidates that neither the program nor a delta has a row for, as they were given: not ranked.
         is_cold_start: nothing of the history is known, so that the order is by popularity.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     ranked: tuple[RankedItem, ...]
     unknown: tuple[int, ...]
@@ -163,19 +124,16 @@ class FeedRanking:
             ValueError: it is none; names the field, what was expected and what was seen.
         """
         try:
-            # JSON first: what Python takes for NaN is refused by the bounds, with the field's name.
-            request = FeedRequest.model_validate(json.loads(line))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "request"
-            raise ValueError(f"{where}: {first['msg']}") from None
+            document: object = json.loads(line)
         except RecursionError:
             raise ValueError("expected a JSON object; it is nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"expected a JSON object with history and candidates; {error}") from None
-        return self.inputs(request)
+        return self.inputs(read_request(document))
 
-    def inputs(self, request: FeedRequest, delta: ItemDelta | None = None, adapter: Adapter | None = None) -> Inputs:
+    def inputs(
+        self, request: FeedRequest, delta: "ItemDelta | None" = None, adapter: "Adapter | None" = None
+    ) -> Inputs:
         """Return the program's inputs.
 
         Args:
@@ -250,24 +208,22 @@ class FeedRanking:
             _reasons(effects, history),
             strict=True,
         )
-        ranked = [
-            {
-                "item": item,
-                "score": score,
-                "relevance": relevance,
-                "recency": recency,
-                "freshness": freshness,
-                "diversity": diversity,
-                "because": because,
-            }
+        ranked = tuple(
+            RankedItem(
+                item=item,
+                score=score,
+                relevance=relevance,
+                recency=recency,
+                freshness=freshness,
+                diversity=diversity,
+                because=because,
+            )
             for item, score, relevance, recency, freshness, diversity, because in columns
-        ]
-        return FeedAnswer.model_validate(
-            {"ranked": ranked, "unknown": unknown.tolist(), "is_cold_start": not known.any()}
         )
+        return FeedAnswer(ranked=ranked, unknown=tuple(unknown.tolist()), is_cold_start=not known.any())
 
 
-def _reasons(effects: NDArray[np.floating[Any]], history: NDArray[np.int64]) -> list[list[dict[str, float]]]:
+def _reasons(effects: NDArray[np.floating[Any]], history: NDArray[np.int64]) -> list[tuple[Reason, ...]]:
     """Return for each row of effects [n, 50] the items with the greatest ones above 0, each item once.
 
     Of two that are equal the later one comes first.
@@ -275,12 +231,12 @@ def _reasons(effects: NDArray[np.floating[Any]], history: NDArray[np.int64]) -> 
     latest_first = effects[:, ::-1]
     order = np.argsort(-latest_first, axis=1, kind="stable")
     items, sizes = history[::-1][order].tolist(), np.take_along_axis(latest_first, order, axis=1).tolist()
-    found: list[list[dict[str, float]]] = []
+    found: list[tuple[Reason, ...]] = []
     for row, values in zip(items, sizes, strict=True):
         named: dict[int, float] = {}
         for item, effect in zip(row, values, strict=True):
             if effect <= LEAST_EFFECT or len(named) == REASONS:
                 break
             named.setdefault(item, effect)
-        found.append([{"item": item, "effect": effect} for item, effect in named.items()])
+        found.append(tuple(Reason(item=item, effect=effect) for item, effect in named.items()))
     return found

@@ -26,7 +26,7 @@ from alcove.features.feed_ranking import behaviour, card
 from alcove.features.feed_ranking.attributes import attributes_of_network, rows_of_attributes
 from alcove.features.feed_ranking.build import compile_module, module_of_network
 from alcove.features.feed_ranking.config import CONFIGS, DEFAULT_VERSION, HISTORY, MAX_CANDIDATES, ModelConfig
-from alcove.features.feed_ranking.contract import FeedRanking, FeedRequest, program_path
+from alcove.features.feed_ranking.contract import FeedRanking, program_path
 from alcove.features.feed_ranking.dataset import (
     NEGATIVES,
     Questions,
@@ -46,6 +46,7 @@ from alcove.features.feed_ranking.harness import (
     score_of_places,
 )
 from alcove.features.feed_ranking.newcomers import split_newcomers
+from alcove.features.feed_ranking.request import FeedRequest
 from alcove.features.feed_ranking.runs import (
     NETWORKS,
     OURS,

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from alcove.features.feed_ranking.config import HISTORY
-from alcove.features.feed_ranking.contract import FeedAnswer, FeedRanking, FeedRequest, RankedItem
+from alcove.features.feed_ranking.contract import FeedAnswer, FeedRanking, RankedItem
 from alcove.features.feed_ranking.delta import ItemDelta
+from alcove.features.feed_ranking.request import FeedRequest
 
 FORGOTTEN_H: Final = 24.0 * 30
 """Hours after which it no longer counts that an item was shown."""
@@ -58,7 +59,7 @@ class Feed:
             limit: how many to show.
 
         Raises:
-            pydantic.ValidationError: too many candidates, or an id or a time that cannot be.
+            FieldError: too many candidates, or an id or a time that cannot be.
         """
         opened = set(self._history)
         left = [item for item in candidates if item not in opened]

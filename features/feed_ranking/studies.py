@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 from alcove.features.feed_ranking.config import HISTORY
-from alcove.features.feed_ranking.contract import Weights
 from alcove.features.feed_ranking.dataset import Ids
 from alcove.features.feed_ranking.delta import ItemDelta
 from alcove.features.feed_ranking.harness import Scores, score_of
 from alcove.features.feed_ranking.newcomers import Split, draw_candidates
 from alcove.features.feed_ranking.personalize import Adapter
+from alcove.features.feed_ranking.request import Weights
 from alcove.features.feed_ranking.rerank import rerank
 from alcove.runtime import Model
 from numpy.typing import NDArray

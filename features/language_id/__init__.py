@@ -15,7 +15,7 @@ __all__ = ["LanguageAnswer", "LanguageId", "RankedLanguage"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the contract, and pydantic with it, on first use."""
+    """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module("alcove.features.language_id.contract"), name)

@@ -1,11 +1,12 @@
 """Defines language identification for apps: one text in, the likely languages out."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+from alcove.features.errors import FieldError
 from alcove.features.language_id.config import CANDIDATE_SHARE, DEFAULT_VERSION, LANGUAGES, UNKNOWN_BELOW
-from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 if TYPE_CHECKING:
     from alcove.features.language_id.spans import LanguageSpan, Run
@@ -25,45 +26,53 @@ def program_path(version: str) -> Path:
     return PROGRAMS / f"language_id-{version}.alc"
 
 
-class RankedLanguage(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedLanguage:
     """One language and how likely it is.
 
     Attributes:
         language: ISO 639-1 code, one of `config.LANGUAGES`.
         probability: in [0, 1]; over all 75 languages they add up to 1.
+
+    Raises:
+        FieldError: the probability is none.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     language: str
-    probability: float = Field(ge=0, le=1)
+    probability: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise FieldError("probability", "0 to 1", self.probability)
 
 
-class LanguageAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageAnswer:
     """The languages that a text may be in.
 
     Attributes:
         language: the most likely one; a guess like any other where `is_unknown`.
         ranked: the most likely ones, best first; never empty.
         is_unknown: nothing can be said: no letters, too little text, or a language outside the 75.
+        candidates: the languages that the text may as well be in, best first: `language`, and those nearly as likely.
+            One where the text tells, ("hr", "bs") where it is right in both; those of `ranked` with at least
+            `config.CANDIDATE_SHARE` of the best one's probability.  Nothing to rely on where `is_unknown`.
+
+    Raises:
+        FieldError: no language is ranked.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     language: str
-    ranked: tuple[RankedLanguage, ...] = Field(min_length=1)
+    ranked: tuple[RankedLanguage, ...]
     is_unknown: bool
+    candidates: tuple[str, ...] = field(init=False)
 
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def candidates(self) -> tuple[str, ...]:
-        """The languages that the text may as well be in, best first: `language`, and those nearly as likely.
-
-        One where the text tells, ("hr", "bs") where it is right in both; those of `ranked` with at least
-        `config.CANDIDATE_SHARE` of the best one's probability.  Nothing to rely on where `is_unknown`.
-        """
+    def __post_init__(self) -> None:
+        if not self.ranked:
+            raise FieldError("ranked", "at least one language", self.ranked)
         least = CANDIDATE_SHARE * self.ranked[0].probability
-        return tuple(entry.language for entry in self.ranked if entry.probability >= least)
+        likely = tuple(entry.language for entry in self.ranked if entry.probability >= least)
+        object.__setattr__(self, "candidates", likely)
 
 
 class LanguageId:
@@ -100,19 +109,13 @@ class LanguageId:
         shapes = [output.shape for output in outputs]
         if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 1 or not shapes[0][1]:
             raise ValueError(f"language_id expects probabilities and languages, both [1, k]; the program gave {shapes}")
-        ranked = [
-            {"language": language, "probability": min(probability, 1.0)}
-            for probability, language in zip(outputs[0][0].tolist(), outputs[1][0].tolist(), strict=True)
-        ]
-        for entry in ranked:
-            if entry["language"] not in _KNOWN:
-                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {entry['language']!r} is none of them")
-        best = ranked[0]
-        # Validated in one go: one by one takes longer than the model.
-        return LanguageAnswer.model_validate(
-            {
-                "language": best["language"],
-                "ranked": ranked,
-                "is_unknown": best["probability"] < UNKNOWN_BELOW,
-            }
+        probabilities, languages = outputs[0][0].tolist(), outputs[1][0].tolist()
+        for language in languages:
+            if language not in _KNOWN:
+                raise ValueError(f"language_id knows {len(LANGUAGES)} languages; {language!r} is none of them")
+        ranked = tuple(
+            RankedLanguage(language=language, probability=min(probability, 1.0))
+            for probability, language in zip(probabilities, languages, strict=True)
         )
+        best = ranked[0]
+        return LanguageAnswer(language=best.language, ranked=ranked, is_unknown=best.probability < UNKNOWN_BELOW)

@@ -12,13 +12,14 @@ Source: Viterbi, "Error bounds for convolutional codes and an asymptotically opt
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from alcove.features.errors import FieldError
 from alcove.features.language_id.config import LANGUAGES, UNKNOWN_BELOW
 from alcove.runtime import InvalidTextError
-from pydantic import BaseModel, ConfigDict, Field
 
 WIDEST: Final = 1
 """Words of the widest window: probabilities of single words are honest, so that wider ones only blur the borders."""
@@ -43,7 +44,8 @@ Run = Callable[[str], Sequence[np.ndarray[Any, Any]]]
 """A session of a `language_id` program."""
 
 
-class LanguageSpan(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageSpan:
     """A stretch of a text in one language.
 
     Attributes:
@@ -52,15 +54,22 @@ class LanguageSpan(BaseModel):
         language: ISO 639-1 code.
         probability: of this language for the stretch by itself, in [0, 1]; 0 where it is not among the five likeliest.
         is_unknown: that probability is too low to rely on.
+
+    Raises:
+        FieldError: the probability is none, or the stretch begins before the text or is empty.
     """
 
-    model_config = ConfigDict(frozen=True)
-
-    start: int = Field(ge=0)
-    end: int = Field(gt=0)
+    start: int
+    end: int
     language: str
-    probability: float = Field(ge=0, le=1)
+    probability: float
     is_unknown: bool
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise FieldError("probability", "0 to 1", self.probability)
+        if not 0 <= self.start < self.end:
+            raise FieldError("end", f"more than start, {self.start}, which is 0 or more", self.end)
 
 
 def detect_spans(session: Run, text: str) -> tuple[LanguageSpan, ...]:

@@ -1,9 +1,11 @@
 """Defines scene tags for apps: one picture in; tags, embedding, crop, mood and whether to decorate it out."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from alcove.features.errors import FieldError
 from alcove.features.scene_tags.config import DEFAULT_VERSION, EMBEDDING, MAP, SIZE
 from alcove.features.scene_tags.crop import Crop, box_of, window_of
 from alcove.features.scene_tags.decoration import SIGNS, Decoration, decoration_of
@@ -12,7 +14,6 @@ from alcove.features.scene_tags.picture import MissingPictureError, fit, read_pi
 from alcove.features.scene_tags.ranking import NAMED_FROM, rank_tags
 from alcove.features.scene_tags.tags import TAGS, ancestors
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 RANKED: Final = 8
 """Tags in an answer, at most."""
@@ -27,23 +28,30 @@ def program_path(version: str, variant: str = "full") -> Path:
     return PROGRAMS / f"scene_tags-{version}{'' if variant == 'full' else f'-{variant}'}.alc"
 
 
-class SceneTag(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneTag:
     """A tag and how likely the picture has it.
 
     Attributes:
         tag: one of `tags.TAGS`.
         score: in [0, 1]; of ordinary photos with score p, about p have the tag.
         broader: the tags above it, the nearest first.
+
+    Raises:
+        FieldError: the score is none.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     tag: str
-    score: float = Field(ge=0, le=1)
+    score: float
     broader: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.score <= 1:
+            raise FieldError("score", "0 to 1", self.score)
 
-class SceneAnswer(BaseModel):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneAnswer:
     """What is in a picture.
 
     Attributes:
@@ -57,17 +65,26 @@ class SceneAnswer(BaseModel):
         crop: the smallest part that holds most of the map; `crop_to` for a part of a given aspect.
         mood: of music that goes with it.
         decoration: whether stickers and frames suit the picture, and why not.
+
+    Raises:
+        FieldError: the embedding or the map has another size, or the commonness is out of its bounds.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     tags: tuple[SceneTag, ...]
-    embedding: tuple[float, ...] = Field(min_length=EMBEDDING, max_length=EMBEDDING)
-    commonness: float = Field(ge=-1 - ROUNDING, le=1 + ROUNDING)
-    saliency: tuple[tuple[float, ...], ...] = Field(min_length=1)
+    embedding: tuple[float, ...]
+    commonness: float
+    saliency: tuple[tuple[float, ...], ...]
     crop: Crop
     mood: Mood
     decoration: Decoration
+
+    def __post_init__(self) -> None:
+        if len(self.embedding) != EMBEDDING:
+            raise FieldError("embedding", f"{EMBEDDING} numbers", len(self.embedding))
+        if not -1 - ROUNDING <= self.commonness <= 1 + ROUNDING:
+            raise FieldError("commonness", "-1 to 1", self.commonness)
+        if not self.saliency:
+            raise FieldError("saliency", "at least one row", self.saliency)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -136,14 +153,12 @@ class SceneTags:
             raise ValueError(f"scene_tags expects scores in [0, 1]; the program gave {scores.min()} to {scores.max()}")
         ranked = [(TAGS[at], float(scores[at])) for at in rank_tags(scores, RANKED)]
         saliency = np.maximum(saliency, 0)
-        return SceneAnswer.model_validate(
-            {
-                "tags": [{"tag": tag, "score": score, "broader": ancestors(tag)} for tag, score in ranked],
-                "embedding": embedding.tolist(),
-                "commonness": float(commonness[0]),
-                "saliency": saliency.tolist(),
-                "crop": box_of(saliency),
-                "mood": mood_of(dict(ranked)),
-                "decoration": decoration_of(signs, float(scores[PERSON])),
-            }
+        return SceneAnswer(
+            tags=tuple(SceneTag(tag=tag, score=score, broader=ancestors(tag)) for tag, score in ranked),
+            embedding=tuple(embedding.tolist()),
+            commonness=float(commonness[0]),
+            saliency=tuple(map(tuple, saliency.tolist())),
+            crop=box_of(saliency),
+            mood=mood_of(dict(ranked)),
+            decoration=decoration_of(signs, float(scores[PERSON])),
         )

@@ -4,12 +4,13 @@ The program gives a map of where the tags come from, a few cells wide (class act
 features for discriminative localization", 2016).  It is coarse; what is computed from it is no better.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from alcove.features.errors import FieldError
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 KEPT: Final = 0.7
 """Share of the map that a box without a given aspect holds."""
@@ -17,15 +18,23 @@ PLACES: Final = 49
 """Places of a window that are tried along a picture; odd, so that the middle is one."""
 
 
-class Crop(BaseModel):
-    """A part of a picture, as shares of its width and height from the upper left corner."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crop:
+    """A part of a picture, as shares of its width and height from the upper left corner.
 
-    model_config = ConfigDict(frozen=True)
+    Raises:
+        FieldError: a share is not in [0, 1].
+    """
 
-    left: float = Field(ge=0, le=1)
-    top: float = Field(ge=0, le=1)
-    right: float = Field(ge=0, le=1)
-    bottom: float = Field(ge=0, le=1)
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def __post_init__(self) -> None:
+        for field in ("left", "top", "right", "bottom"):
+            if not 0 <= (share := getattr(self, field)) <= 1:
+                raise FieldError(field, "0 to 1", share)
 
     def pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
         """Return left, top, right, bottom in pixels; never empty."""

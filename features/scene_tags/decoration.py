@@ -1,9 +1,9 @@
 """Says when a picture is better left without stickers, frames and music: the bounds are few and written down here."""
 
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 SIGNS: Final = ("face", "document", "brightness", "contrast", "detail", "white")
 """What the program gives, in its order: share of the picture of the largest face, probability of a document, mean
@@ -23,7 +23,8 @@ DETAIL_BELOW: Final = 0.008
 Reason = Literal["face close up", "document", "dark", "sparse"]
 
 
-class Decoration(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoration:
     """Whether decoration suits a picture.
 
     Attributes:
@@ -32,11 +33,9 @@ class Decoration(BaseModel):
         signs: what was seen, by its name in `SIGNS`; all in [0, 1].
     """
 
-    model_config = ConfigDict(frozen=True)
-
     suits: bool
     reasons: tuple[Reason, ...]
-    signs: dict[str, float] = Field(default_factory=dict)
+    signs: dict[str, float] = field(default_factory=dict)
 
 
 def decoration_of(signs: NDArray[Any], person: float) -> Decoration:

@@ -5,10 +5,11 @@ was asked.  A story app that knows better passes a table of its own.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
+from alcove.features.errors import FieldError
 from alcove.features.scene_tags.tags import mood
-from pydantic import BaseModel, ConfigDict, Field
 
 MoodName = Literal["upbeat", "calm", "tense", "melancholic", "neutral"]
 
@@ -16,7 +17,8 @@ NEUTRAL_WITHIN: Final = 0.1
 """How far from the middle a mood must be to have a name."""
 
 
-class Mood(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mood:
     """The music that goes with a picture.
 
     Attributes:
@@ -24,13 +26,19 @@ class Mood(BaseModel):
             neutral where the tags say nothing.
         brightness: dark -1 to bright 1.
         energy: quiet -1 to lively 1.
+
+    Raises:
+        FieldError: a number is out of its bounds.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     name: MoodName
-    brightness: float = Field(ge=-1, le=1)
-    energy: float = Field(ge=-1, le=1)
+    brightness: float
+    energy: float
+
+    def __post_init__(self) -> None:
+        for field, value in (("brightness", self.brightness), ("energy", self.energy)):
+            if not -1 <= value <= 1:
+                raise FieldError(field, "-1 to 1", value)
 
 
 def mood_of(scores: Mapping[str, float], table: Mapping[str, tuple[float, float]] | None = None) -> Mood:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -41,7 +42,7 @@ def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             value = feature.decode(session(*feature.parse(line.rstrip(b"\r\n"))))
-            yield {"value": value.model_dump(mode="json"), "version": feature.default_version}
+            yield {"value": asdict(value), "version": feature.default_version}
         except (AlcoveRuntimeError, ValueError) as error:
             problem = {"type": type(error).__name__, "message": str(error)}
             yield {"value": None, "version": feature.default_version, "error": problem}

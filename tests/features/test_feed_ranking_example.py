@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alcove.features.errors import FieldError
 from alcove.features.feed_ranking import FeedAnswer, FeedRanking
 from alcove.features.feed_ranking.example import Feed
 from alcove.sdk import Client, FeatureHandle
-from pydantic import ValidationError
 
 CANDIDATES = list(range(100, 400))
 
@@ -54,5 +54,5 @@ def test_nothing_to_show_and_too_much_to_show(handle: FeatureHandle[FeedAnswer])
     feed = Feed(handle, history=[5, 6])
     assert feed.order([5, 6]) == ()
     assert feed.order([]) == ()
-    with pytest.raises(ValidationError, match="at most 1000"):
+    with pytest.raises(FieldError, match="at most 1000"):
         feed.order(list(range(10, 2000)))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from alcove.features.feed_ranking.card import (
 from alcove.features.feed_ranking.config import DEFAULT_VERSION
 from alcove.features.feed_ranking.contract import PROGRAMS, program_path
 from alcove.features.feed_ranking.delta import delta_bytes
+from alcove.features.feed_ranking.request import Weights
 from alcove.platform.cli.main import app_of
 from alcove.runtime import Model, load
 from alcove.runtime.certificate import check_certificate
@@ -31,7 +33,7 @@ from tests.features.exported import assert_exported_again
 VARIANTS = ("int8", "f32")
 FOLDER = PROGRAMS.parent
 ITEMS = 9724
-PLAIN = {"recency": 0.0, "freshness": 0.0, "diversity": 0.0}
+PLAIN = Weights(recency=0.0, freshness=0.0, diversity=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def models() -> dict[str, Model]:
 def ask(model: Model, history: list[int], candidates: list[int], **more: Any) -> FeedAnswer:
     """The typed answer of a request."""
     feature = FeedRanking()
-    request = FeedRequest.model_validate({"history": history, "candidates": candidates, "weights": PLAIN, **more})
+    request = FeedRequest(**{"history": history, "candidates": candidates, "weights": PLAIN, **more})
     return feature.decode(model(*feature.inputs(request)))
 
 
@@ -157,10 +159,10 @@ def test_rows_of_new_items_are_made_of_their_attributes(models: dict[str, Model]
 def test_adapter_learns_from_answers_and_forgets(models: dict[str, Model]) -> None:
     """What is taken again and again rises; after a reset the order is the first one."""
     model, feature, adapter = models["int8"], FeedRanking(), Adapter(FeedRanking.dim)
-    request = FeedRequest(history=[1, 2, 3], candidates=list(range(100, 160)), weights=PLAIN)  # type: ignore[arg-type]
+    request = FeedRequest(history=[1, 2, 3], candidates=list(range(100, 160)), weights=PLAIN)
 
     def place_of(item: int) -> int:
-        answer = feature.decode(model(*feature.inputs(request.model_copy(update={"limit": 60}), adapter=adapter)))
+        answer = feature.decode(model(*feature.inputs(replace(request, limit=60), adapter=adapter)))
         return [entry.item for entry in answer.ranked].index(item)
 
     first = [place_of(item) for item in range(100, 160)]

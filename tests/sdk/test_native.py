@@ -24,6 +24,7 @@ from alcove.sdk import AnswerError, Client, IntegrityError
 from alcove.sdk.testing import FolderTransport, ManualClock
 
 from tests.sdk.conftest import NOW, YEAR
+from tests.sdk.test_predict_imports import NOT_LOADED, predict
 
 BASELINE, UPDATE = "1.0.0", "4.1.0"
 
@@ -94,6 +95,14 @@ def test_typed_feature_answers_before_and_after_the_update(client: Client) -> No
     assert french.value is not None
     assert french.value.language == "fr"
     assert 0 < answer.latency_ms < 1000
+
+
+def test_installed_version_answers_in_a_new_process_that_loads_numpy_alone(client: Client, tmp_path: Path) -> None:
+    """What was verified at its installation is opened without what verified it."""
+    assert client.sync().error is None
+    version, reason, modules = predict("language_id", tmp_path / "device")
+    assert (version, reason) == (UPDATE, "default")
+    assert not modules & set(NOT_LOADED)
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"abc\xc3", "\udc80"])
