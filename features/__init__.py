@@ -75,6 +75,9 @@ class _Catalogue(Mapping[str, Feature]):
             raise KeyError(f"{name}: pip install alcove-feature-{name.replace('_', '-')}")
         return cast("Feature", getattr(import_module(module), attribute)())
 
+    def __contains__(self, name: object) -> bool:
+        return name in _FEATURES and _is_installed(str(name))
+
     def __iter__(self) -> Iterator[str]:
         return filter(_is_installed, _FEATURES)
 

@@ -1,13 +1,15 @@
 """Reads how a bandit may move the shares of arms, and prints how it did."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.metric_units import is_in_ms
 from alcove.platform.cli.output import percent, print_table, say, when
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import AllocationView, Bandit, Experiment
+
+if TYPE_CHECKING:
+    from alcove.platform.client import AllocationView, Bandit, Experiment
 
 __all__ = ["AllocationKind", "MaxStep", "MinShare", "bandit_of", "show_allocation"]
 
@@ -29,12 +31,14 @@ MaxStep = Annotated[
 ]
 
 
-def bandit_of(kind: str | None, min_share: str | None, max_step: str | None) -> Bandit | None:
+def bandit_of(kind: str | None, min_share: str | None, max_step: str | None) -> "Bandit | None":
     """Return the bandit that the options ask for; None: shares are fixed.
 
     Raises:
         typer.BadParameter: a share is none, or a bound is given without a bandit.
     """
+    from alcove.platform.client import Bandit  # noqa: PLC0415 - loads gRPC
+
     if kind != "bandit":
         if min_share is not None or max_step is not None:
             raise typer.BadParameter("--min-share and --max-step belong to --allocation bandit")
@@ -45,7 +49,7 @@ def bandit_of(kind: str | None, min_share: str | None, max_step: str | None) -> 
     )
 
 
-def show_allocation(experiment: Experiment, view: AllocationView) -> None:
+def show_allocation(experiment: "Experiment", view: "AllocationView") -> None:
     """Print the shares since the start, why they stay if they do, and the expected regret."""
     names = [arm.name for arm in experiment.arms]
     rows = [
@@ -73,5 +77,5 @@ def show_allocation(experiment: Experiment, view: AllocationView) -> None:
         )
 
 
-def _amount(experiment: Experiment, value: float) -> str:
+def _amount(experiment: "Experiment", value: float) -> str:
     return f"{value:.3g} ms" if is_in_ms(experiment.primary) else f"{100 * value:.3f} points"

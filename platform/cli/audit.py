@@ -3,15 +3,17 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions, Database
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, when
 from alcove.platform.cli.plans import duration_s
-from alcove.platform.client import AuditLine
 from alcove.runtime.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from alcove.platform.client import AuditLine
 
 __all__ = ["app", "since_of"]
 
@@ -70,7 +72,8 @@ def list_command(
 
 def _local_lines(
     data_dir: Path, database: str | None, *, about: str, app_name: str, since_s: int, limit: int | None
-) -> list[AuditLine]:
+) -> "list[AuditLine]":
+    from alcove.platform.client import AuditLine  # noqa: PLC0415 - loads gRPC
     from alcove.platform.services.auth.local import newest_local_audit  # noqa: PLC0415 - others need no database
     from alcove.platform.store.audit import AuditFilter  # noqa: PLC0415
 

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import print_table, say
-from alcove.platform.client import BayesianView, Experiment, Posterior
+
+if TYPE_CHECKING:
+    from alcove.platform.client import BayesianView, Experiment, Posterior
 
 __all__ = ["show_bayesian"]
 
 
-def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
+def show_bayesian(experiment: "Experiment", view: "BayesianView") -> None:
     """Print posteriors, chances and losses of each arm, and of its difference to the control."""
     if view.obstacle:
         say(f"no Bayesian view: {name_arms(view.obstacle, experiment.arms)}")
@@ -38,5 +41,5 @@ def show_bayesian(experiment: Experiment, view: BayesianView) -> None:
     print_table(["arm", "posterior, 95 %", "chance to be best", "expected loss"], rows)
 
 
-def _text(posterior: Posterior, in_unit: Callable[[float], str]) -> str:
+def _text(posterior: "Posterior", in_unit: Callable[[float], str]) -> str:
     return f"{in_unit(posterior.mean)} [{in_unit(posterior.low)}, {in_unit(posterior.high)}]"

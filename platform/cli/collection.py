@@ -1,14 +1,17 @@
 """Says in words what became of the windows of a task by Prio3."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from alcove.platform.cli.output import when
-from alcove.platform.client import Collection
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Collection
 
 __all__ = ["collection_lines"]
 
 
-def collection_lines(found: Collection) -> Iterator[str]:
+def collection_lines(found: "Collection") -> Iterator[str]:
     """Give how many windows were collected, and why others were not; windows of one reason have one line."""
     if found.problem:
         yield f"the aggregators take no part: {found.problem}"

@@ -1,12 +1,14 @@
 """Prints results by the values of an experiment's dimension."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.secondary_metrics import spell_estimate, spell_p_value
-from alcove.platform.client import DimensionView, Experiment
+
+if TYPE_CHECKING:
+    from alcove.platform.client import DimensionView, Experiment
 
 __all__ = ["COLUMNS", "DIMENSION_HELP", "dimension_notes", "dimension_rows", "one_dimension", "show_dimension"]
 
@@ -32,7 +34,7 @@ def one_dimension(texts: list[str] | None) -> str | None:
     return texts[0]
 
 
-def dimension_rows(experiment: Experiment, view: DimensionView) -> list[list[str]]:
+def dimension_rows(experiment: "Experiment", view: "DimensionView") -> list[list[str]]:
     """Return a row for each value and arm, under `COLUMNS`."""
     rows = []
     for stratum in view.strata:
@@ -46,7 +48,7 @@ def dimension_rows(experiment: Experiment, view: DimensionView) -> list[list[str
     return rows
 
 
-def dimension_notes(experiment: Experiment, view: DimensionView) -> list[str]:
+def dimension_notes(experiment: "Experiment", view: "DimensionView") -> list[str]:
     """Return what stands beside the rows: one sentence each."""
     first = (
         f"By {view.dimension}; this decides nothing. Intervals hold one by one; p-values are valid whenever they are"
@@ -60,7 +62,7 @@ def dimension_notes(experiment: Experiment, view: DimensionView) -> list[str]:
     return [first, *tests]
 
 
-def show_dimension(experiment: Experiment, view: DimensionView | None) -> None:
+def show_dimension(experiment: "Experiment", view: "DimensionView | None") -> None:
     """Print each arm against the control in each value, if there is a dimension."""
     if view is None:
         return

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from alcove.platform.cli import drafts
@@ -22,7 +22,9 @@ from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import parts_of, segment_of, share_basis_points
 from alcove.platform.cli.simulate_experiment import simulate_experiment_command
-from alcove.platform.client import Arm, DeadlineError, Experiment, ExperimentPlan
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Arm, Experiment
 
 __all__ = ["app"]
 
@@ -154,6 +156,8 @@ class DesignOptions:
         Raises:
             typer.BadParameter: an option reads otherwise.
         """
+        from alcove.platform.client import ExperimentPlan  # noqa: PLC0415 - loads gRPC
+
         plan = {
             name.removeprefix("plan."): value for name, value in self.as_options().items() if name.startswith("plan.")
         }
@@ -394,6 +398,8 @@ def watch(
     call: CallOptions,
 ) -> None:
     """Print the experiment now and at each change, until it has stopped; with --json a line of JSON each time."""
+    from alcove.platform.client import DeadlineError  # noqa: PLC0415 - loads gRPC
+
     with call.connect() as client, suppress(DeadlineError):
         for experiment in client.watch_experiment(experiment_id, timeout_s=duration_s(for_time)):
             line = f"{experiment.experiment_id} {experiment.state} (etag {experiment.etag})"
@@ -486,7 +492,9 @@ def results(
         show_results(report)
 
 
-def _arm(text: str) -> Arm:
+def _arm(text: str) -> "Arm":
+    from alcove.platform.client import Arm  # noqa: PLC0415 - loads gRPC
+
     name, equals, rest = text.partition("=")
     version, colon, share = rest.partition(":")
     if not (name and equals and version and colon and share):
@@ -496,7 +504,7 @@ def _arm(text: str) -> Arm:
     return Arm(name=name, version=version, share_basis_points=share_basis_points(share))
 
 
-def _show(experiments: list[Experiment], *, as_json: bool) -> None:
+def _show(experiments: "list[Experiment]", *, as_json: bool) -> None:
     if as_json:
         print_json(experiments)
         return
@@ -518,7 +526,7 @@ def _show(experiments: list[Experiment], *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no experiment yet: alcove experiment create")
 
 
-def _next_line(experiment: Experiment) -> str:
+def _next_line(experiment: "Experiment") -> str:
     """Return the commands that usually come next."""
     name = experiment.experiment_id
     if experiment.state == "draft":

@@ -1,5 +1,7 @@
 """Prints an experiment's results and interim analyses for people, and puts its plan and decision into words."""
 
+from typing import TYPE_CHECKING
+
 from alcove.platform.cli.allocation import show_allocation
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.bayesian_results import show_bayesian
@@ -8,13 +10,17 @@ from alcove.platform.cli.dimensions import show_dimension
 from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
 from alcove.platform.cli.secondary_metrics import show_secondary
-from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 
 
-def show_results(report: ExperimentReport) -> None:
+def show_results(report: "ExperimentReport") -> None:
     """Print arms, differences, interim analyses, guardrails and the decision."""
+    from alcove.platform.client import Estimate  # noqa: PLC0415 - loads gRPC
+
     experiment, found = report.experiment, report.results
     title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} {_unit(experiment)}"
     own = experiment.primary.metric
@@ -60,11 +66,11 @@ def show_results(report: ExperimentReport) -> None:
     say(sentence(experiment.arms, found.decision))
 
 
-def _unit(experiment: Experiment) -> str:
+def _unit(experiment: "Experiment") -> str:
     return "a window" if experiment.mechanism == "prio3" else "each"
 
 
-def _show_pairs(experiment: Experiment, found: Results) -> None:
+def _show_pairs(experiment: "Experiment", found: "Results") -> None:
     if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].p_value is None:
         return
     rows = [
@@ -76,7 +82,7 @@ def _show_pairs(experiment: Experiment, found: Results) -> None:
     print_table(["pair", "difference", "relative", "p"], rows)
 
 
-def _show_interim_analyses(experiment: Experiment, found: Results) -> None:
+def _show_interim_analyses(experiment: "Experiment", found: "Results") -> None:
     if not experiment.plan.interim_analyses:
         return
     rows = [
@@ -104,17 +110,17 @@ def _show_interim_analyses(experiment: Experiment, found: Results) -> None:
     say(count_text + due)
 
 
-def _names(found: Results, pair: PairDifference) -> str:
+def _names(found: "Results", pair: "PairDifference") -> str:
     return f"{found.arms[pair.arm].name} - {found.arms[pair.versus].name}"
 
 
-def _difference(experiment: Experiment, estimate: Estimate) -> str:
+def _difference(experiment: "Experiment", estimate: "Estimate") -> str:
     if experiment.primary.metric:
         return _plain(estimate)
     return _milliseconds(estimate) if is_in_ms(experiment.primary) else _percentage(estimate)
 
 
-def _lift(lift: Estimate | None) -> str:
+def _lift(lift: "Estimate | None") -> str:
     """Return a relative lift; where the control may be zero it can be anything."""
     if lift is None or lift.value is None:
         return "-"
@@ -123,11 +129,11 @@ def _lift(lift: Estimate | None) -> str:
     return f"{lift.value:+.1%} {_interval(lift, 100, 1)}"
 
 
-def _p_value(pair: PairDifference) -> str:
+def _p_value(pair: "PairDifference") -> str:
     return "-" if pair.p_value is None else f"{pair.p_value:.2g}"
 
 
-def plan_sentence(experiment: Experiment) -> str:
+def plan_sentence(experiment: "Experiment") -> str:
     """Return how many devices and days an experiment needs."""
     plan = experiment.plan
     unit = unit_of(experiment.primary)
@@ -146,7 +152,7 @@ def plan_sentence(experiment: Experiment) -> str:
     return "".join(parts)
 
 
-def cuped_sentence(experiment: Experiment) -> str:
+def cuped_sentence(experiment: "Experiment") -> str:
     """Return what CUPED is expected to do to an experiment's intervals."""
     ratio = experiment.plan.cuped_error_ratio
     says = f"CUPED narrows the intervals to about {ratio:.0%}"
@@ -158,7 +164,7 @@ def cuped_sentence(experiment: Experiment) -> str:
     )
 
 
-def sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
+def sentence(arms: "tuple[Arm, ...]", decision: "Decision") -> str:
     """Return a decision in words, with the arms by their names."""
     reason = name_arms(decision.reason, arms)
     if decision.winner is None:
@@ -167,7 +173,7 @@ def sentence(arms: tuple[Arm, ...], decision: Decision) -> str:
     return f"winner: {winner.name} ({winner.version}): {reason}"
 
 
-def _percentage(estimate: Estimate) -> str:
+def _percentage(estimate: "Estimate") -> str:
     if estimate.value is None:
         return "-"
     if estimate.low is None and estimate.high is None:
@@ -175,18 +181,18 @@ def _percentage(estimate: Estimate) -> str:
     return f"{estimate.value:.1%} {_interval(estimate, 100, 1)}"
 
 
-def _milliseconds(estimate: Estimate) -> str:
+def _milliseconds(estimate: "Estimate") -> str:
     if estimate.value is None:
         return "-"
     return f"{estimate.value:.3g} ms {_interval(estimate, 1, 3)}"
 
 
-def _plain(estimate: Estimate) -> str:
+def _plain(estimate: "Estimate") -> str:
     if estimate.value is None:
         return "-"
     return f"{estimate.value:.4f} {_interval(estimate, 1, 4)}"
 
 
-def _interval(estimate: Estimate, factor: float, digits: int) -> str:
+def _interval(estimate: "Estimate", factor: float, digits: int) -> str:
     low, high = ("…" if end is None else f"{end * factor:.{digits}f}" for end in (estimate.low, estimate.high))
     return f"[{low}, {high}]"

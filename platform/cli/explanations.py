@@ -8,14 +8,15 @@ import hashlib
 import re
 import secrets
 import time
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from alcove.platform.cli.output import print_json, print_rows, print_table, say
 from alcove.platform.cli.parameter_values import values_text
-from alcove.platform.client import PlatformClient
-from alcove.registry.errors import AudienceError
-from alcove.registry.policy import DeviceAttributes, Explanation, FeaturePolicy, Halt, Policy, explain, parse_attributes
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient
+    from alcove.registry.policy import DeviceAttributes, Explanation, FeaturePolicy, Halt, Policy
 
 __all__ = ["Explained", "show_explanations"]
 
@@ -38,7 +39,7 @@ class Explained:
 
 
 def show_explanations(
-    client: PlatformClient, app: str, feature: str, *, device: str, secret: str, as_json: bool
+    client: "PlatformClient", app: str, feature: str, *, device: str, secret: str, as_json: bool
 ) -> None:
     """Print what the device would run for every feature of the app, or for one, step by step.
 
@@ -46,6 +47,8 @@ def show_explanations(
         typer.BadParameter: no app, an unknown feature, or a device or secret that cannot be read.
         ClientError: the server refused, or knows no policy of the app.
     """
+    from alcove.registry.policy import explain  # noqa: PLC0415 - loads pydantic
+
     if not app:
         raise typer.BadParameter("--explain needs --app: a policy is an app's")
     attributes, key = _attributes(device), _secret(secret)
@@ -65,7 +68,7 @@ def show_explanations(
     _print(policy, halt, explanations)
 
 
-def _print(policy: Policy, halt: Halt, explanations: list[Explanation]) -> None:
+def _print(policy: "Policy", halt: "Halt", explanations: "list[Explanation]") -> None:
     for one in explanations:
         rows = [[step.subject, step.check, "yes" if step.passed else "no", step.detail] for step in one.steps]
         print_table(["about", "question", "goes_on", "because"], rows, title=f"{one.feature}: {_result(one)}")
@@ -75,7 +78,7 @@ def _print(policy: Policy, halt: Halt, explanations: list[Explanation]) -> None:
         print_rows([], as_json=False, empty=f"the policy of {policy.app} has no feature")
 
 
-def _result(explanations: Explanation) -> str:
+def _result(explanations: "Explanation") -> str:
     found = explanations.resolution
     if found is None:
         return "nothing may run: the device keeps its previous version or the one inside the app"
@@ -84,7 +87,7 @@ def _result(explanations: Explanation) -> str:
     return f"{found.version.version}{values and ' with ' + values} ({found.reason}{side})"
 
 
-def _notes(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> list[str]:
+def _notes(explanations: "Explanation", halt: "Halt", rules: "FeaturePolicy") -> list[str]:
     """Return what else decides on a device: a freeze, and what it fetches."""
     notes = []
     if explanations.feature in halt.frozen:
@@ -94,7 +97,7 @@ def _notes(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> list[
     return notes
 
 
-def _plain(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> dict[str, Any]:
+def _plain(explanations: "Explanation", halt: "Halt", rules: "FeaturePolicy") -> dict[str, Any]:
     found = explanations.resolution
     return {
         "feature": explanations.feature,
@@ -110,7 +113,10 @@ def _plain(explanations: Explanation, halt: Halt, rules: FeaturePolicy) -> dict[
     }
 
 
-def _attributes(text: str) -> DeviceAttributes:
+def _attributes(text: str) -> "DeviceAttributes":
+    from alcove.registry.errors import AudienceError  # noqa: PLC0415 - loads pydantic
+    from alcove.registry.policy import parse_attributes  # noqa: PLC0415 - loads pydantic
+
     try:
         return parse_attributes(text)
     except AudienceError as error:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 import typer
+from alcove.platform.cli.exit_codes import FAILED, FORBIDDEN, NO_ANSWER, NOT_FOUND
 from alcove.platform.cli.output import plain
 from alcove.platform.client.errors import (
     ClientError,
@@ -22,12 +23,7 @@ from alcove.registry.errors import RegistryError, SignatureError
 from alcove.runtime.errors import AlcoveRuntimeError
 from pydantic import ValidationError
 
-__all__ = ["FAILED", "FORBIDDEN", "NOT_FOUND", "NO_ANSWER", "explain", "name_options"]
-
-FAILED = 1
-NO_ANSWER = 3
-NOT_FOUND = 4
-FORBIDDEN = 5
+__all__ = ["explain", "name_options"]
 
 _OTHERWISE: Final = MappingProxyType({"share_basis_points": "--share", "lifetime_s": "--days"})
 """Options by the fields that are called otherwise."""

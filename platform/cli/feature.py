@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from alcove.features import catalogue
-from alcove.platform.cli.failures import FAILED
+from alcove.platform.cli.exit_codes import FAILED
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_table, say
-from alcove.runtime import load
-from alcove.runtime.errors import AlcoveRuntimeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +34,9 @@ def answers(name: str, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
 
     All lines are of one session: of a feature that remembers, they are the ticks of one call.
     """
+    from alcove.runtime import load  # noqa: PLC0415 - loads the runtime
+    from alcove.runtime.errors import AlcoveRuntimeError  # noqa: PLC0415 - loads the runtime
+
     feature = catalogue()[name]
     model = load(feature.default_program)
     session = model.session()
@@ -117,6 +118,8 @@ def _one_picture(name: str, source: str) -> Iterator[bytes]:
     Raises:
         typer.BadParameter: the feature takes none.
     """
+    from alcove.runtime import load  # noqa: PLC0415 - loads the runtime
+
     takes = load(catalogue()[name].default_program).inputs[0]
     if len(takes.shape) != _PIXELS_RANK:
         raise typer.BadParameter(f"{source} is a picture; {name} takes lines of text", param_hint="--input")

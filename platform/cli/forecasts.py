@@ -1,17 +1,20 @@
 """Prints forecasts of rollouts and experiments: tables, warnings, and a power curve of letters."""
 
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from alcove.platform.cli.output import percent, print_rows, say
-from alcove.platform.client import (
-    ExperimentChoice,
-    ExperimentForecast,
-    GuardrailForecast,
-    PowerPoint,
-    RolloutChoice,
-    RolloutForecast,
-)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alcove.platform.client import (
+        ExperimentChoice,
+        ExperimentForecast,
+        GuardrailForecast,
+        PowerPoint,
+        RolloutChoice,
+        RolloutForecast,
+    )
 
 __all__ = ["curve_lines", "show_experiment_forecast", "show_rollout_forecast"]
 
@@ -19,7 +22,7 @@ _BAR: Final = 40  # characters of a certain find
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 
 
-def show_rollout_forecast(forecast: RolloutForecast, *, devices: int) -> None:
+def show_rollout_forecast(forecast: "RolloutForecast", *, devices: int) -> None:
     """Print what each stage needs, the first guardrail's curve, other plans, and the warnings last.
 
     Args:
@@ -57,7 +60,7 @@ def show_rollout_forecast(forecast: RolloutForecast, *, devices: int) -> None:
         say(f"warning: {warning}")
 
 
-def show_experiment_forecast(forecast: ExperimentForecast, *, devices: int, mde: float, unit: str) -> None:
+def show_experiment_forecast(forecast: "ExperimentForecast", *, devices: int, mde: float, unit: str) -> None:
     """Print what an experiment needs and finds.
 
     Args:
@@ -91,7 +94,7 @@ def show_experiment_forecast(forecast: ExperimentForecast, *, devices: int, mde:
         say(f"warning: {warning}")
 
 
-def curve_lines(curve: Sequence[PowerPoint], unit: str, *, scale: float = 1.0) -> list[str]:
+def curve_lines(curve: "Sequence[PowerPoint]", unit: str, *, scale: float = 1.0) -> list[str]:
     """Return a line for each point of a power curve: the difference, a bar as long as the chance, the chance.
 
     Args:
@@ -109,7 +112,7 @@ def curve_lines(curve: Sequence[PowerPoint], unit: str, *, scale: float = 1.0) -
     return lines
 
 
-def _show_curve(share_basis_points: int, found: GuardrailForecast, devices: int) -> None:
+def _show_curve(share_basis_points: int, found: "GuardrailForecast", devices: int) -> None:
     if not found.curve:
         return
     by = f"{devices:,}" if devices else f"{found.devices_to_find_harm:,}"
@@ -122,7 +125,9 @@ def _show_curve(share_basis_points: int, found: GuardrailForecast, devices: int)
         say(line)
 
 
-def _show_choices(choices: Sequence[RolloutChoice | ExperimentChoice], title: str) -> None:
+def _show_choices(choices: "Sequence[RolloutChoice | ExperimentChoice]", title: str) -> None:
+    from alcove.platform.client import RolloutChoice  # noqa: PLC0415 - loads gRPC
+
     if not choices:
         return
     rows = [
@@ -144,7 +149,9 @@ def _show_choices(choices: Sequence[RolloutChoice | ExperimentChoice], title: st
     print_rows(rows, as_json=False, empty="", title="what would need fewer devices")
 
 
-def _days(choice: RolloutChoice | ExperimentChoice) -> str:
+def _days(choice: "RolloutChoice | ExperimentChoice") -> str:
+    from alcove.platform.client import RolloutChoice  # noqa: PLC0415 - loads gRPC
+
     days = choice.days_to_be_safe if isinstance(choice, RolloutChoice) else choice.days_needed
     return str(days) if days else "-"
 
@@ -153,11 +160,11 @@ def _devices(devices: int) -> str:
     return f"{devices:,}" if devices else "more than there are"
 
 
-def _name(found: GuardrailForecast) -> str:
+def _name(found: "GuardrailForecast") -> str:
     return found.own_metric or found.metric
 
 
-def _amount(found: GuardrailForecast, value: float) -> str:
+def _amount(found: "GuardrailForecast", value: float) -> str:
     if found.own_metric:
         return f"{value:.3g}"
     if found.metric == "latency" and found.margin >= 1.0:

@@ -12,22 +12,13 @@ import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry import limits
-from alcove.registry.canonical import version_key
-from alcove.registry.ceremony import PublicKeys, make_first_request
 from alcove.registry.errors import MissingTargetError, PublishError, StorageError
-from alcove.registry.keys import ONLINE_ROLES, new_key
-from alcove.registry.manifest import Manifest
-from alcove.registry.online_keys import URI
-from alcove.registry.reinstatements import Reinstatement
-from alcove.registry.repository import Repository
-from alcove.registry.rotation import Draft
-from alcove.registry.rules import check_teams, delegations
-from alcove.registry.signers import PUBLIC, key_from_pem, key_to_bytes, load_any_signer, load_key
-from alcove.registry.signing_request import SigningRequest
 from alcove.runtime.clock import SYSTEM_CLOCK
 from alcove.runtime.files import DISK, read_bounded, replace_file
 
 if TYPE_CHECKING:
+    from alcove.registry.rotation import Draft
+    from alcove.registry.signing_request import SigningRequest
     from tuf.api.metadata import DelegatedRole, Targets  # type: ignore[attr-defined]  # list no public names
 
 __all__ = [
@@ -56,12 +47,14 @@ Feature = Annotated[str, typer.Option(help="One of the team's features.")]
 KeyFiles = Annotated[list[Path] | None, typer.Option(help="Public or private key file; repeatable.")]
 
 
-def read_change(path: Path) -> SigningRequest:
+def read_change(path: Path) -> "SigningRequest":
     """Return the change in a file.
 
     Raises:
         RegistryError: the file is absent, too long, or no change.
     """
+    from alcove.registry.signing_request import SigningRequest  # noqa: PLC0415 - loads the signed tree's libraries
+
     try:
         data = read_bounded(path, limits.SIGNING_REQUEST_MAX_BYTES)
     except OSError as error:
@@ -69,13 +62,16 @@ def read_change(path: Path) -> SigningRequest:
     return SigningRequest.parse(b" " * (limits.SIGNING_REQUEST_MAX_BYTES + 1) if data is None else data)
 
 
-def _draft_file(path: Path, data_dir: Path, step: Callable[[Draft], None], *, as_json: bool) -> None:
+def _draft_file(path: Path, data_dir: Path, step: "Callable[[Draft], None]", *, as_json: bool) -> None:
     """Write a new change of the tree in a data folder, and say who has to sign it.
 
     Raises:
         typer.BadParameter: the file is there already; a draft is never edited.
         RegistryError: the tree is damaged, or the change is impossible.
     """
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.rotation import Draft  # noqa: PLC0415 - loads the signed tree's libraries
+
     if path.exists():
         raise typer.BadParameter(f"{path} exists; a change is drafted once", param_hint="CHANGE")
     draft = Draft(Repository(data_dir / "tree").state(), now_s=SYSTEM_CLOCK.now_s())
@@ -109,8 +105,10 @@ def _show(path: Path, *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="nothing to sign", title="who signs")
 
 
-def _adds(change: SigningRequest) -> list[dict[str, object]]:
+def _adds(change: "SigningRequest") -> list[dict[str, object]]:
     """Return the versions that would be new, as their manifests say; what is signed is the digest."""
+    from alcove.registry.manifest import Manifest  # noqa: PLC0415 - loads the signed tree's libraries
+
     rows: list[dict[str, object]] = []
     for path, digest in change.find_added().items():
         text = change.manifests.get(path, "").encode()
@@ -122,8 +120,10 @@ def _adds(change: SigningRequest) -> list[dict[str, object]]:
     return rows
 
 
-def _trusts(change: SigningRequest) -> list[dict[str, object]]:
+def _trusts(change: "SigningRequest") -> list[dict[str, object]]:
     """Return the roles as they would be: threshold, keys, and what a delegated role may sign and could not before."""
+    from alcove.registry.rules import delegations  # noqa: PLC0415 - loads the signed tree's libraries
+
     root, targets = change.root(), change.targets()
     held = {} if root is None else dict(root.roles)
     delegated = {} if targets is None else dict(delegations(targets))
@@ -152,7 +152,7 @@ def _grants(after: "DelegatedRole", before: "DelegatedRole | None") -> str:
     return ", ".join([*names, *lost])
 
 
-def write_change(path: Path, change: SigningRequest) -> None:
+def write_change(path: Path, change: "SigningRequest") -> None:
     """Write a change to its file, whole.
 
     Raises:
@@ -172,6 +172,9 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Make one private key (0600), and beside it the public key that others are given (FILE.pub)."""
+    from alcove.registry.keys import new_key  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.signers import PUBLIC, key_to_bytes  # noqa: PLC0415 - loads the signed tree's libraries
+
     if file.suffix != ".pem":
         raise typer.BadParameter(f"name it FILE.pem, got {file}", param_hint="FILE.pem")
     key = new_key(file).public_key
@@ -195,6 +198,8 @@ def public(
     as_json: AsJson = False,
 ) -> None:
     """Write the public key file of a private key in a token (PKCS #11) or a cloud's key service."""
+    from alcove.registry.signers import key_from_pem, key_to_bytes  # noqa: PLC0415 - loads the signed tree's libraries
+
     if out.exists():
         raise typer.BadParameter(f"{out} exists", param_hint="FILE.pub")
     key = key_from_pem(pem)
@@ -212,6 +217,8 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Sign every role of a change that names this key; nothing is sent anywhere."""
+    from alcove.registry.signers import load_any_signer  # noqa: PLC0415 - loads the signed tree's libraries
+
     signer = load_any_signer(key, secrets=lambda what: str(typer.prompt(what, hide_input=True)))
     signed, roles = read_change(change).sign(signer)
     write_change(change, signed)
@@ -238,8 +245,9 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Draft a change of a role's keys or threshold."""
+    from alcove.registry.signers import load_key  # noqa: PLC0415 - loads the signed tree's libraries
 
-    def step(draft: Draft) -> None:
+    def step(draft: "Draft") -> None:
         gone = [_key_id(text) for text in remove or ()]
         draft.rotate(role, add=[load_key(path) for path in add or ()], remove=gone, threshold=threshold)
 
@@ -247,6 +255,9 @@ def rotate(
 
 
 def _key_id(text: str) -> str:
+    from alcove.registry.online_keys import URI  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.signers import PUBLIC, load_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     return load_key(Path(text)).keyid if text.endswith((".pem", PUBLIC, URI)) else text
 
 
@@ -261,6 +272,8 @@ def add_team(
     as_json: AsJson = False,
 ) -> None:
     """Draft a new team; the targets' keys and the team's sign."""
+    from alcove.registry.signers import load_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     name, features = parse_team(team)
     _draft_file(
         change, data_dir, lambda d: d.add_team(name, features, [load_key(path) for path in key]), as_json=as_json
@@ -273,6 +286,8 @@ def parse_team(text: str) -> tuple[str, Sequence[str]]:
     Raises:
         typer.BadParameter: it reads otherwise.
     """
+    from alcove.registry.rules import check_teams  # noqa: PLC0415 - loads the signed tree's libraries
+
     name, equals, features = text.partition("=")
     if not (name and equals and features):
         raise typer.BadParameter(f"write NAME=FEATURE[,FEATURE…], got {text!r}", param_hint="--team")
@@ -319,6 +334,8 @@ def raise_min_version(
     as_json: AsJson = False,
 ) -> None:
     """Draft a higher minimum version of a feature; the team's key signs, and it cannot be undone."""
+    from alcove.registry.canonical import version_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     try:
         version_key(min_version)
     except ValueError as error:
@@ -339,6 +356,9 @@ def reinstate(
     as_json: AsJson = False,
 ) -> None:
     """Draft the reinstatement of what a halt took away; only the team's key can sign it."""
+    from alcove.registry.reinstatements import Reinstatement  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
+
     halt = Repository(data_dir / "tree").halt(app)
     halted = {} if halt is None else {(i.feature, i.version.version): i.version.manifest_sha256 for i in halt.halted}
     if halt is None or ((feature, version) not in halted if version else feature not in halt.frozen):
@@ -364,6 +384,10 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Draft the first change of a new tree from public keys alone: the ceremony by file exchange."""
+    from alcove.registry.ceremony import PublicKeys, make_first_request  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.keys import ONLINE_ROLES  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.signers import load_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     if change.exists():
         raise typer.BadParameter(f"{change} exists; a change is drafted once", param_hint="CHANGE")
     members: dict[str, list[Path]] = {}
@@ -387,5 +411,8 @@ def init(
 
 
 def _public_or_private(stem: Path) -> Path:
+    from alcove.registry.online_keys import URI  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.signers import PUBLIC  # noqa: PLC0415 - loads the signed tree's libraries
+
     paths = (stem.with_suffix(URI), stem.with_suffix(PUBLIC))
     return next((path for path in paths if path.exists()), stem.with_suffix(".pem"))

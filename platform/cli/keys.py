@@ -4,36 +4,18 @@ import contextlib
 import shutil
 import stat
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli import key_changes
 from alcove.platform.cli.files import online_folder
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say
-from alcove.registry.ceremony import initialize_repository
-from alcove.registry.keys import (
-    OFFLINE_ROLES,
-    ONLINE_ROLES,
-    KeyRing,
-    create_keys,
-    load_keys,
-    load_signer,
-)
 from alcove.registry.layout import metadata_file
-from alcove.registry.online_keys import (
-    URI,
-    key_file,
-    note_ceremony,
-    online_candidates,
-    online_keys_trusted,
-    settle_online_keys,
-)
-from alcove.registry.repository import Repository
-from alcove.registry.rules import check_teams
-from alcove.registry.signers import load_key
-from alcove.registry.trust import online_trust
 from alcove.runtime.files import DISK, replace_file
+
+if TYPE_CHECKING:
+    from alcove.registry.keys import KeyRing
 
 __all__ = ["app"]
 
@@ -78,6 +60,10 @@ def create(
 
     The server's keys lie apart from everybody else's: a server does not start with those beside its own.
     """
+    from alcove.registry.ceremony import initialize_repository  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.online_keys import note_ceremony  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
+
     teams = _teams(team)
     server_keys = online or online_folder(data_dir)
     tree_folder = data_dir / "tree"
@@ -118,6 +104,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """List the keys in a folder: what each is for, its public id, and whether its file is private."""
+    from alcove.registry.keys import OFFLINE_ROLES, ONLINE_ROLES  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.online_keys import URI  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.signers import load_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     rows = [
         {
             "role": f"team {path.stem}" if path.parent.name == "teams" else path.stem,
@@ -147,6 +137,10 @@ def accept(
     Where one of the server's own keys changes, no server may run on the data folder meanwhile: it would continue to
     sign with the key that no device trusts any more.
     """
+    from alcove.registry.online_keys import key_file, online_candidates, online_keys_trusted, settle_online_keys  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.trust import online_trust  # noqa: PLC0415 - loads the signed tree's libraries
+
     first, *copies = [key_changes.read_change(path) for path in change]
     merged = first.merge(copies)
     tree = Repository(data_dir / "tree")
@@ -177,6 +171,8 @@ def accept(
 
 
 def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
+    from alcove.registry.rules import check_teams  # noqa: PLC0415 - loads the signed tree's libraries
+
     teams: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, features = key_changes.parse_team(text)
@@ -189,8 +185,10 @@ def _teams(texts: list[str]) -> dict[str, tuple[str, ...]]:
         raise typer.BadParameter(str(error), param_hint="--team") from None
 
 
-def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -> KeyRing:
+def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -> "KeyRing":
     """Return new keys, or those of a ceremony that was interrupted; the server's lie in `online` then."""
+    from alcove.registry.keys import create_keys, load_keys  # noqa: PLC0415 - loads the signed tree's libraries
+
     made = directory / "online"
     if not (directory / "offline").is_dir():
         if online.exists() and any(online.iterdir()):
@@ -209,6 +207,9 @@ def _keyring(directory: Path, teams: dict[str, tuple[str, ...]], online: Path) -
 
 def _is_signed_by(tree_folder: Path, directory: Path) -> bool:
     """True where the root key in `directory` made the tree: all that its ceremony lacks is root.json."""
+    from alcove.registry.keys import load_signer  # noqa: PLC0415 - loads the signed tree's libraries
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
+
     path = directory / "offline" / "root.pem"
     return (
         path.is_file()

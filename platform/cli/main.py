@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from alcove import __version__
+from alcove.platform.cli.exit_codes import MISUSED
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.summaries import SUMMARIES
 
@@ -161,7 +162,7 @@ def run(arguments: list[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
         from alcove.platform.cli.output import say_text  # noqa: PLC0415 - loads rich
-        from alcove.platform.cli.usage import MISUSED, UsageError, explain_usage  # noqa: PLC0415
+        from alcove.platform.cli.usage import UsageError, explain_usage  # noqa: PLC0415
 
         if isinstance(error, UsageError):
             say_text(explain_usage(error), err=True)

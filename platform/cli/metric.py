@@ -1,13 +1,15 @@
 """`alcove metric`: defines what a team records beside what every feature reports."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, when
-from alcove.platform.client import Metric
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Metric
 
 __all__ = ["app"]
 
@@ -117,7 +119,7 @@ def deprecate(
         _show([client.deprecate_metric(feature, name, reason=reason, successor=successor)], as_json=call.as_json)
 
 
-def _show(metrics: list[Metric], *, as_json: bool) -> None:
+def _show(metrics: "list[Metric]", *, as_json: bool) -> None:
     if as_json:
         print_json(metrics)
         return
@@ -139,13 +141,13 @@ def _show(metrics: list[Metric], *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no metric yet: alcove metric create")
 
 
-def _bins(metric: Metric) -> str:
+def _bins(metric: "Metric") -> str:
     """Return the bins as people read them, each with the result that stands for it."""
     lows = ["nothing", *(f"{edge:g}+" for edge in ((1.0 if metric.kind == "count" else 0.0), *metric.edges))]
     return ", ".join(f"{low} = {value:g}" for low, value in zip(lows, metric.bin_values, strict=True))
 
 
-def _state(metric: Metric) -> str:
+def _state(metric: "Metric") -> str:
     if not metric.deprecated_at_s:
         return "in use"
     instead = f", use {metric.successor}" if metric.successor else ""

@@ -1,13 +1,15 @@
 """`alcove model alias`: moves names such as @production that point to a version, and lists their moves."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
-from alcove.platform.client import AliasMove, AliasProposal
+
+if TYPE_CHECKING:
+    from alcove.platform.client import AliasMove, AliasProposal
 
 __all__ = ["app"]
 
@@ -86,7 +88,7 @@ def history(
         print_rows([_row(move) for move in moves], as_json=False, empty="no alias ever moved")
 
 
-def _row(move: AliasMove) -> dict[str, str]:
+def _row(move: "AliasMove") -> dict[str, str]:
     return {
         "alias": f"@{move.alias}",
         "from": move.from_version or "-",
@@ -98,7 +100,9 @@ def _row(move: AliasMove) -> dict[str, str]:
     }
 
 
-def _tell(done: AliasMove | AliasProposal, *, as_json: bool) -> None:
+def _tell(done: "AliasMove | AliasProposal", *, as_json: bool) -> None:
+    from alcove.platform.client import AliasProposal  # noqa: PLC0415 - loads gRPC
+
     if as_json:
         print_json({"proposal" if isinstance(done, AliasProposal) else "move": done})
         return

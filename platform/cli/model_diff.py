@@ -3,16 +3,16 @@
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.output import print_diff, print_json, print_table, say
 from alcove.platform.cli.program_diff import Figure, ProgramFigures, Side, VariantDiff, VersionDiff, compare, figures_of
 from alcove.platform.cli.references import parse_reference
-from alcove.platform.client import PlatformClient, Validation
-from alcove.registry.errors import IntegrityError
-from alcove.registry.manifest import Manifest
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient, Validation
 
 __all__ = ["diff"]
 
@@ -63,7 +63,10 @@ def _file(name: str, measures: _Measures) -> Side:
     return Side(name, None, signature, {"default": figures}, {})
 
 
-def _version(client: PlatformClient, name: str, measures: _Measures) -> Side:
+def _version(client: "PlatformClient", name: str, measures: _Measures) -> Side:
+    from alcove.registry.errors import IntegrityError  # noqa: PLC0415 - loads pydantic
+    from alcove.registry.manifest import Manifest  # noqa: PLC0415 - loads pydantic
+
     named = parse_reference(name)
     details = client.version_details(named.feature, version=named.version, alias=named.alias)
     manifest = Manifest.from_bytes(details.manifest)
@@ -85,7 +88,7 @@ def _version(client: PlatformClient, name: str, measures: _Measures) -> Side:
     return Side(label, details.card, manifest.signature, programs, lineage)
 
 
-def _recorded_ms(validation: Validation | None) -> dict[str, float]:
+def _recorded_ms(validation: "Validation | None") -> dict[str, float]:
     """Return what the last validation measured, by variant."""
     checks = () if validation is None else validation.checks
     return {

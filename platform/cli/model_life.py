@@ -1,14 +1,16 @@
 """`alcove model validate | release | deprecate | revoke | rules`: changes the state of a version."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
-from alcove.platform.cli.failures import FAILED
+from alcove.platform.cli.exit_codes import FAILED
 from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.references import VersionArgument, resolve
-from alcove.platform.client import PlatformClient, Version
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient, Version
 
 __all__ = ["deprecate", "release", "revoke", "rules", "validate"]
 
@@ -72,7 +74,7 @@ def revoke(*, name: VersionArgument, reason: Reason, yes: Yes = False, call: Cal
     say(f"{version.feature} {version.version} is revoked: {where}")
 
 
-def _revocation(client: PlatformClient, feature: str, number: str) -> list[str]:
+def _revocation(client: "PlatformClient", feature: str, number: str) -> list[str]:
     """Return what a revocation would take away: the version, its aliases, and the rollouts that brought it to apps."""
     version = client.version_details(feature, version=number).version
     aliases = "".join(f" @{alias}" for alias in version.aliases)
@@ -155,7 +157,7 @@ def rules(
     say(f"set {when(held.set_at_s)} by {held.set_by}" if held.set_by else "nobody has set any")
 
 
-def _tell(version: Version, *, as_json: bool) -> None:
+def _tell(version: "Version", *, as_json: bool) -> None:
     if as_json:
         print_json(version)
     else:

@@ -1,14 +1,16 @@
 """`alcove model push | list | show | download`: brings versions to the registry, and finds them again."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.output import plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
-from alcove.platform.client import NotFoundError, PlatformClient, VersionDetails
-from alcove.platform.domain.records import VersionState
+from alcove.platform.domain.states import VersionState
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient, VersionDetails
 
 __all__ = ["download", "list_command", "push", "show"]
 
@@ -118,7 +120,9 @@ def push(
         )
 
 
-def _is_published(client: PlatformClient, feature: str, version: str) -> bool:
+def _is_published(client: "PlatformClient", feature: str, version: str) -> bool:
+    from alcove.platform.client import NotFoundError  # noqa: PLC0415 - loads gRPC
+
     try:
         client.version_details(feature, version=version)
     except NotFoundError:
@@ -185,7 +189,7 @@ def show(*, name: VersionArgument, call: CallOptions) -> None:
         _print(details)
 
 
-def _print(details: VersionDetails) -> None:
+def _print(details: "VersionDetails") -> None:
     version = details.version
     aliases = "".join(f" @{alias}" for alias in version.aliases)
     say(f"{version.feature} {version.version}{aliases}: {version.state}, of team {version.team}")

@@ -1,13 +1,15 @@
 """`alcove model tag`: sets and removes the tags by which versions are found."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, say
 from alcove.platform.cli.references import VersionArgument, resolve
-from alcove.platform.client import Version
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Version
 
 __all__ = ["app"]
 
@@ -43,7 +45,7 @@ def remove(
     _tell(version, as_json=call.as_json)
 
 
-def _tell(version: Version, *, as_json: bool) -> None:
+def _tell(version: "Version", *, as_json: bool) -> None:
     if as_json:
         print_json(version)
     else:

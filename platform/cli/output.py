@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
-from pydantic import BaseModel
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -206,6 +205,8 @@ def when(moment_s: int | None) -> str:
 
 
 def _plain(value: object) -> object:
+    from pydantic import BaseModel  # noqa: PLC0415 - loads pydantic
+
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):

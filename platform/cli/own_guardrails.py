@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from alcove.platform.cli.shares import parts_of
-from alcove.platform.client import OwnGuardrail
+
+if TYPE_CHECKING:
+    from alcove.platform.client import OwnGuardrail
 
 __all__ = ["OWN_GUARD_HELP", "own_difference_of", "own_guardrails_of", "own_spreads_of", "without_own"]
 
@@ -15,7 +17,7 @@ _PREFIX: Final = "metric:"
 _OWN: Final = re.compile(r"metric:([a-z][a-z0-9_]*)(?:@(\d{1,4}))?:(\d+(?:\.\d+)?)", re.ASCII)
 
 
-def own_guardrails_of(texts: Sequence[str]) -> tuple[OwnGuardrail, ...]:
+def own_guardrails_of(texts: Sequence[str]) -> "tuple[OwnGuardrail, ...]":
     """Return the guardrails of own metrics among the texts.
 
     Raises:
@@ -49,7 +51,9 @@ def own_difference_of(text: str) -> tuple[str, float] | None:
     return None if match is None else (match[1], float(match[3]))
 
 
-def _own_guardrail_of(text: str) -> OwnGuardrail:
+def _own_guardrail_of(text: str) -> "OwnGuardrail":
+    from alcove.platform.client import OwnGuardrail  # noqa: PLC0415 - loads gRPC
+
     match = _OWN.fullmatch(text)
     if match is None:
         problem = (

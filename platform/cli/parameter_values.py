@@ -1,11 +1,13 @@
 """Reads and prints values of parameters: `--set threshold=0.4` of a rollout, `--set tight.threshold=0.4` of an arm."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from alcove.platform.client import Arm
-from alcove.platform.client.parameter_values import ParameterValue
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Arm
+    from alcove.platform.client.parameter_values import ParameterValue
 
 __all__ = ["SetInArm", "SetInRollout", "arms_with_values", "values_of", "values_text"]
 
@@ -30,7 +32,7 @@ SetInArm = Annotated[
 ]
 
 
-def values_of(texts: Sequence[str]) -> dict[str, ParameterValue]:
+def values_of(texts: Sequence[str]) -> "dict[str, ParameterValue]":
     """Return the values by the names of parameters, as texts: the server knows the types.
 
     Raises:
@@ -47,7 +49,7 @@ def values_of(texts: Sequence[str]) -> dict[str, ParameterValue]:
     return found
 
 
-def arms_with_values(arms: Sequence[Arm], texts: Sequence[str]) -> list[Arm]:
+def arms_with_values(arms: "Sequence[Arm]", texts: Sequence[str]) -> "list[Arm]":
     """Return arms with the values that are set in them.
 
     Raises:
@@ -64,10 +66,10 @@ def arms_with_values(arms: Sequence[Arm], texts: Sequence[str]) -> list[Arm]:
     return [arm.model_copy(update={"values": by_arm[arm.name]}) for arm in arms]
 
 
-def values_text(values: Mapping[str, ParameterValue]) -> str:
+def values_text(values: "Mapping[str, ParameterValue]") -> str:
     """Return values as `--set` takes them, "" for none."""
     return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
 
 
-def _text(value: ParameterValue) -> str:
+def _text(value: "ParameterValue") -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,11 +1,12 @@
 """Reads a parameter of a version as people write it: `threshold:float=0.5:0.1..0.9`."""
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from alcove.registry.parameters import Encoded, Parameter, encode_text
-from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from alcove.registry.parameters import Encoded, Parameter
 
 __all__ = ["parse_parameter"]
 
@@ -13,12 +14,15 @@ _FORM: Final = re.compile(r"(?P<name>[^:=]+):(?P<type>bool|int|float|text)=(?P<d
 _HINT: Final = "--parameter"
 
 
-def parse_parameter(text: str) -> Parameter:
+def parse_parameter(text: str) -> "Parameter":
     """Return the parameter in a text such as "rows:int=3:1..10", "enabled:bool=true" or "tone:text=plain:plain,kind".
 
     Raises:
         typer.BadParameter: it is none, says a number or a truth value wrongly, or its default is out of its bounds.
     """
+    from alcove.registry.parameters import Parameter  # noqa: PLC0415 - loads pydantic
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
     match = _FORM.fullmatch(text)
     if match is None:
         form = "NAME:int=3:1..10, NAME:float=0.5:0.1..0.9, NAME:bool=true or NAME:text=plain:plain,kind"
@@ -40,8 +44,10 @@ def parse_parameter(text: str) -> Parameter:
         raise typer.BadParameter(f"{text!r}: {problem}", param_hint=_HINT) from None
 
 
-def _read(kind: str, text: str) -> Encoded:
+def _read(kind: str, text: str) -> "Encoded":
     """Return a value as documents hold it."""
+    from alcove.registry.parameters import encode_text  # noqa: PLC0415 - loads pydantic
+
     try:
         return encode_text(kind, text)
     except ValueError as error:

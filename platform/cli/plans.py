@@ -4,16 +4,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_difference_of, own_guardrails_of, without_own
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
-from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import GuardrailPlan, Mechanism, Plan, StagePlan
 
 __all__ = [
-    "PLAN_FIELDS",
     "SLOWER",
     "AskedMechanism",
     "PlanOptions",
@@ -32,7 +32,6 @@ _NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 SLOWER: Final = re.compile(r"latency>(\d+(?:\.\d+)?)ms", re.ASCII)
 _SHARES: Final = ("crash_fallback", "error", "refused")
 _BEHAVIOR: Final = (*_SHARES, "feedback")
-PLAN_FIELDS: Final = tuple(Plan.model_fields)
 
 Act = Literal["hold", "pause", "roll_back", "halt"]
 AskedMechanism = Annotated[
@@ -127,12 +126,13 @@ class PlanOptions:
         typer.Option("--plan", help="The plan as JSON, as `rollout status ID --json` prints it; options go before it."),
     ] = None
 
-    def plan(self) -> tuple[Plan, tuple[str, ...]]:
+    def plan(self) -> "tuple[Plan, tuple[str, ...]]":
         """Return the plan that the options mean, and the names of its fields that were given.
 
         Raises:
             typer.BadParameter: an option or the file reads otherwise.
         """
+        document = None if self.file is None else _read_plan(self.file)
         guardrails = None if self.guardrails is None else tuple(map(guardrail_of, without_own(self.guardrails)))
         given: dict[str, object] = {
             "stages": None if self.stages is None else tuple(map(stage_of, self.stages)),
@@ -152,19 +152,27 @@ class PlanOptions:
             "signature_override_reason": self.signature_override_reason,
         }
         given = {name: value for name, value in given.items() if value is not None}
-        if self.file is None:
+        from alcove.platform.client import Plan  # noqa: PLC0415 - loads gRPC's messages
+        from pydantic import ValidationError  # noqa: PLC0415
+
+        if document is None:
             return Plan().model_copy(update=given), tuple(given)
         try:
-            plan = Plan.model_validate_json(self.file.read_bytes())
-        except OSError as error:
-            raise typer.BadParameter(f"{self.file}: {error.strerror}") from None
+            plan = Plan.model_validate_json(document)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise typer.BadParameter(f"{self.file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        return plan.model_copy(update=given), PLAN_FIELDS
+        return plan.model_copy(update=given), tuple(Plan.model_fields)
 
 
-def mechanism_of(asked: AskedMechanism) -> Mechanism:
+def _read_plan(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from None
+
+
+def mechanism_of(asked: AskedMechanism) -> "Mechanism":
     """Return the mechanism as the client has it."""
     if asked is None:
         return "unspecified"
@@ -183,12 +191,14 @@ def duration_s(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def stage_of(text: str) -> StagePlan:
+def stage_of(text: str) -> "StagePlan":
     """Return the stage that SHARE[:TIME[:DEVICES]] means.
 
     Raises:
         typer.BadParameter: it reads otherwise.
     """
+    from alcove.platform.client import StagePlan  # noqa: PLC0415 - loads gRPC
+
     share, *rest = text.split(":")
     if len(rest) > 2 or (len(rest) == 2 and _COUNT.fullmatch(rest[1]) is None):
         raise typer.BadParameter(f"a stage is written SHARE[:TIME[:DEVICES]], such as 1%:2d:5000; got {text!r}")
@@ -223,7 +233,7 @@ def behavior_of(option: str, given: Sequence[str] | None) -> dict[str, float]:
     return values
 
 
-def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
+def differences_of(plan: "Plan", given: Sequence[str]) -> list[float]:
     """Return by how much worse a version is that shall be found, in the order of what a plan watches; 0: not said.
 
     Args:
@@ -254,12 +264,14 @@ def differences_of(plan: Plan, given: Sequence[str]) -> list[float]:
     return found
 
 
-def guardrail_of(text: str) -> GuardrailPlan:
+def guardrail_of(text: str) -> "GuardrailPlan":
     """Return the guardrail that METRIC:MARGIN[:QUANTILE] or latency>EDGE:MARGIN means.
 
     Raises:
         typer.BadParameter: it reads otherwise.
     """
+    from alcove.platform.client import GuardrailPlan  # noqa: PLC0415 - loads gRPC
+
     metric, *rest = text.split(":")
     if metric in _SHARES and len(rest) == 1 and rest[0].endswith("%") and _NUMBER.fullmatch(rest[0][:-1]):
         return GuardrailPlan.model_validate({"metric": metric, "margin": float(rest[0][:-1]) / 100})

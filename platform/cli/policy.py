@@ -1,13 +1,15 @@
 """`alcove layer` and `alcove holdout`: keeps the experiments of an app apart, and devices out of all of them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, when
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import Holdout, Layer
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Holdout, Layer
 
 __all__ = ["holdouts", "layers"]
 
@@ -62,7 +64,7 @@ def show(*, app_name: App, call: CallOptions) -> None:
         _show_holdout(client.holdout(app_name), as_json=call.as_json)
 
 
-def _show_layers(found: list[Layer], *, as_json: bool) -> None:
+def _show_layers(found: "list[Layer]", *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
@@ -83,7 +85,7 @@ def _show_layers(found: list[Layer], *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no layer yet: alcove layer create")
 
 
-def _show_holdout(holdout: Holdout, *, as_json: bool) -> None:
+def _show_holdout(holdout: "Holdout", *, as_json: bool) -> None:
     if as_json:
         print_json(holdout)
         return

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final, cast, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 import typer
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import OutcomeName, OwnQuestion, Primary
-from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import OutcomeName, OwnQuestion, Primary
 
 __all__ = ["PRIMARY_HELP", "QUESTION_HELP", "own_metric_of", "own_questions_of", "primary_of"]
 
@@ -22,7 +23,6 @@ QUESTION_HELP: Final = (
 )
 _KINDS: Final = ("accepted", "latency_mean", "latency_quantile", "latency_share", "ratio")
 _METRIC: Final = re.compile(r"metric:([a-z][a-z0-9_]*)(?:@(\d{1,4}))?", re.ASCII)
-_OUTCOMES: Final = TypeAdapter(tuple[OutcomeName, ...])
 
 
 def primary_of(
@@ -33,12 +33,14 @@ def primary_of(
     *,
     less_is_better: bool,
     slower_than: float | None,
-) -> Primary:
+) -> "Primary":
     """Return the metric that the options mean.
 
     Raises:
         typer.BadParameter: one reads otherwise, or they do not go together.
     """
+    from alcove.platform.client import Primary  # noqa: PLC0415 - loads gRPC
+
     if (text == "latency_share") != (slower_than is not None):
         raise typer.BadParameter("--primary latency_share needs --slower-than, and nothing else takes it")
     if text != "ratio" and (numerator or denominator or less_is_better):
@@ -62,13 +64,15 @@ def primary_of(
     )
 
 
-def own_metric_of(text: str) -> Primary | None:
+def own_metric_of(text: str) -> "Primary | None":
     """Return the metric of the team's own that metric:NAME[@VERSION] means; None: it reads otherwise."""
+    from alcove.platform.client import Primary  # noqa: PLC0415 - loads gRPC
+
     match = _METRIC.fullmatch(text)
     return None if match is None else Primary(kind="metric", metric=match[1], metric_version=int(match[2] or 0))
 
 
-def own_questions_of(texts: Sequence[str]) -> tuple[OwnQuestion, ...]:
+def own_questions_of(texts: Sequence[str]) -> "tuple[OwnQuestion, ...]":
     """Return the questions that the options mean.
 
     Raises:
@@ -77,7 +81,9 @@ def own_questions_of(texts: Sequence[str]) -> tuple[OwnQuestion, ...]:
     return tuple(map(_own_question_of, filter(None, texts)))
 
 
-def _own_question_of(text: str) -> OwnQuestion:
+def _own_question_of(text: str) -> "OwnQuestion":
+    from alcove.platform.client import OwnQuestion  # noqa: PLC0415 - loads gRPC
+
     name, _, share = text.rpartition(":")
     own = own_metric_of(name)
     if own is None:
@@ -88,9 +94,14 @@ def _own_question_of(text: str) -> OwnQuestion:
     )
 
 
-def _outcomes(text: str | None, option: str) -> tuple[OutcomeName, ...]:
+def _outcomes(text: str | None, option: str) -> "tuple[OutcomeName, ...]":
+    from alcove.platform.client import OutcomeName  # noqa: PLC0415 - loads gRPC
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - loads pydantic
+
     try:
-        return _OUTCOMES.validate_python([each.strip() for each in text.split(",")] if text else [])
+        return TypeAdapter(tuple[OutcomeName, ...]).validate_python(
+            [each.strip() for each in text.split(",")] if text else []
+        )
     except ValidationError:
         known = ", ".join(cast("tuple[str, ...]", get_args(OutcomeName)))
         raise typer.BadParameter(f"write some of {known}, with commas; got {text!r}", param_hint=option) from None

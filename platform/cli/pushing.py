@@ -7,26 +7,17 @@ too few     ─▶ packaged, uploaded, signed ─▶ FILE ─▶ `alcove keys si
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.cli.key_changes import read_change, write_change
 from alcove.platform.cli.output import make_console
 from alcove.platform.cli.parameters import parse_parameter
-from alcove.platform.client import (
-    PlatformClient,
-    Version,
-    draft_push,
-    publish_signed,
-    push_package,
-    recent_programs,
-)
-from alcove.registry.canonical import fault_text
-from alcove.registry.manifest import Lineage, Requirements
-from alcove.registry.package import create_package
-from alcove.registry.signers import load_any_signer, load_key
-from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient, Version
+    from alcove.registry.manifest import Lineage, Requirements
 
 __all__ = ["TeamKeys", "parse_requirements", "push_programs", "push_signed"]
 
@@ -49,7 +40,7 @@ class TeamKeys:
 
 
 def push_programs(
-    client: PlatformClient,
+    client: "PlatformClient",
     programs: list[str],
     *,
     feature: str,
@@ -58,12 +49,12 @@ def push_programs(
     keys: TeamKeys,
     out: Path | None = None,
     card: Path | None,
-    lineage: Lineage | None,
+    lineage: "Lineage | None",
     deltas_from: int,
     requirements: list[str],
     parameters: list[str],
     is_quiet: bool,
-) -> Version | None:
+) -> "Version | None":
     """Package `[VARIANT=]FILE` arguments and push the package, signed with the key files; None where `out` was written.
 
     Devices that have one of the `deltas_from` newest versions get a delta where it is much smaller than the program.
@@ -73,6 +64,10 @@ def push_programs(
             to sign.
         ClientError, RegistryError, OSError: as `push_package`; nothing was published.
     """
+    from alcove.platform.client import draft_push, push_package, recent_programs  # noqa: PLC0415 - loads gRPC
+    from alcove.registry.package import create_package  # noqa: PLC0415 - loads pydantic
+    from alcove.registry.signers import load_any_signer, load_key  # noqa: PLC0415 - loads the signed tree's libraries
+
     files: dict[str, Path] = {}
     for text in programs:
         variant, _, name = text.rpartition("=")
@@ -113,13 +108,15 @@ def push_programs(
     return None
 
 
-def push_signed(client: PlatformClient, files: list[Path]) -> Version:
+def push_signed(client: "PlatformClient", files: list[Path]) -> "Version":
     """Publish what enough have signed, in one file or in copies of it.
 
     Raises:
         RegistryError: a file cannot be read, or they are different changes.
         ClientError: too few signed, or another push came first.
     """
+    from alcove.platform.client import publish_signed  # noqa: PLC0415 - loads gRPC
+
     first, *copies = [read_change(path) for path in files]
     return publish_signed(client, first.merge(copies))
 
@@ -128,12 +125,16 @@ def _prompt(what: str) -> str:
     return str(typer.prompt(what, hide_input=True))
 
 
-def parse_requirements(text: str) -> tuple[str, Requirements]:
+def parse_requirements(text: str) -> "tuple[str, Requirements]":
     """Return the variant and the requirements in a text such as "f32:memory=4GiB,cores=4,isa=avx512_vnni".
 
     Raises:
         typer.BadParameter: it is no such text; the message says what is wrong.
     """
+    from alcove.registry.canonical import fault_text  # noqa: PLC0415 - loads pydantic
+    from alcove.registry.manifest import Requirements  # noqa: PLC0415 - loads pydantic
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
     try:
         variant, fields = _variant_and_fields(text)
         return variant, Requirements.model_validate(fields)

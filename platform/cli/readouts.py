@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.connection import CallOptions
@@ -10,7 +10,9 @@ from alcove.platform.cli.output import percent, print_json, print_rows, say, whe
 from alcove.platform.cli.plans import AskedMechanism, duration_s, mechanism_of
 from alcove.platform.cli.policy import App, ValidateOnly, holdouts
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import Mechanism, Readout, ReadoutForecast
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Mechanism, Readout, ReadoutForecast
 
 __all__ = ["MeasureOptions", "holdouts"]
 
@@ -47,7 +49,7 @@ class MeasureOptions:
     ] = 0
 
     @property
-    def asked_mechanism(self) -> Mechanism:
+    def asked_mechanism(self) -> "Mechanism":
         """How reports become sums."""
         return "unspecified" if self.mechanism is None else mechanism_of(self.mechanism)
 
@@ -184,7 +186,7 @@ def plan(
     _show_forecast(forecast, mde=mde, unit=" ms" if measure.metric == "latency_mean" else "")
 
 
-def _show(found: list[Readout], *, as_json: bool) -> None:
+def _show(found: "list[Readout]", *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
@@ -207,7 +209,7 @@ def _show(found: list[Readout], *, as_json: bool) -> None:
         say(f"{one.readout_id}: {one.summary}")
 
 
-def _show_forecast(forecast: ReadoutForecast, *, mde: float, unit: str) -> None:
+def _show_forecast(forecast: "ReadoutForecast", *, mde: float, unit: str) -> None:
     say(
         f"{forecast.group_devices:,} devices in each group; at least {forecast.days} days from the first to the last;"
         f" {forecast.cell_count} cells in a report"

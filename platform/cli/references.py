@@ -1,10 +1,12 @@
 """Parses and resolves names of versions: `feature@1.2.0`, or `feature@production` by an alias."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from alcove.platform.client import PlatformClient
+
+if TYPE_CHECKING:
+    from alcove.platform.client import PlatformClient
 
 __all__ = ["Reference", "VersionArgument", "parse_reference", "resolve"]
 
@@ -35,7 +37,7 @@ def parse_reference(text: str) -> Reference:
     return Reference(feature, name, "") if name[0].isdigit() else Reference(feature, "", name)
 
 
-def resolve(client: PlatformClient, text: str) -> tuple[str, str]:
+def resolve(client: "PlatformClient", text: str) -> tuple[str, str]:
     """Return feature and version number of what `text` names now.
 
     Raises:

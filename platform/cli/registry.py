@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from alcove.platform.cli.connection import Blobs, Database
-from alcove.platform.cli.failures import FAILED
+from alcove.platform.cli.exit_codes import FAILED
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, when
-from alcove.registry.repository import Repository
 from alcove.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from alcove.platform.store import Store
+    from alcove.registry.repository import Repository
 
 __all__ = ["app"]
 
@@ -106,8 +106,9 @@ def collect_command(
         say(f"{len(rows)} blobs {would}removed, {done.freed_bytes} bytes")
 
 
-def _tree(data_dir: Path, blobs: str | None) -> Repository:
+def _tree(data_dir: Path, blobs: str | None) -> "Repository":
     from alcove.registry.blobs import open_blob_store  # noqa: PLC0415
+    from alcove.registry.repository import Repository  # noqa: PLC0415 - loads the signed tree's libraries
 
     return Repository(data_dir / "tree", blobs=None if blobs is None else open_blob_store(blobs))
 

@@ -1,7 +1,7 @@
 """`alcove rollout`: moves an app's devices to a version, step by step."""
 
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli import drafts
@@ -16,7 +16,9 @@ from alcove.platform.cli.parameter_values import SetInRollout, values_of, values
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
-from alcove.platform.client import DeadlineError, Rollout
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Rollout
 
 __all__ = ["app"]
 
@@ -213,6 +215,8 @@ def watch(
     call: CallOptions,
 ) -> None:
     """Print the rollout now and at each change, until it has ended; with --json a line of JSON each time."""
+    from alcove.platform.client import DeadlineError  # noqa: PLC0415 - loads gRPC
+
     with call.connect() as client, suppress(DeadlineError):
         for rollout in client.watch_rollout(rollout_id, timeout_s=duration_s(for_time)):
             say(rollout.model_dump_json() if call.as_json else _line(rollout))
@@ -286,7 +290,7 @@ def halt(*, rollout_id: RolloutId, reason: Reason, etag: Etag = "", yes: Yes = F
         _show([client.halt_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
-def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
+def _show(rollouts: "list[Rollout]", *, as_json: bool) -> None:
     if as_json:
         print_json(rollouts)
         return
@@ -307,7 +311,7 @@ def _show(rollouts: list[Rollout], *, as_json: bool) -> None:
     print_rows(rows, as_json=False, empty="no rollout yet: alcove rollout create")
 
 
-def _line(rollout: Rollout) -> str:
+def _line(rollout: "Rollout") -> str:
     analysis = rollout.analysis
     verdict = "" if analysis is None else f"; {analysis.decision}: {analysis.reason}"
     waits = "" if rollout.proposal is None else f"; {rollout.proposal.proposed_by} proposes to advance"

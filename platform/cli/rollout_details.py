@@ -1,14 +1,18 @@
 """Prints one rollout's plan, stage by stage, and its last analysis."""
 
+from typing import TYPE_CHECKING
+
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.cli.parameter_values import values_text
-from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
+
+if TYPE_CHECKING:
+    from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
 
 __all__ = ["next_line", "question_lines", "show_details"]
 
 
-def show_details(rollout: Rollout) -> None:
+def show_details(rollout: "Rollout") -> None:
     """Print stages, audience, proposal and verdicts, as far as there are any."""
     lines = []
     if rollout.values:
@@ -38,7 +42,7 @@ def show_details(rollout: Rollout) -> None:
     _show_analysis(rollout)
 
 
-def question_lines(plan: Plan) -> list[str]:
+def question_lines(plan: "Plan") -> list[str]:
     """Return a line for each question of a plan: what part of the devices is asked, and what."""
     lines = []
     for question in plan.questions:
@@ -49,7 +53,7 @@ def question_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def next_line(rollout: Rollout) -> str:
+def next_line(rollout: "Rollout") -> str:
     """Return the command that usually comes next, with what it waits for."""
     name = rollout.rollout_id
     if rollout.proposal is not None:
@@ -69,7 +73,7 @@ def next_line(rollout: Rollout) -> str:
     return f"next: {following.get(rollout.state, 'nothing; another rollout moves devices again')}"
 
 
-def _show_stages(rollout: Rollout) -> None:
+def _show_stages(rollout: "Rollout") -> None:
     plan = rollout.plan
     if not plan.stages:
         return
@@ -91,7 +95,7 @@ def _show_stages(rollout: Rollout) -> None:
     print_rows(rows, as_json=False, empty="", title=title)
 
 
-def _progress(rollout: Rollout, number: int) -> str:
+def _progress(rollout: "Rollout", number: int) -> str:
     """Return where a rollout stands with one of its stages."""
     if number < rollout.stage or (number == rollout.stage and rollout.state == "completed"):
         return "done"
@@ -101,7 +105,7 @@ def _progress(rollout: Rollout, number: int) -> str:
     return f"ended here, begun {since}" if rollout.state in ("rolled_back", "halted") else f"now, since {since}"
 
 
-def _show_analysis(rollout: Rollout) -> None:
+def _show_analysis(rollout: "Rollout") -> None:
     analysis = rollout.analysis
     if analysis is None:
         return
@@ -130,7 +134,7 @@ def _show_analysis(rollout: Rollout) -> None:
     print_rows(rows, as_json=False, empty=title, title=title)
 
 
-def _evidence(rollout: Rollout, analysis: StageAnalysis) -> str:
+def _evidence(rollout: "Rollout", analysis: "StageAnalysis") -> str:
     """Return which reports the guardrails read, and when it is looked whether the stage is safe."""
     pooled = f"evidence pooled over {analysis.stage_count} of {len(rollout.plan.stages)} stages"
     pooled += f" ({analysis.pooled_report_count:,} reports)"
@@ -141,7 +145,7 @@ def _evidence(rollout: Rollout, analysis: StageAnalysis) -> str:
     return f"{pooled}; {looks}, {due}; horizon {when(analysis.horizon_at_s)}"
 
 
-def _name(guardrail: GuardrailPlan) -> str:
+def _name(guardrail: "GuardrailPlan") -> str:
     return f"latency > {guardrail.edge_ms:g} ms" if guardrail.edge_ms else guardrail.metric
 
 
@@ -149,7 +153,7 @@ def _number(value: float | None) -> str:
     return "?" if value is None else f"{value:.4g}"
 
 
-def _value(value: float | None, guardrail: GuardrailPlan) -> str:
+def _value(value: float | None, guardrail: "GuardrailPlan") -> str:
     if value is None:
         return "?"
     return f"{value:g} ms" if guardrail.metric == "latency" and not guardrail.edge_ms else f"{100 * value:.3g} %"

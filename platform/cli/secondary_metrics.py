@@ -1,13 +1,15 @@
 """Reads the secondary metrics that an operator names, and prints what the reports say of them."""
 
-from typing import Final, cast, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 import typer
 from alcove.platform.cli.metric_units import is_in_ms
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.plans import SLOWER
 from alcove.platform.cli.primary_metric import own_metric_of
-from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
 __all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_estimate", "spell_metric", "spell_p_value"]
 
@@ -17,7 +19,7 @@ SECONDARY_HELP: Final = (
     "accepted/accepted,refused; or metric:NAME, a metric of your own that the experiment asks about. Repeatable; '' "
     "for none."
 )
-_SHARES: Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]] = {
+_SHARES: "Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]]" = {
     "refused": (("refused",), ("refused", "accepted")),
     "error": (("error",), ()),
     "crash_fallback": (("fallback",), ()),
@@ -25,12 +27,14 @@ _SHARES: Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]
 _MEDIAN: Final = 0.5
 
 
-def secondary_metric(text: str) -> Primary:
+def secondary_metric(text: str) -> "Primary":
     """Return the metric of an option.
 
     Raises:
         typer.BadParameter: it reads otherwise.
     """
+    from alcove.platform.client import Primary  # noqa: PLC0415 - loads gRPC
+
     name, colon, rest = text.partition(":")
     if name in ("accepted", "latency_mean") and not colon:
         return Primary(kind=name)  # type: ignore[arg-type]
@@ -51,7 +55,7 @@ def secondary_metric(text: str) -> Primary:
     raise typer.BadParameter(f"{SECONDARY_HELP.partition(':')[2].strip()} Got {text!r}", param_hint="--secondary")
 
 
-def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
+def show_secondary(experiment: "Experiment", view: "SecondaryView") -> None:
     """Print each arm against the control in each secondary metric."""
     if not view.differences:
         return
@@ -72,7 +76,7 @@ def show_secondary(experiment: Experiment, view: SecondaryView) -> None:
     print_table(["metric", "arms", "difference, 95 %", "p", "adjusted p"], rows)
 
 
-def spell_metric(metric: Primary) -> str:
+def spell_metric(metric: "Primary") -> str:
     """Return a metric in a few words."""
     if metric.kind == "ratio":
         below = ",".join(metric.denominator) or "all"
@@ -84,7 +88,7 @@ def spell_metric(metric: Primary) -> str:
     return f"{metric.kind} {metric.quantile:g}" if metric.quantile else metric.kind
 
 
-def spell_estimate(estimate: Estimate, metric: Primary) -> str:
+def spell_estimate(estimate: "Estimate", metric: "Primary") -> str:
     """Return a difference in a metric with its interval."""
     if estimate.value is None:
         return "-"
@@ -107,7 +111,9 @@ def _quantile(text: str, rest: str) -> float:
         ) from None
 
 
-def _outcomes(text: str, names: str) -> tuple[OutcomeName, ...]:
+def _outcomes(text: str, names: str) -> "tuple[OutcomeName, ...]":
+    from alcove.platform.client import OutcomeName  # noqa: PLC0415 - loads gRPC
+
     found = tuple(name.strip() for name in names.split(","))
     known = get_args(OutcomeName)
     if any(name not in known for name in found):

@@ -2,9 +2,12 @@
 
 import re
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import typer
-from alcove.platform.client import Segment
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Segment
 
 __all__ = ["parts_of", "segment_of", "share_basis_points"]
 
@@ -43,12 +46,14 @@ def parts_of(text: str) -> tuple[float, ...]:
     return tuple(float(part[:-1]) / 100.0 for part in parts)
 
 
-def segment_of(text: str) -> Segment:
+def segment_of(text: str) -> "Segment":
     """Return the part of a layer that "search:0-2500" names: buckets [0, 2500) of layer `search`.
 
     Raises:
         typer.BadParameter: `text` names none.
     """
+    from alcove.platform.client import Segment  # noqa: PLC0415 - loads gRPC
+
     match = _SEGMENT.fullmatch(text.strip())
     first, end = (int(match[2]), int(match[3])) if match else (0, 0)
     if match is None or not first < end <= 10_000:

@@ -3,28 +3,21 @@
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from alcove.platform.cli.output import AsJson, print_json, print_rows, say, show_progress
 from alcove.platform.cli.plans import PlanOptions, behavior_of
-from alcove.platform.client import Plan
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage
-from alcove.platform.simulation.run import simulate as simulated
-from alcove.platform.simulation.scenario import Behavior, Scenario
-from alcove.platform.simulation.summary import Summary, summarize
-from alcove.platform.stats import Mechanism
-from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Plan
+    from alcove.platform.domain.rollout_records import RolloutPlan
+    from alcove.platform.simulation.scenario import Behavior
+    from alcove.platform.simulation.summary import Summary
 
 __all__ = ["simulate"]
 
-_ACTIONS = {
-    "hold": PlanAction.HOLD,
-    "pause": PlanAction.PAUSE,
-    "roll_back": PlanAction.ROLL_BACK,
-    "halt": PlanAction.HALT,
-}
 Version = Annotated[
     list[str] | None,
     typer.Option(
@@ -64,6 +57,12 @@ def simulate(
     Virtual devices go through the real policy, assignment, noise, statistics and rules.  Example, a version that
     crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
     """
+    from alcove.platform.simulation import run  # noqa: PLC0415 - loads statistics
+    from alcove.platform.simulation.scenario import Behavior, Scenario  # noqa: PLC0415 - loads statistics
+    from alcove.platform.simulation.summary import summarize  # noqa: PLC0415 - loads statistics
+    from alcove.platform.stats import Mechanism  # noqa: PLC0415 - loads statistics
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
     _validate_plot(plot)
     plan, _ = planned.plan()
     mechanism = Mechanism.PRIO3 if plan.mechanism == "prio3" else Mechanism.RANDOMIZED_RESPONSE
@@ -93,7 +92,7 @@ def simulate(
     began_s = time.perf_counter()
     with show_progress() as progress:
         task = progress.add_task("runs", total=runs)
-        results = list(simulated(scenario, lambda done: progress.update(task, completed=done)))
+        results = list(run.simulate(scenario, lambda done: progress.update(task, completed=done)))
     summary = summarize(results, windows=windows, seconds=time.perf_counter() - began_s)
     if plot is not None:
         from alcove.platform.simulation.plots import write_plot  # noqa: PLC0415 - loads matplotlib
@@ -102,7 +101,7 @@ def simulate(
     _show(summary, as_json=as_json)
 
 
-def _show(summary: Summary, *, as_json: bool) -> None:
+def _show(summary: "Summary", *, as_json: bool) -> None:
     if as_json:
         from dataclasses import asdict  # noqa: PLC0415
 
@@ -138,7 +137,10 @@ def _validate_plot(path: Path | None) -> None:
         raise typer.BadParameter("--plot draws with matplotlib: pip install 'alcove-platform[plot]'")
 
 
-def _behavior(option: str, given: list[str] | None, usual: Behavior) -> Behavior:
+def _behavior(option: str, given: list[str] | None, usual: "Behavior") -> "Behavior":
+    from alcove.platform.simulation.scenario import Behavior  # noqa: PLC0415 - loads statistics
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
     try:
         return Behavior.model_validate(usual.model_dump() | behavior_of(option, given))
     except ValidationError as error:
@@ -158,16 +160,18 @@ def _number(option: str, whole: str, text: str) -> float:
         raise typer.BadParameter(f"{option}: {whole!r} holds no number") from None
 
 
-def _record(plan: Plan) -> RolloutPlan:
+def _record(plan: "Plan") -> "RolloutPlan":
     """Return the plan as the engine has it; what is left open gets the server's defaults there."""
+    from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage  # noqa: PLC0415 - loads statistics
+
     return RolloutPlan(
         stages=tuple(Stage(each.share_basis_points, each.minimum_s, each.minimum_cohort) for each in plan.stages),
         guardrails=tuple(
             GuardrailRecord(each.metric, each.margin, each.quantile or None, each.edge_ms or None)
             for each in plan.guardrails
         ),
-        on_harm=_ACTIONS.get(plan.on_harm, PlanAction.HALT),
-        on_timeout=_ACTIONS.get(plan.on_timeout, PlanAction.HOLD),
+        on_harm=PlanAction.__members__.get(plan.on_harm.upper(), PlanAction.HALT),
+        on_timeout=PlanAction.__members__.get(plan.on_timeout.upper(), PlanAction.HOLD),
         timeout_s=plan.timeout_s,
         auto_advance_reason=plan.auto_advance_reason,
         epsilon=plan.epsilon or ("1" if plan.mechanism == "prio3" else "2"),

@@ -5,9 +5,7 @@ from typing import Any
 import typer
 from alcove.platform.cli.output import plain
 
-__all__ = ["MISUSED", "UsageError", "explain_usage"]
-
-MISUSED = 2
+__all__ = ["UsageError", "explain_usage"]
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Root of what Typer and our commands raise about arguments; Typer has no public name for it."""

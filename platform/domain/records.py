@@ -4,10 +4,10 @@ Frozen, no database and no wire type inside.
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis, StoredDecision
 from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
+from alcove.platform.domain.states import ExperimentState, RolloutState, VersionState
 from alcove.registry.parameters import Setting
 
 __all__ = [
@@ -26,35 +26,6 @@ __all__ = [
     "VersionRecord",
     "VersionState",
 ]
-
-
-class RolloutState(StrEnum):
-    """State of a rollout; the transitions are drawn in `rollouts/machine.py`."""
-
-    DRAFT = "draft"
-    RUNNING = "running"
-    PAUSED = "paused"
-    COMPLETED = "completed"
-    ROLLED_BACK = "rolled_back"
-    HALTED = "halted"
-
-
-class ExperimentState(StrEnum):
-    """State of an experiment; the transitions are drawn in `experiments/machine.py`."""
-
-    DRAFT = "draft"
-    RUNNING = "running"
-    STOPPED = "stopped"
-
-
-class VersionState(StrEnum):
-    """State of a version; the transitions are drawn in `catalog/lifecycle.py`."""
-
-    REGISTERED = "registered"
-    VALIDATED = "validated"
-    RELEASED = "released"
-    DEPRECATED = "deprecated"
-    REVOKED = "revoked"
 
 
 @dataclass(frozen=True)

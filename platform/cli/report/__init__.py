@@ -8,14 +8,16 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from alcove.platform.cli.report._files import write_whole
 from alcove.platform.cli.report.cells import parquet_of, table_of
 from alcove.platform.cli.report.notebook import notebook_of
 from alcove.platform.cli.report.page import page_of
-from alcove.platform.client import ExperimentReport
 from alcove.platform.domain.errors import InvalidFieldError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import ExperimentReport
 
 __all__ = ["validate_path", "write_report"]
 
@@ -38,7 +40,7 @@ def validate_path(path: Path) -> None:
         )
 
 
-def write_report(path: Path, report: ExperimentReport) -> None:
+def write_report(path: Path, report: "ExperimentReport") -> None:
     """Write the file whole or not at all; `report` with its cells.
 
     Raises:

@@ -3,10 +3,12 @@
 import csv
 import io
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.client import CellTable, ExperimentReport
 from alcove.platform.domain.errors import InvalidFieldError
+
+if TYPE_CHECKING:
+    from alcove.platform.client import CellTable, ExperimentReport
 
 __all__ = ["COLUMNS", "cell_text", "cells_in", "parquet_of", "rows_of", "table_of"]
 
@@ -27,7 +29,7 @@ COLUMNS: Final[tuple[str, ...]] = (
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def cells_in(report: ExperimentReport) -> CellTable:
+def cells_in(report: "ExperimentReport") -> "CellTable":
     """Return the cells of a report.
 
     Raises:
@@ -39,7 +41,7 @@ def cells_in(report: ExperimentReport) -> CellTable:
     return cells
 
 
-def rows_of(report: ExperimentReport) -> list[dict[str, Any]]:
+def rows_of(report: "ExperimentReport") -> list[dict[str, Any]]:
     """Return one row for each cell, by the names of `COLUMNS`; None where a cell has no such thing."""
     arms = report.experiment.arms
     return [
@@ -53,7 +55,7 @@ def rows_of(report: ExperimentReport) -> list[dict[str, Any]]:
     ]
 
 
-def table_of(report: ExperimentReport) -> str:
+def table_of(report: "ExperimentReport") -> str:
     """Return the cells as CSV (RFC 4180), numbers by their shortest exact spelling."""
     text = io.StringIO()
     writer: csv.DictWriter[str] = csv.DictWriter(text, COLUMNS)
@@ -63,7 +65,7 @@ def table_of(report: ExperimentReport) -> str:
     return text.getvalue()
 
 
-def parquet_of(report: ExperimentReport) -> bytes:
+def parquet_of(report: "ExperimentReport") -> bytes:
     """Return the cells as Parquet."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # optional
     rows = rows_of(report)

@@ -6,10 +6,12 @@ Format: nbformat 4.5.
 """
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alcove.platform.cli.report.cells import cell_text, cells_in, table_of
-from alcove.platform.client import ExperimentReport
+
+if TYPE_CHECKING:
+    from alcove.platform.client import ExperimentReport
 
 __all__ = ["notebook_of"]
 
@@ -83,7 +85,7 @@ else:
     print("the metric that decides is a quantile: no ratio of sums")"""
 
 
-def notebook_of(report: ExperimentReport) -> str:
+def notebook_of(report: "ExperimentReport") -> str:
     """Return the notebook as JSON.
 
     Raises:

@@ -7,7 +7,7 @@ anything.
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.dimensions import COLUMNS, dimension_notes, dimension_rows
@@ -16,7 +16,9 @@ from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import plain, when
 from alcove.platform.cli.report.pictures import Bar, Row, draw_chances, draw_intervals
 from alcove.platform.cli.secondary_metrics import spell_metric
-from alcove.platform.client import Estimate, Experiment, ExperimentReport, Posterior, Results
+
+if TYPE_CHECKING:
+    from alcove.platform.client import Estimate, Experiment, ExperimentReport, Posterior, Results
 
 __all__ = ["page_of"]
 
@@ -43,7 +45,7 @@ line.posterior { stroke: var(--two); stroke-width: 4; stroke-dasharray: 9 4; } c
 """
 
 
-def page_of(report: ExperimentReport) -> str:
+def page_of(report: "ExperimentReport") -> str:
     """Return the page of an experiment's results."""
     experiment, found = report.experiment, report.results
     parts = [
@@ -72,7 +74,7 @@ def page_of(report: ExperimentReport) -> str:
     )
 
 
-def _facts(experiment: Experiment, found: Results) -> str:
+def _facts(experiment: "Experiment", found: "Results") -> str:
     unit = "a window" if experiment.mechanism == "prio3" else "a report"
     rows = [
         ("App and feature", f"{experiment.app}, {experiment.feature}"),
@@ -88,7 +90,9 @@ def _facts(experiment: Experiment, found: Results) -> str:
     return f"<table><caption>About</caption>{body}</table>"
 
 
-def _arms(experiment: Experiment, found: Results) -> str:
+def _arms(experiment: "Experiment", found: "Results") -> str:
+    from alcove.platform.client import Estimate  # noqa: PLC0415 - loads gRPC
+
     own, spell = experiment.primary.metric, _unit(experiment)
     rows = [
         (
@@ -104,7 +108,7 @@ def _arms(experiment: Experiment, found: Results) -> str:
     return _table("Arms, with always-valid 95 % intervals", columns, rows)
 
 
-def _pairs(experiment: Experiment, found: Results) -> list[str]:
+def _pairs(experiment: "Experiment", found: "Results") -> list[str]:
     spell = _unit(experiment)
     names = [arm.name for arm in found.arms]
     shown = [(f"{names[pair.arm]} - {names[pair.versus]}", pair.difference) for pair in found.pairs]
@@ -119,7 +123,7 @@ def _pairs(experiment: Experiment, found: Results) -> list[str]:
     return parts
 
 
-def _dimension(experiment: Experiment, found: Results) -> list[str]:
+def _dimension(experiment: "Experiment", found: "Results") -> list[str]:
     view = found.dimension
     if view is None:
         return []
@@ -146,7 +150,7 @@ def _dimension(experiment: Experiment, found: Results) -> list[str]:
     return parts
 
 
-def _secondary(experiment: Experiment, found: Results) -> list[str]:
+def _secondary(experiment: "Experiment", found: "Results") -> list[str]:
     view = found.secondary
     if not view.differences:
         return []
@@ -168,7 +172,7 @@ def _secondary(experiment: Experiment, found: Results) -> list[str]:
     ]
 
 
-def _bayesian(experiment: Experiment, found: Results) -> list[str]:
+def _bayesian(experiment: "Experiment", found: "Results") -> list[str]:
     view, spell = found.bayesian, _unit(experiment)
     heading = "<h2>Bayesian view</h2>"
     if view.obstacle:
@@ -198,7 +202,7 @@ def _bayesian(experiment: Experiment, found: Results) -> list[str]:
     ]
 
 
-def _guardrails(found: Results) -> list[str]:
+def _guardrails(found: "Results") -> list[str]:
     if not found.verdicts:
         return []
     rows = [(found.arms[each.arm].name, each.kind, each.reason) for each in found.verdicts]
@@ -217,18 +221,18 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) 
     )
 
 
-def _unit(experiment: Experiment) -> Callable[[float], str]:
+def _unit(experiment: "Experiment") -> Callable[[float], str]:
     return partial(spell_value, experiment.primary)
 
 
-def _spell(estimate: Estimate, spell: Callable[[float], str]) -> str:
+def _spell(estimate: "Estimate", spell: Callable[[float], str]) -> str:
     if estimate.value is None:
         return "-"
     low, high = ("…" if end is None else spell(end) for end in (estimate.low, estimate.high))
     return f"{spell(estimate.value)} [{low}, {high}]"
 
 
-def _posterior(posterior: Posterior, spell: Callable[[float], str]) -> str:
+def _posterior(posterior: "Posterior", spell: Callable[[float], str]) -> str:
     return f"{spell(posterior.mean)} [{spell(posterior.low)}, {spell(posterior.high)}]"
 
 
