@@ -13,8 +13,8 @@ import importlib.util
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import zstandard
 from alcove.registry.delta import DIFFERENCES, LEVEL, REFERENCES, apply_delta, make_delta, make_delta_by
+from alcove.registry.zstd import zstd
 
 from benchmarks.options import wide_console, write_json
 from benchmarks.sections import Section, table_lines
@@ -61,7 +61,7 @@ def measure(name: str, base: bytes, program: bytes) -> Row:
     return Row(
         pair=name,
         program=len(program),
-        packed=len(zstandard.ZstdCompressor(level=LEVEL).compress(program)),
+        packed=len(zstd.compress(program, LEVEL)),
         references=len(make_delta_by(REFERENCES, base, program)),
         differences=len(make_delta_by(DIFFERENCES, base, program)),
         diff=diff,

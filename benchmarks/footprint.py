@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +17,7 @@ from benchmarks.sections import Section, table_lines
 
 SECTION: Final = Section("footprint", "python -m benchmarks.footprint")
 PROBE: Final = Path(__file__).with_name("footprint_probe.py")
-FEATURES: Final = ("language_id", "bandwidth", "scene_tags")
+FEATURES: Final = ("language_id", "bandwidth", "feed_ranking", "scene_tags")
 INSTALLERS: Final = frozenset({"pip", "setuptools", "wheel"})
 GOAL_BYTES: Final = 110_000_000
 GOAL_KIB: Final = 35 * 1024
@@ -32,26 +30,8 @@ def probe(python: Path, question: str) -> Any:
     return json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
 
 
-def measure_symbols(python: Path) -> int:
-    """Return the bytes of debugging symbols in the libraries of zstandard; copies of them are stripped."""
-    code = "import pathlib, zstandard; print(pathlib.Path(zstandard.__file__).parent)"
-    folder = subprocess.run([python, "-I", "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-    saved = 0
-    with tempfile.TemporaryDirectory() as copies:
-        for library in Path(folder).glob("*.so"):
-            copy = Path(shutil.copy(library, copies))
-            subprocess.run(["strip", "--strip-debug", copy], check=True)
-            saved += library.stat().st_size - copy.stat().st_size
-    return saved
-
-
-def describe_sizes(sizes: dict[str, int], symbols: int) -> list[str]:
-    """Return the table of distributions, the largest first, with their sum; of features the smallest alone.
-
-    Args:
-        sizes: bytes by distribution.
-        symbols: bytes of debugging symbols among them.
-    """
+def describe_sizes(sizes: dict[str, int]) -> list[str]:
+    """Return the table of distributions by their bytes, the largest first, with their sum; of features the smallest."""
     features = {name: size for name, size in sizes.items() if name.startswith("alcove-feature-")}
     smallest = min(features, key=lambda name: features[name])
     kept = {name: size for name, size in sizes.items() if name == smallest or name not in features}
@@ -61,9 +41,7 @@ def describe_sizes(sizes: dict[str, int], symbols: int) -> list[str]:
         if name not in INSTALLERS
     ]
     whole = sum(size for name, size in kept.items() if name not in INSTALLERS)
-    rows.append(("together", f"{whole / 1e6:.1f}"))
-    without = f"together, zstandard without its debugging symbols (goal {GOAL_BYTES / 1e6:.0f})"
-    rows.append((without, f"{(whole - symbols) / 1e6:.1f}"))
+    rows.append((f"together (goal {GOAL_BYTES / 1e6:.0f})", f"{whole / 1e6:.1f}"))
     return table_lines(("distribution", "MB installed"), rows)
 
 
@@ -84,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     version = subprocess.run([options.python, "-V"], check=True, capture_output=True, text=True).stdout.strip()
     lines = [f"{version}, without pip; bytes of files, and of features the smallest alone:", ""]
-    lines += describe_sizes(probe(options.python, "sizes"), measure_symbols(options.python))
+    lines += describe_sizes(probe(options.python, "sizes"))
     lines += ["Resident memory of a process above that of a bare interpreter, MiB, pages of files included:", ""]
     lines += describe_memory({name: probe(options.python, name) for name in FEATURES})
     text = "\n".join(lines)

@@ -37,12 +37,6 @@ def follow_memory(feature: str) -> dict[str, int]:
     import numpy as np
 
     note("numpy")
-    import pydantic
-
-    class _Model(pydantic.BaseModel):
-        x: int
-
-    note("pydantic")
     from alcove.sdk import Client
 
     folder = Path(f"/tmp/alcove-footprint-{os.getpid()}")
@@ -50,12 +44,18 @@ def follow_memory(feature: str) -> dict[str, int]:
     note("alcove's client")
     handle = client.feature(feature)
     note("the feature and its program")
-    inputs: dict[str, object] = {
-        "language_id": "Wo ist der Bahnhof?",
-        "bandwidth": np.zeros((1, 150), np.float32),
-        "scene_tags": np.zeros((352, 352, 3), np.uint8),
-    }
-    answer = handle.predict(inputs[feature])
+    if feature == "feed_ranking":
+        from alcove.features.feed_ranking import FeedRanking, FeedRequest
+
+        request = FeedRequest(history=[260, 1196], candidates=[1210, 2571, 480])
+        inputs: tuple[object, ...] = FeedRanking().inputs(request)
+    elif feature == "language_id":
+        inputs = ("Wo ist der Bahnhof?",)
+    elif feature == "bandwidth":
+        inputs = (np.zeros((1, 150), np.float32),)
+    else:
+        inputs = (np.zeros((352, 352, 3), np.uint8),)
+    answer = handle.predict(*inputs)
     if answer.value is None:
         sys.exit(f"{feature}: {answer.error}")
     note("a prediction")

@@ -18,12 +18,13 @@ any bytes.
 
 from __future__ import annotations
 
+import io
 import struct
 from typing import Final
 
-import zstandard
 from alcove.registry import limits
 from alcove.registry.errors import DeltaError
+from alcove.registry.zstd import zstd
 
 MAGIC: Final = b"ALCD"
 VERSION: Final = 1
@@ -41,8 +42,10 @@ WORTH: Final = 0.5
 _PACKED_FURTHER: Final = 0.8  # of what level 1 leaves of a program's own bytes, at the highest level
 
 _HEAD: Final = struct.Struct("<4sHHQ")
-_WINDOW_LOG_MIN: Final = zstandard.WINDOWLOG_MIN
+_WINDOW_LOG_MIN: Final = zstd.CompressionParameter.window_log.bounds()[0]
 _WINDOW_LOG_MAX: Final = 27  # 128 MiB, what readers of Zstandard accept by default
+_PIECE_BYTES: Final = 1024 * 1024  # at a time
+_DICTIONARY_BYTES_MIN: Final = 8  # Zstandard takes a shorter one for none
 
 
 def can_win(base: bytes, program: bytes) -> bool:
@@ -53,7 +56,7 @@ def can_win(base: bytes, program: bytes) -> bool:
     missing = len(program) - len(base)
     if missing <= WORTH * len(program):
         return True
-    packed = len(zstandard.ZstdCompressor(level=1).compress(program)) / len(program)
+    packed = len(zstd.compress(program, 1)) / len(program)
     return missing * packed * _PACKED_FURTHER < WORTH * len(program)
 
 
@@ -77,9 +80,9 @@ def make_delta_by(method: int, base: bytes, program: bytes) -> bytes:
             msg = f"a delta's {name} has 1 to {limits.PROGRAM_MAX_BYTES} bytes, not {len(data)}"
             raise ValueError(msg)
     if method == REFERENCES:
-        frame = _compressor(base, len(program), _level(program)).compress(program)
+        frame = zstd.compress(program, options=_options(base, program), zstd_dict=_prefix(base))
     elif method == DIFFERENCES:
-        frame = zstandard.ZstdCompressor(level=_level(program)).compress(_subtract(program, base))
+        frame = zstd.compress(_subtract(program, base), _level(program))
     else:
         msg = f"a delta's method is {REFERENCES} or {DIFFERENCES}, not {method}"
         raise ValueError(msg)
@@ -107,7 +110,7 @@ def apply_delta(base: bytes, delta: bytes, size_bytes: int) -> bytes:
         raise DeltaError(f"the delta makes {stated} bytes; {bound} were signed")
     frame = delta[_HEAD.size :]
     if method == REFERENCES:
-        return _decompress(frame, size_bytes, _dictionary(base))
+        return _decompress(frame, size_bytes, _prefix(base))
     if method == DIFFERENCES:
         return _add(_decompress(frame, size_bytes, None), base)
     raise DeltaError(f"its method is {REFERENCES} or {DIFFERENCES}, not {method}")
@@ -117,30 +120,43 @@ def _level(program: bytes) -> int:
     return LEVEL if len(program) < LARGE_BYTES else LEVEL_OF_LARGE
 
 
-def _compressor(base: bytes, size_bytes: int, level: int) -> zstandard.ZstdCompressor:
-    window_log = min(_WINDOW_LOG_MAX, max(_WINDOW_LOG_MIN, (len(base) + size_bytes).bit_length()))
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        level, window_log=window_log, enable_ldm=True, write_content_size=True
-    )
-    return zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base))
+def _options(base: bytes, program: bytes) -> dict[int, int]:
+    """Return parameters of Zstandard by which a program can refer to all of its base."""
+    parameter = zstd.CompressionParameter
+    window_log = min(_WINDOW_LOG_MAX, max(_WINDOW_LOG_MIN, (len(base) + len(program)).bit_length()))
+    return {
+        parameter.compression_level: _level(program),
+        parameter.window_log: window_log,
+        parameter.enable_long_distance_matching: 1,
+        parameter.content_size_flag: 1,
+    }
 
 
-def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict:
-    return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+def _prefix(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
+    """Return a base as what a frame may refer to, its bytes as they are; None where it is too short."""
+    return zstd.ZstdDict(base, is_raw=True).as_prefix if len(base) >= _DICTIONARY_BYTES_MIN else None
 
 
-def _decompress(frame: bytes, size_bytes: int, base: zstandard.ZstdCompressionDict | None) -> bytes:
+def _decompress(frame: bytes, size_bytes: int, base: tuple[zstd.ZstdDict, int] | None) -> bytes:
     try:
-        # What a frame says of its size decides how much is allocated, so it is looked at first.
-        if zstandard.get_frame_parameters(frame).content_size != size_bytes:
+        # What a frame says of its size bounds what is allocated, so it is looked at first.
+        if zstd.get_frame_info(frame).decompressed_size != size_bytes:
             raise DeltaError(f"its frame does not hold {size_bytes} bytes")
-        reader = zstandard.ZstdDecompressor(dict_data=base, max_window_size=1 << _WINDOW_LOG_MAX)
-        data: bytes = reader.decompress(frame, max_output_size=size_bytes)
-    except zstandard.ZstdError as error:
+        limits_of_reader = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
+        reader = zstd.ZstdDecompressor(zstd_dict=base, options=limits_of_reader)
+        made = io.BytesIO()  # piece by piece: a whole result would be joined from parts, and be in memory twice
+        given = frame
+        while piece := reader.decompress(given, max_length=_PIECE_BYTES):
+            made.write(piece)
+            if reader.eof or made.tell() > size_bytes:
+                break
+            given = b""
+    except zstd.ZstdError as error:
         raise DeltaError(f"damaged: {error}") from error
-    if len(data) != size_bytes:
-        raise DeltaError(f"it makes {len(data)} bytes; {size_bytes} were signed")
-    return data
+    if not reader.eof or made.tell() != size_bytes:
+        end = "an" if reader.eof else "no"
+        raise DeltaError(f"it makes {made.tell()} bytes and has {end} end; {size_bytes} bytes were signed")
+    return made.getvalue()
 
 
 def _subtract(program: bytes, base: bytes) -> bytes:

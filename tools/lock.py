@@ -74,14 +74,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--uv", default="uv", help="the uv to read the index with")
     arguments = parser.parse_args()
-    pins = read_pins(CONSTRAINTS.read_text(encoding="utf-8"))
-    torch = f"torch=={pins.pop('torch')}"
+    constraints = CONSTRAINTS.read_text(encoding="utf-8")
+    torch = f"torch=={read_pins(constraints)['torch']}"
+    others = "\n".join(line for line in constraints.splitlines() if not line.startswith("torch=="))
     LOCKS.mkdir(exist_ok=True)
     version, digest = find_cpu_wheel(torch)
     files = {
-        "requirements.txt": hash_index(
-            arguments.uv, "\n".join(f"{name}=={version}" for name, version in pins.items()), "--no-deps"
-        ),
+        "requirements.txt": hash_index(arguments.uv, others, "--no-deps"),
         "torch.txt": hash_index(arguments.uv, torch, "--constraint", str(CONSTRAINTS)),
         "torch-cpu.txt": f"torch=={version} \\\n    --hash=sha256:{digest}\n",
     }

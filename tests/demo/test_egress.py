@@ -17,13 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import zstandard
 from alcove.features.language_id.contract import program_path
 from alcove.platform.cli.demo.actors import Person, Typing, load_sentences
 from alcove.platform.cli.demo.device import Device
 from alcove.platform.cli.demo.environment import APP, Devices
 from alcove.platform.cli.demo.testing import Environment
 from alcove.privacy.limits import REPORT_BYTES
+from alcove.registry.zstd import zstd
 from alcove.sdk import Client
 from alcove.sdk.egress import Egress
 from alcove.sdk.errors import RemoteError
@@ -103,7 +103,7 @@ def record_traffic(server: str) -> Iterator[Recorder]:
 
 
 def _unzstd(piece: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompressobj().decompress(piece)
+    return zstd.ZstdDecompressor().decompress(piece)
 
 
 PACKERS: dict[bytes, Callable[[bytes], bytes]] = {
@@ -143,7 +143,7 @@ def unpack(data: bytes) -> Iterator[bytes]:
         for match in itertools.islice(re.finditer(re.escape(magic), data), 2000):
             try:
                 yield decode(data[match.start() :])
-            except (zlib.error, zstandard.ZstdError):
+            except (zlib.error, zstd.ZstdError):
                 continue
 
 
@@ -199,7 +199,7 @@ LEAKS: dict[str, Callable[[bytes], bytes]] = {
     "base64, shifted": lambda text: base64.urlsafe_b64encode(b"x" + text),
     "gzip": gzip.compress,
     "zlib": zlib.compress,
-    "zstd": zstandard.ZstdCompressor().compress,
+    "zstd": zstd.compress,
     "utf-16": lambda text: text.decode().encode("utf-16"),
     "percent": lambda text: "".join(f"%{byte:02x}" for byte in text).encode(),
     "upper case": bytes.upper,

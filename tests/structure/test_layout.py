@@ -59,7 +59,7 @@ def test_every_requirement_is_pinned(repository: Path) -> None:
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     pinned = lock.read_pins((repository / "constraints.txt").read_text(encoding="utf-8"))
     for requirement in (line for group in groups for line in group if not line.startswith("alcove-sdk[")):
-        name = requirement.split(">=")[0].split("==")[0].split("[")[0].lower()
+        name = requirement.split(">=")[0].split("==")[0].split("[")[0].lower().replace(".", "-")
         assert name in pinned, f"{requirement} is not pinned"
 
 

@@ -13,6 +13,7 @@ tree locked ─▶ moment of the rows fixed, timestamp read, files listed ─▶
 
 import asyncio
 import hashlib
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -21,10 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import zstandard
 from alcove import __version__
 from alcove.platform.domain.errors import BackupError
-from alcove.platform.services.backups.place import BackupPlace, copy_blob, file_pieces
+from alcove.platform.services.backups.place import PIECE_BYTES, BackupPlace, copy_blob, file_pieces
 from alcove.platform.services.backups.record import BackupRecord, StoredPart
 from alcove.platform.services.publishing import RepositoryLock
 from alcove.platform.store import Store
@@ -37,6 +37,7 @@ from alcove.registry.garbage_collection import list_referenced_blobs
 from alcove.registry.layout import BLOBS, metadata_file
 from alcove.registry.manifest import Manifest
 from alcove.registry.repository import Repository
+from alcove.registry.zstd import zstd
 
 if TYPE_CHECKING:
     from alcove.platform.services.backups.server_data import ServerData
@@ -188,8 +189,8 @@ def _pack_rows(folder: Path) -> Path:
     path, packed = folder / DATABASE_FILE, folder / "rows.zst"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")  # all in one file
-    with path.open("rb") as source, packed.open("wb") as target:
-        zstandard.ZstdCompressor(level=3).copy_stream(source, target)
+    with path.open("rb") as source, zstd.open(packed, "wb", level=3) as target:
+        shutil.copyfileobj(source, target, PIECE_BYTES)
     path.unlink()
     return packed
 

@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import zstandard
 from alcove.platform.domain.errors import BackupError, RestoreRefusedError, StoreOccupiedError
-from alcove.platform.services.backups.place import BackupPlace, copy_blob, read_pieces
+from alcove.platform.services.backups.place import PIECE_BYTES, BackupPlace, copy_blob, read_pieces
 from alcove.platform.services.backups.record import BackupRecord
 from alcove.platform.store import Store
 from alcove.platform.store.database import DATABASE_FILE
@@ -37,6 +37,7 @@ from alcove.registry.keys import write_private_file
 from alcove.registry.layout import metadata_file
 from alcove.registry.rollback_guard import FILE as PUBLISHED_NOTE
 from alcove.registry.rollback_guard import read_published
+from alcove.registry.zstd import zstd
 from alcove.runtime.files import DISK, replace_file
 
 if TYPE_CHECKING:
@@ -201,9 +202,9 @@ def _unpack_rows(place: BackupPlace, record: BackupRecord, path: Path) -> None:
             for piece in read_pieces(place.objects, record.rows.sha256, record.rows.size_bytes):
                 file.write(piece)
         _check_digest(packed, record)
-        with packed.open("rb") as source, path.open("wb") as unpacked:
-            zstandard.ZstdDecompressor().copy_stream(source, unpacked)
-    except (MissingTargetError, zstandard.ZstdError) as error:
+        with zstd.open(packed, "rb") as source, path.open("wb") as unpacked:
+            shutil.copyfileobj(source, unpacked, PIECE_BYTES)
+    except (MissingTargetError, zstd.ZstdError, EOFError) as error:
         raise BackupError(record.backup_id, f"its rows cannot be read: {error}") from error
     except OSError as error:
         raise _storage_error(path, error) from error
