@@ -142,7 +142,7 @@ def _decompress(frame: bytes, size_bytes: int, base: tuple[zstd.ZstdDict, int] |
         # What a frame says of its size bounds what is allocated, so it is looked at first.
         if zstd.get_frame_info(frame).decompressed_size != size_bytes:
             raise DeltaError(f"its frame does not hold {size_bytes} bytes")
-        limits_of_reader = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
+        limits_of_reader: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
         reader = zstd.ZstdDecompressor(zstd_dict=base, options=limits_of_reader)
         made = io.BytesIO()  # piece by piece: a whole result would be joined from parts, and be in memory twice
         given = frame

@@ -1,4 +1,4 @@
-"""A mistake in arguments is told before a command loads what it would need: gRPC, numpy, the signed tree or torch."""
+"""A mistake in arguments is refused before a command loads what it would need: gRPC, numpy, the tree, torch."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.platform.cli.terminal import COMMANDS
 
 HEAVY = ("cryptography", "google", "grpc", "numpy", "scipy", "sqlalchemy", "torch", "tuf")
 
-TELL = f"""
+MISTAKES = f"""
 import contextlib, io, sys
 from alcove.platform.cli.entry import main
 for line in sys.argv[1:]:
@@ -23,10 +23,10 @@ for line in sys.argv[1:]:
 """
 
 
-def tell(folder: Path, *lines: str) -> None:
+def make_mistakes(folder: Path, *lines: str) -> None:
     """Make mistakes one after the other in a process of their own."""
     done = subprocess.run(
-        [sys.executable, "-c", TELL, *lines], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", MISTAKES, *lines], cwd=folder, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
 
@@ -35,7 +35,7 @@ def test_unknown_option_of_any_command_loads_nothing_heavy(tmp_path: Path) -> No
     """All commands but an aggregator's, which is a server."""
     names = [name for name in sorted(COMMANDS) if not name.startswith("aggregator ")]
     assert len(names) > 80
-    tell(tmp_path, *(f"{name} --no-such-option" for name in names))
+    make_mistakes(tmp_path, *(f"{name} --no-such-option" for name in names))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_unknown_option_of_any_command_loads_nothing_heavy(tmp_path: Path) -> No
         "rollout create --app reader --feature polite --version 1.0.0 --plan absent.json",
     ],
 )
-def test_file_that_is_absent_is_told_before_anything_heavy_is_loaded(line: str, tmp_path: Path) -> None:
+def test_absent_file_is_refused_before_anything_heavy_is_loaded(line: str, tmp_path: Path) -> None:
     """By name, with the code of wrong use."""
-    tell(tmp_path, line)
+    make_mistakes(tmp_path, line)
