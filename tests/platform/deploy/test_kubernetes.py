@@ -11,6 +11,7 @@ import yaml
 from tests.platform.deploy.checkers import find_checker
 
 KUBERNETES = "1.31"  # the oldest version that is checked
+RENDERED = ("base", "overlays/production")
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,52 @@ def test_network_is_closed_but_for_what_is_named(objects: list[dict[str, Any]]) 
     assert set(expression["values"]) == {labels["app.kubernetes.io/name"] for _, labels, _ in pod_specs(objects)}
     for name in ("alcove-grpc", "alcove-ingress"):
         assert policies[name]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": name}
+
+
+@pytest.fixture(scope="module", params=RENDERED)
+def rendered(folder: Path, request: pytest.FixtureRequest) -> str:
+    """What `kubectl apply -k` would send, by kubectl's own kustomize."""
+    command = [find_checker("kubectl"), "kustomize", str(folder / request.param)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_rendered_manifests_are_valid_and_refer_to_what_is_there(rendered: str, tmp_path: Path) -> None:
+    """All in the namespace, valid by the schemas, and every configuration and volume that a pod names is among them."""
+    path = tmp_path / "rendered.yaml"
+    path.write_text(rendered, encoding="utf-8")
+    tool = find_checker("kubernetes-validate")
+    done = subprocess.run([tool, "-k", KUBERNETES, "--strict", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    objects = list(yaml.safe_load_all(rendered))
+    outside = {"Namespace"}
+    assert {one["metadata"].get("namespace") for one in objects if one["kind"] not in outside} == {"alcove"}
+    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    for name, _, pod in pod_specs(objects):
+        assert ("ServiceAccount", pod["serviceAccountName"]) in names, name
+        for container in pod["containers"]:
+            for source in container["envFrom"]:
+                if "configMapRef" in source:
+                    assert ("ConfigMap", source["configMapRef"]["name"]) in names, name
+        for volume in pod["volumes"]:
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            assert claim is None or ("PersistentVolumeClaim", claim) in names, name
+
+
+@pytest.mark.parametrize("rendered", ["overlays/production"], indirect=True)
+def test_overlay_changes_what_it_says(rendered: str) -> None:
+    """Image, replicas, bucket and the addresses of the stores are the overlay's; the base's region stays."""
+    objects = list(yaml.safe_load_all(rendered))
+    images = {one["image"] for _, _, pod in pod_specs(objects) for one in [*pod["initContainers"], *pod["containers"]]}
+    assert images == {"registry.example.org/alcove:0.1.0"}
+    replicas = {one["metadata"]["name"]: one["spec"]["replicas"] for one in objects if one["kind"] == "Deployment"}
+    assert replicas == {"alcove-grpc": 2, "alcove-ingress": 4}
+    (settings,) = (one["data"] for one in objects if one["kind"] == "ConfigMap")
+    assert settings == {"ALCOVE_BLOBS": "s3://acme-models/alcove", "AWS_REGION": "eu-central-1"}
+    (stores,) = (one["spec"] for one in objects if one["metadata"]["name"] == "stores")
+    addresses = [to["ipBlock"]["cidr"] for rule in stores["egress"][1:] for to in rule["to"]]
+    assert addresses == ["10.20.0.0/24", "10.30.0.0/24"]
 
 
 def test_manifests_are_valid_by_the_schemas_of_kubernetes(folder: Path) -> None:
