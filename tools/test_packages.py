@@ -43,6 +43,7 @@ TOOLS: Final = {
     ),
     "nginx": Tool("nginx-light", (("nginx", "/usr/sbin/nginx"),), "static files for devices"),
     "promtool": Tool("prometheus", (("promtool",),), "alert rules and their unit tests"),
+    "prometheus": Tool("prometheus", (("prometheus",),), "alert rules and the dashboard, on a server's figures"),
     "systemd-analyze": Tool("systemd", (("systemd-analyze",),), "units of systemd"),
     "chromium": Tool("chromium", (("chromium",),), "pages in a real browser"),
 }
