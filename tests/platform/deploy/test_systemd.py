@@ -46,6 +46,18 @@ def test_units_are_confined(folder: Path, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.needs("systemd-analyze")
+def test_users_of_the_units_can_be_made(folder: Path, tmp_path: Path) -> None:
+    """systemd-sysusers takes every line: it leaves out one that it does not, and its user."""
+    (tool,) = find_tool("systemd-analyze") or []
+    (tmp_path / "etc").mkdir()
+    command = [str(Path(tool).with_name("systemd-sysusers")), f"--root={tmp_path}", str(folder / "alcove.sysusers")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    users = [line.split(":")[0] for line in (tmp_path / "etc/passwd").read_text(encoding="utf-8").splitlines()]
+    assert users == ["alcove", "alcove-devices"]
+
+
 @pytest.mark.parametrize("name", UNITS)
 def test_commands_of_units_parse(folder: Path, name: str) -> None:
     """Each ExecStart is a command of alcove, with options that it takes."""
