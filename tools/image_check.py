@@ -1,8 +1,8 @@
-"""Runs deploy/container/compose.yaml as docs/deploy/containers.md says: `make image-test` (tools/image_test.sh) calls it.
+"""Runs deploy/container/compose.yaml as docs/deploy/containers.md says (tools/image_test.sh calls it).
 
-Takes the images as they are here, makes the secrets and the volume, starts all services, pushes a version as a team, syncs
-as a device, kills a container, makes a backup, and stops everything. Prints a line for each step; ends with 1 at the first
-that fails, with the log of each container.
+Takes the images as they are here, makes the secrets and the volume, starts all services, pushes a version as a team,
+syncs as a device, kills a container, makes a backup, and stops everything. Prints a line for each step; ends with 1 at
+the first that fails, with the log of each container.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ WAIT_S: Final = 180.0
 SERVER: Final = "127.0.0.1:7443"
 DATABASE: Final = "postgresql://alcove@postgres/alcove"
 INSIDE: Final = ("with-environment", "/run/secrets/environment", "alcove")
-WHERE: Final = (f"--data-dir=/srv/alcove", f"--database={DATABASE}")
+WHERE: Final = ("--data-dir=/srv/alcove", f"--database={DATABASE}")
 
 
 def run(*command: object, **options: Any) -> str:
@@ -37,7 +37,7 @@ def run(*command: object, **options: Any) -> str:
         SystemExit: it failed.
     """
     words = [str(word) for word in command]
-    done = subprocess.run(words, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    done = subprocess.run(words, check=False, text=True, capture_output=True, **options)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout

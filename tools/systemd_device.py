@@ -1,4 +1,4 @@
-"""Syncs a device of the app `messenger` through nginx, and predicts: `python systemd_device.py VERSION`, in the folder with keys/."""
+"""Syncs a device of the app `messenger`, and predicts: systemd_device.py VERSION (tools/systemd_check.sh)."""
 
 import contextlib
 import sys
