@@ -30,7 +30,8 @@ install -o alcove -m 0600 key.pem /etc/alcove/tls/server.key
 install -o alcove -m 0644 ca.pem /etc/alcove/tls/server.pem
 
 wait_for systemctl --quiet is-active postgresql@15-main
-sql() { runuser -u postgres -- psql --quiet --set ON_ERROR_STOP=1 "$@"; }
+sql() { (cd / && runuser -u postgres -- psql --quiet --set ON_ERROR_STOP=1 "$@"); }
+for name in "DATABASE IF EXISTS alcove" "ROLE IF EXISTS devices" "ROLE IF EXISTS alcove"; do sql --command "DROP $name" 2> /dev/null; done
 sql --command "CREATE ROLE alcove LOGIN PASSWORD 'rows'" --command "CREATE DATABASE alcove OWNER alcove"
 secret() { install -m 0600 -o "$1" /dev/stdin "$2"; }  # owner, path; the text comes in
 echo "127.0.0.1:5432:alcove:alcove:rows" | secret alcove /etc/alcove/pgpass
@@ -63,7 +64,7 @@ token() {
 }
 token team:text team.token
 token operator operator.token
-program=$(ls /opt/alcove/lib/python3.11/site-packages/alcove/features/language_id/programs/*.alc)
+program=$(ls -v /opt/alcove/lib/python3.11/site-packages/alcove/features/language_id/programs/*.alc | tail -1)
 publish() {  # VERSION
   local where=(--server 127.0.0.1:7443 --tls-root ca.pem)
   "$alcove" model push "$program" --feature language_id --version "$1" --team text --key keys/teams/text.pem --token-file team.token "${where[@]}"

@@ -26,7 +26,8 @@ if [ ! -e "$root/etc/debian_version" ]; then
     --include=systemd,systemd-sysv,dbus,python3,python3-venv,ca-certificates,postgresql,nginx-light,curl,openssl,procps bookworm "$root"
   ln -s /usr/bin/python3 "$root/usr/local/bin/python3.11"
 fi
-rm -rf "$root"/checkout "$root"/opt/alcove "$root"/etc/alcove "$root"/var/{lib,backups}/alcove "$root"/srv/admin
+rm -rf "$root"/checkout "$root"/opt/alcove "$root"/etc/alcove "$root"/var/{lib,backups}/alcove "$root"/srv/admin \
+  "$root"/etc/systemd/system/{,*.wants/}alcove-*
 mkdir -p "$root"/checkout/{build,docs/deploy,tools/locks}
 cp -r build/wheels "$root/checkout/build/"
 cp -r deploy "$root/checkout/"

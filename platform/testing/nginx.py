@@ -55,7 +55,7 @@ def _write_configuration(folder: Path, tree: Path, port: int, upstream: str) -> 
     text = NGINX_CONFIGURATION.read_text(encoding="utf-8")
     temporary = "".join(f"    {part}_temp_path {folder}/{part};\n" for part in _PARTS)
     for old, new in {
-        "pid /run/nginx-alcove.pid;": f"pid {folder}/nginx.pid;\ndaemon off;\nuser root;",
+        "pid /run/nginx.pid;": f"pid {folder}/nginx.pid;\ndaemon off;\nuser root;",
         "server 127.0.0.1:7480;": f"server {upstream};",
         "listen 443 ssl;": f"listen 127.0.0.1:{port};",
         "ssl_certificate /etc/alcove/tls/fullchain.pem;": "",
