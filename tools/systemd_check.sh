@@ -78,13 +78,13 @@ publish 9.0.0 > publish.log
 sync 9.0.0
 step "a device has what a team pushed"
 
+restarted() { test "$(systemctl show --property=NRestarts --value "$1")" = 1; }
 for unit in alcove-grpc alcove-ingress; do
   systemctl kill --signal=KILL "$unit"
-  wait_for test "$(systemctl show --property=NRestarts --value "$unit")" != 0 || true
+  wait_for restarted "$unit"
 done
 wait_for curl --fail --silent http://127.0.0.1:9464/metrics
 wait_for curl --fail --silent http://127.0.0.1:7480/healthz
-for unit in alcove-grpc alcove-ingress; do test "$(systemctl show --property=NRestarts --value "$unit")" = 1; done
 publish 9.0.1 >> publish.log
 sync 9.0.1
 step "killed services come back and publish"
@@ -105,7 +105,7 @@ printf '[Timer]\nRandomizedDelaySec=0\nOnCalendar=*:*:0/10\nAccuracySec=1s\n' > 
 systemctl daemon-reload
 systemctl restart alcove-backup.timer
 made() { test -n "$(ls -A /var/backups/alcove 2> /dev/null)" && test "$(systemctl show --property=Result --value alcove-backup)" = success &&
-  journalctl --unit=alcove-backup --output=cat | grep -q "Finished alcove: backup"; }
+  journalctl --unit=alcove-backup --output=cat | grep -q "Finished alcove-backup.service"; }
 wait_for made
 systemctl stop alcove-backup.timer
 runuser -u alcove -- "$alcove" server backups /var/backups/alcove

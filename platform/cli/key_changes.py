@@ -171,7 +171,7 @@ def new(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Make one private key (0600) in a folder that need not exist, and beside it the public key for others (FILE.pub)."""
+    """Make a private key (0600) and its folder, and beside it the public key that others are given (FILE.pub)."""
     from alcove.registry.keys import new_key  # noqa: PLC0415 - loads the signed tree's libraries
     from alcove.registry.signers import PUBLIC, key_to_bytes  # noqa: PLC0415 - loads the signed tree's libraries
 

@@ -220,14 +220,14 @@ class Stage:
         script = script.replace("/tmp/nginx.conf", str(configuration))
         subprocess.run(["/bin/sh", "-ec", script], check=True)
         port = free_port()
-        parts = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        temporary = "".join(f" {part}_temp_path {self.place}/{part};" for part in parts)
+        parts = ("body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = {f"_temp_path /tmp/{part};": f"_temp_path {self.place}/{part};" for part in parts}
         names = {
             "ingress:7480": upstream,
             "listen 8443 ssl;": f"listen 127.0.0.1:{port} ssl;",
             "pid /tmp/nginx.pid;": f"pid {self.place}/nginx.pid; user root;",
             "root /srv/alcove/tree;": f"root {self.data}/tree;",
-            "    access_log off;": f"    access_log off;{temporary}",
+            **temporary,
         }
         text = configuration.read_text(encoding="utf-8")
         assert [name for name in names if text.count(name) != 1] == []
