@@ -104,8 +104,7 @@ mkdir -p /etc/systemd/system/alcove-backup.timer.d
 printf '[Timer]\nRandomizedDelaySec=0\nOnCalendar=*:*:0/10\nAccuracySec=1s\n' > /etc/systemd/system/alcove-backup.timer.d/soon.conf
 systemctl daemon-reload
 systemctl restart alcove-backup.timer
-made() { test -n "$(ls -A /var/backups/alcove 2> /dev/null)" && test "$(systemctl show --property=Result --value alcove-backup)" = success &&
-  journalctl --unit=alcove-backup --output=cat | grep -q "Finished alcove-backup.service"; }
+made() { runuser -u alcove -- "$alcove" server backups /var/backups/alcove | grep -q "$(date +%Y)"; }
 wait_for made
 systemctl stop alcove-backup.timer
 runuser -u alcove -- "$alcove" server backups /var/backups/alcove
