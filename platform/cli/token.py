@@ -106,11 +106,20 @@ def _show(text: str, record: "TokenRecord", out: Path | None, descriptor: int | 
 
 
 @app.command("list")
-def list_command(*, data_dir: DataDir, database: Database = None, as_json: AsJson = False) -> None:
+def list_command(
+    *,
+    data_dir: DataDir,
+    database: Database = None,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="List the console's sessions instead, each with the token it is of.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """List tokens: who may do what, and until when."""
     from alcove.platform.services.auth.local import list_local_tokens  # noqa: PLC0415
 
-    records = list_local_tokens(data_dir, database=database)
+    known = list_local_tokens(data_dir, database=database)
+    records = [record for record in known if record.is_session == sessions]
     if as_json:
         print_json([{key: value for key, value in vars(r).items() if key != "secret_sha256"} for r in records])
         return
@@ -123,9 +132,12 @@ def list_command(*, data_dir: DataDir, database: Database = None, as_json: AsJso
             "expires": when(record.expires_at_s),
             "revoked": when(record.revoked_at_s),
         }
+        | ({"of token": record.parent_id} if sessions else {})
         for record in records
     ]
-    print_rows(rows, as_json=False, empty="no token was issued yet")
+    print_rows(rows, as_json=False, empty="nobody has signed in" if sessions else "no token was issued yet")
+    if count := 0 if sessions else len(known) - len(records):
+        say(f"and {count} session{'s' if count > 1 else ''} of the console: alcove token list --sessions")
 
 
 @app.command("revoke")
@@ -137,7 +149,7 @@ def revoke(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a token from now on; a running server refuses it with the next call."""
+    """Revoke a token and its sessions, or one session, from now on; a running server refuses it with the next call."""
     from alcove.platform.services.auth.local import list_local_tokens, revoke_local_token  # noqa: PLC0415
 
     for known in () if yes else list_local_tokens(data_dir, database=database):

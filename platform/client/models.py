@@ -5,7 +5,8 @@ Times are seconds since 1970-01-01 UTC, shares 1/10 000 of all devices.
 Field names are those of the API; 0 and "" mean absent where the API says so.
 """
 
-from typing import Annotated, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, TypeVar
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -17,8 +18,11 @@ __all__ = [
     "Aliases",
     "Check",
     "FeatureRules",
+    "FeatureSummary",
     "Lineage",
+    "Page",
     "Port",
+    "StateCount",
     "StateMove",
     "Tag",
     "Validation",
@@ -89,6 +93,23 @@ class Version(Value):
     tags: tuple[Tag, ...]
     aliases: tuple[str, ...]
     lineage: Lineage | None = None
+
+
+class StateCount(Value):
+    """A number of versions in a state."""
+
+    state: VersionState
+    versions: int
+
+
+class FeatureSummary(Value):
+    """A feature with published versions; `newest_release` "": none is released."""
+
+    feature: str
+    team: str
+    newest_release: str
+    published_at_s: int
+    states: tuple[StateCount, ...]
 
 
 class Port(Value):
@@ -190,6 +211,15 @@ class FeatureRules(Value):
 
 
 _Model = TypeVar("_Model", bound=Value)
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[_Item]):
+    """A part of a list; `next_token` asks for the one after it, "" where there is none."""
+
+    items: tuple[_Item, ...]
+    next_token: str = ""
 
 
 def value_of(kind: type[_Model], message: Message) -> _Model:

@@ -14,6 +14,8 @@ from alcove.platform.client.models import (
     AliasMove,
     AliasProposal,
     FeatureRules,
+    FeatureSummary,
+    Page,
     Validation,
     Version,
     VersionDetails,
@@ -157,22 +159,62 @@ class RegistryCalls:
         token = ""
         most = limits.PAGE_SIZE[0] if limit is None else min(limit, limits.PAGE_SIZE[1])
         while True:
-            request = pb.ListVersionsRequest(
-                feature=feature,
+            page = self.versions_page(
+                feature,
                 team=team,
-                states=[pb.VersionState.Value(f"VERSION_STATE_{state.upper()}") for state in states],
+                states=states,
                 alias=alias,
-                tags=[pb.TagFilter(key=key, value=value) for key, value in (tags or {}).items()],
+                tags=tags,
                 text=text,
-                order=pb.VersionOrder.Value(f"VERSION_ORDER_{order.upper()}"),
-                page_size=most,
-                page_token=token,
+                order=order,
+                size=most,
+                token=token,
             )
-            answer = self._call(self._registry.ListVersions, request)
-            versions += [value_of(Version, item) for item in answer.versions]
-            token = answer.next_page_token
+            versions += page.items
+            token = page.next_token
             if not token or (limit is not None and len(versions) >= limit):
                 return versions[:limit]
+
+    def versions_page(
+        self,
+        feature: str = "",
+        *,
+        team: str = "",
+        states: Sequence[str] = (),
+        alias: str = "",
+        tags: Mapping[str, str] | None = None,
+        text: str = "",
+        order: Literal["oldest", "newest", "highest"] = "oldest",
+        size: int = 0,
+        token: str = "",
+    ) -> Page[Version]:
+        """Return one page of versions that fit every filter; `size` 0: as the server likes, `token`: of that page."""
+        request = pb.ListVersionsRequest(
+            feature=feature,
+            team=team,
+            states=[pb.VersionState.Value(f"VERSION_STATE_{state.upper()}") for state in states],
+            alias=alias,
+            tags=[pb.TagFilter(key=key, value=value) for key, value in (tags or {}).items()],
+            text=text,
+            order=pb.VersionOrder.Value(f"VERSION_ORDER_{order.upper()}"),
+            page_size=size,
+            page_token=token,
+        )
+        answer = self._call(self._registry.ListVersions, request)
+        return Page(tuple(value_of(Version, item) for item in answer.versions), answer.next_page_token)
+
+    def features_page(self, *, team: str = "", text: str = "", size: int = 0, token: str = "") -> Page[FeatureSummary]:
+        """Return one page of the features that have published versions, by name.
+
+        Args:
+            team: only of this team.
+            text: only where it occurs in the name.
+            size: most features; 0: as the server likes.
+            token: of the page; "": the first one.
+        """
+        request = pb.ListFeaturesRequest(team=team, text=text, page_size=size, page_token=token)
+        answer = self._call(self._registry.ListFeatures, request)
+        return Page(tuple(value_of(FeatureSummary, item) for item in answer.features), answer.next_page_token)
 
     def version(self, feature: str, version: str) -> tuple[Version, bytes]:
         """Return one version and the canonical bytes of its manifest."""

@@ -3,6 +3,7 @@
 Frozen, no database and no wire type inside.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from alcove.platform.domain.records import VersionRecord, VersionState
@@ -12,11 +13,29 @@ __all__ = [
     "AliasProposal",
     "CheckResult",
     "FeatureRules",
+    "FeatureSummary",
     "ListedVersion",
     "StateMove",
     "Tag",
     "ValidationRecord",
 ]
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """A feature with published versions.
+
+    Attributes:
+        newest_release: highest released version; "": none is released.
+        published_at_s: when a version of it was last published.
+        states: how many versions are in each state that has some.
+    """
+
+    feature: str
+    team: str
+    newest_release: str
+    published_at_s: int
+    states: Mapping[VersionState, int]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,11 @@ class Permission:
     roles: frozenset[str]
 
 
+_EVERYBODY: Final = frozenset({"reader", "operator", "team"})
+
+
 def _read(thing: str) -> Permission:
-    return Permission(f"read {thing}", frozenset({"reader", "operator", "team"}))
+    return Permission(f"read {thing}", _EVERYBODY)
 
 
 def _push(action: str) -> Permission:
@@ -50,6 +53,7 @@ _POLICY = "/alcove.api.policy.v1.PolicyService/"
 _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 _METRIC = "/alcove.api.metric.v1.MetricService/"
 _AUDIT = "/alcove.api.audit.v1.AuditService/"
+_SESSION = "/alcove.api.session.v1.SessionService/"
 _PLANNER = "/alcove.api.planner.v1.PlannerService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
@@ -60,6 +64,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _REGISTRY + "GetTeamMetadata": _read("team metadata"),
         _REGISTRY + "PublishVersion": _push("publish versions"),
         _REGISTRY + "ListVersions": _read("versions"),
+        _REGISTRY + "ListFeatures": _read("features"),
         _REGISTRY + "GetVersion": _read("versions"),
         _REGISTRY + "SetAlias": _push("move aliases"),
         _REGISTRY + "RemoveAlias": _push("remove aliases"),
@@ -112,6 +117,9 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _METRIC + "GetMetric": _read("metrics"),
         _METRIC + "ListMetrics": _read("metrics"),
         _AUDIT + "ListEntries": _read("the audit log"),
+        _SESSION + "CreateSession": Permission("make sessions", _EVERYBODY),
+        _SESSION + "GetSession": _read("their session"),
+        _SESSION + "DeleteSession": Permission("end their session", _EVERYBODY),
     }
 )
 

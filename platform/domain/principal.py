@@ -49,10 +49,17 @@ class Principal:
     Attributes:
         token_id: id of the token, or name in the client certificate with its kind ("dns:deploy.acme.example").
         role: what it may do.
+        name_of_token: whose the token is or what for; "": nobody said, or a certificate.
+        session_id: id of the session in which the caller is; `token_id` is then the parent token's, so that one person
+            is one caller, with or without a session.  "": in none.
+        expires_at_s: when token or session ends, seconds since 1970-01-01 UTC; 0: a certificate says.
     """
 
     token_id: str
     role: Role
+    name_of_token: str = ""
+    session_id: str = ""
+    expires_at_s: int = 0
 
     @property
     def name(self) -> str:

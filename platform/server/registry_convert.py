@@ -10,6 +10,7 @@ from alcove.platform.domain.catalog_records import (
     AliasMove,
     AliasProposal,
     FeatureRules,
+    FeatureSummary,
     ListedVersion,
     StateMove,
     ValidationRecord,
@@ -21,6 +22,7 @@ from alcove.registry.manifest import PortSignature
 
 __all__ = [
     "alias_move_message",
+    "feature_message",
     "fitting",
     "order_from",
     "port_message",
@@ -39,6 +41,21 @@ _ORDERS_FROM: dict[int, VersionOrder] = {
     pb.VersionOrder.Value(f"VERSION_ORDER_{order.name}"): order for order in VersionOrder
 }
 _ORDERS_FROM[pb.VERSION_ORDER_UNSPECIFIED] = VersionOrder.OLDEST
+
+
+def feature_message(summary: FeatureSummary) -> pb.FeatureSummary:
+    """Return the message of a feature; its states in the order of a version's life."""
+    return pb.FeatureSummary(
+        feature=summary.feature,
+        team=summary.team,
+        newest_release=summary.newest_release,
+        published_at_s=summary.published_at_s,
+        states=[
+            pb.StateCount(state=number, versions=summary.states[state])
+            for state, number in _STATES.items()
+            if state in summary.states
+        ],
+    )
 
 
 def version_message(listed: ListedVersion) -> pb.Version:

@@ -14,12 +14,13 @@ from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.search import page_token, parse_query
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.field_validation import validate_field
+from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.domain.permissions import require_team
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.server.registry_aliases import AliasCalls
 from alcove.platform.server.registry_blobs import BlobCalls
 from alcove.platform.server.registry_convert import (
+    feature_message,
     fitting,
     order_from,
     port_message,
@@ -35,6 +36,7 @@ from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.publishing import VersionPublisher
 from alcove.platform.services.publishing.quotas import UploadQuotas
 from alcove.platform.store.catalog import last_validation, list_versions, state_moves
+from alcove.platform.store.features import list_features
 from alcove.platform.store.search import search_versions
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.versions import find_version, get_version
@@ -117,6 +119,22 @@ class RegistryService(BlobCalls, AliasCalls, LifecycleCalls, rpc.RegistryService
         is_last = not has_more and len(shown) == len(records)
         return pb.ListVersionsResponse(
             versions=shown, next_page_token="" if is_last else page_token(query, records[len(shown) - 1])
+        )
+
+    async def ListFeatures(self, request: pb.ListFeaturesRequest, context: Any) -> pb.ListFeaturesResponse:
+        """List the features that have published versions, a page at a time."""
+        page = validate_page(request.page_size, "")
+        most = limits.SEARCH_WORDS[1]
+        if len(request.text) > most or not request.text.isprintable():
+            raise InvalidFieldError("text", f"at most {most} printable characters", request.text)
+        after = request.page_token and validate_field("page_token", FeatureName, request.page_token)
+        async with self._searches.turn(current_principal().name), self._mutations.store.read(is_long=True) as session:
+            features, has_more = await list_features(
+                session, team=request.team, text=request.text.lower(), after=after, size=page.size
+            )
+        return pb.ListFeaturesResponse(
+            features=[feature_message(feature) for feature in features],
+            next_page_token=features[-1].feature if has_more else "",
         )
 
     async def GetVersion(self, request: pb.GetVersionRequest, context: Any) -> pb.GetVersionResponse:

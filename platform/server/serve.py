@@ -31,6 +31,8 @@ from alcove.api.registry.v1 import registry_pb2
 from alcove.api.registry.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
+from alcove.api.session.v1 import session_pb2
+from alcove.api.session.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
 from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
 from alcove.platform.alerts.config import read_alerts_config
 from alcove.platform.alerts.monitors import Monitors
@@ -56,6 +58,7 @@ from alcove.platform.server.ports import GRPC_OPTIONS, listen, listen_for_certif
 from alcove.platform.server.rate_limits import CallerLimits
 from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
+from alcove.platform.server.session_service import SessionService
 from alcove.platform.server.settings import Settings
 from alcove.platform.server.startup_checks import (
     hold_data_folder,
@@ -99,6 +102,7 @@ SERVICES = tuple(
         policy_pb2.DESCRIPTOR,
         planner_pb2.DESCRIPTOR,
         audit_pb2.DESCRIPTOR,
+        session_pb2.DESCRIPTOR,
     )
     for name in file.services_by_name
 )
@@ -311,6 +315,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
     add_AuditServiceServicer_to_server(AuditService(mutations.store), server)
+    add_SessionServiceServicer_to_server(SessionService(mutations.store, mutations.clock), server)
     add_PlannerServiceServicer_to_server(PlannerService(aggregators, mutations.store), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)

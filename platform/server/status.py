@@ -64,6 +64,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.NoDefaultVersionError: _S.FAILED_PRECONDITION,
         _p.ShareNotRaisedError: _S.FAILED_PRECONDITION,
         _p.ApprovalRequiredError: _S.FAILED_PRECONDITION,
+        _p.SessionError: _S.FAILED_PRECONDITION,
         _p.OverrideRequiredError: _S.FAILED_PRECONDITION,
         # the server itself: these stop it at its start
         _p.KeyWithinReachError: _S.INTERNAL,
@@ -78,6 +79,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.AlertsFileError: _S.INTERNAL,
         _p.PeerUnavailableError: _S.UNAVAILABLE,
         _p.IngressFailedError: _S.INTERNAL,
+        _p.ConsoleFailedError: _S.INTERNAL,
         _p.TracingMissingError: _S.INTERNAL,
         _p.ServerStoppingError: _S.UNAVAILABLE,
         _p.ServerFullError: _S.RESOURCE_EXHAUSTED,

@@ -226,9 +226,10 @@ class AuditRow(Base):
 
 
 class TokenRow(Base):
-    """An API token; S5."""
+    """An API token, or with a `parent_id` a session of that token; S5."""
 
     __tablename__ = "tokens"
+    __table_args__ = (Index("ix_tokens_parent_id", "parent_id"),)
     token_id: Mapped[str] = mapped_column(Text, primary_key=True)
     secret_sha256: Mapped[str] = mapped_column(Text)
     role: Mapped[str] = mapped_column(Text)
@@ -236,6 +237,7 @@ class TokenRow(Base):
     created_at_s: Mapped[int]
     expires_at_s: Mapped[int]
     revoked_at_s: Mapped[int | None]
+    parent_id: Mapped[str] = mapped_column(Text, server_default="")
 
 
 class ReportCountRow(Base):

@@ -5,7 +5,7 @@ from typing import Annotated
 from alcove.registry.canonical import version_key
 from pydantic import AfterValidator, StringConstraints
 
-__all__ = ["AliasName", "TagKey", "TagValue", "sort_key"]
+__all__ = ["AliasName", "TagKey", "TagValue", "sort_key", "version_of_key"]
 
 
 def _printable(value: str) -> str:
@@ -24,3 +24,10 @@ def sort_key(version: str) -> int:
     """Return a number that sorts as "MAJOR.MINOR.PATCH" does; each part is below a million."""
     major, minor, patch = version_key(version)
     return (major * 1_000_000 + minor) * 1_000_000 + patch
+
+
+def version_of_key(key: int) -> str:
+    """Return the version whose `sort_key` it is."""
+    rest, patch = divmod(key, 1_000_000)
+    major, minor = divmod(rest, 1_000_000)
+    return f"{major}.{minor}.{patch}"

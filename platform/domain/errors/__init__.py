@@ -41,6 +41,7 @@
     │   ├── AggregatorsMissingError  Prio3 is asked of a server without aggregators
     │   ├── WindowCollectedError   a window's sums are there, and they are others
     │   ├── ApprovalRequiredError  a second person must approve it
+    │   ├── SessionError           a session is asked of a caller who has no token, or ended by one who has none
     │   └── OverrideRequiredError  no experiment named this version the winner
     ├── ReportRefusedError         a report body that is not counted
     ├── IssuanceRefusedError       a device that is not enrolled, or gets no token
@@ -50,6 +51,7 @@
         ├── RepositoryMissingError       no signed tree in the data folder
         ├── DataFolderBusyError    another server uses the data folder
         ├── IngressFailedError     the devices' process does not start
+        ├── ConsoleFailedError     the console's process does not start
         ├── TlsFilesError          certificate and key do not belong together
         ├── OtherStoreError        a database or blobs that are not the data folder's
         ├── SchemaTooNewError      a newer alcove wrote the database
@@ -106,6 +108,7 @@ from alcove.platform.domain.errors.server import (
     AlertsFileError,
     BackupError,
     CertificateListError,
+    ConsoleFailedError,
     DataFolderBusyError,
     IngressFailedError,
     KeyWithinReachError,
@@ -142,6 +145,7 @@ from alcove.platform.domain.errors.states import (
     OverrideRequiredError,
     ReadoutRunningError,
     ResultsRefusedError,
+    SessionError,
     ShareNotRaisedError,
     StaleEtagError,
     StaleProposalError,
@@ -169,6 +173,7 @@ __all__ = [
     "CertificateListError",
     "CheckBoundError",
     "ChecksFullError",
+    "ConsoleFailedError",
     "DataFolderBusyError",
     "FeatureBusyError",
     "HoldoutRaisedError",
@@ -205,6 +210,7 @@ __all__ = [
     "ServerError",
     "ServerFullError",
     "ServerStoppingError",
+    "SessionError",
     "ShareNotRaisedError",
     "StaleEtagError",
     "StaleProposalError",

@@ -49,6 +49,14 @@ class IngressFailedError(ServerError):
         super().__init__(f"the devices' process does not start: {problem}")
 
 
+class ConsoleFailedError(ServerError):
+    """The process that shows the console does not start."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"the console's process does not start: {problem}")
+
+
 class TlsFilesError(ServerError):
     """The TLS certificate and its key cannot be used together, or at all."""
 

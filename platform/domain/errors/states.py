@@ -213,3 +213,11 @@ class OverrideRequiredError(StateError):
         self.feature, self.version = feature, version
         self.cause = cause or f"no stopped experiment named {feature} {version} the winner"
         super().__init__(f"{self.cause}: give override_reason, which is audited")
+
+
+class SessionError(StateError):
+    """A session is asked of a caller who has no token, or is to be ended by one who is in none."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"session: {problem}")

@@ -8,13 +8,13 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
 from alcove.platform.domain.principal import Principal, Role
 from alcove.platform.store.tokens import TokenRecord
 
-__all__ = ["IssuedToken", "authenticate", "issue_token", "token_id_of"]
+__all__ = ["IssuedToken", "authenticate", "issue_session", "issue_token", "token_id_of"]
 
 _TOKEN = re.compile(r"alc_([0-9a-f]{16})_([0-9a-f]{64})")
 _NOBODY = TokenRecord("0" * 16, "0" * 64, "reader", 0, 0, 0)  # compared with where there is no such token
@@ -43,6 +43,13 @@ def issue_token(role: Role, *, now_s: int, lifetime_s: int, name: str = "") -> I
     token_id, secret = secrets.token_hex(8), secrets.token_hex(32)
     record = TokenRecord(token_id, _digest(token_id, secret), str(role), now_s, now_s + lifetime_s, None, name)
     return IssuedToken(f"alc_{token_id}_{secret}", record)
+
+
+def issue_session(parent: TokenRecord, *, now_s: int, lifetime_s: int) -> IssuedToken:
+    """Return a new session of a token, which ends no later than that one."""
+    until_s = min(lifetime_s, parent.expires_at_s - now_s)
+    issued = issue_token(Role.parse(parent.role), now_s=now_s, lifetime_s=until_s, name=parent.name)
+    return IssuedToken(issued.text, replace(issued.record, parent_id=parent.token_id))
 
 
 def token_id_of(text: str) -> str:
@@ -78,7 +85,10 @@ def authenticate(text: str, record: TokenRecord | None, *, now_s: int) -> Princi
     if now_s >= known.expires_at_s:
         reason = "this token has expired"
         raise UnauthenticatedError(reason)
-    return Principal(token_id, Role.parse(known.role))
+    role = Role.parse(known.role)
+    if known.is_session:
+        return Principal(known.parent_id, role, known.name, token_id, known.expires_at_s)
+    return Principal(token_id, role, known.name, expires_at_s=known.expires_at_s)
 
 
 def _split(text: str) -> tuple[str, str]:

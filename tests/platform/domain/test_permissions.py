@@ -13,12 +13,13 @@ from alcove.api.planner.v1 import planner_pb2
 from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
+from alcove.api.session.v1 import session_pb2
 from alcove.platform.domain.permissions import PERMISSIONS
 from alcove.platform.services.auth.local import create_local_token, revoke_local_token
 from alcove.platform.testing import Served, ServerWorld
 from google.protobuf.message_factory import GetMessageClass
 
-MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2)
+MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2, session_pb2)
 METHODS = [
     method
     for module in MESSAGES
@@ -27,13 +28,15 @@ METHODS = [
 ]
 KINDS = {(False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream"}
 # A revocation is urgent, and an approval takes a second person: both roles may.  Operators say what an app can bear.
-# Metrics are what teams and operators both plan with.
+# Metrics are what teams and operators both plan with.  Everybody may look at the console.
 OTHERWISE = {
     "RevokeVersion": {"operator", "team"},
     "ApproveAlias": {"operator", "team"},
     "SetFeatureRules": {"operator"},
     "CreateMetric": {"operator", "team"},
     "DeprecateMetric": {"operator", "team"},
+    "CreateSession": {"reader", "operator", "team"},
+    "DeleteSession": {"reader", "operator", "team"},
 }
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 Call = Callable[[Any, "list[tuple[str, str]]"], grpc.StatusCode]

@@ -5,7 +5,7 @@ from alcove.platform.store.migrations.dialects import BIG
 from alembic import op
 
 revision = "0006"
-down_revision = "0003"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
