@@ -43,9 +43,9 @@ from alcove.platform.aggregator.tasks import OpenTask, TaskBook
 from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.domain.errors import ServerError
-from alcove.platform.ingress.allowance import limit_connections
-from alcove.platform.ingress.connections import Connections
 from alcove.platform.ingress.resources import read_id, receive_body
+from alcove.platform.listening.allowance import limit_connections
+from alcove.platform.listening.connections import Connections
 from alcove.privacy.binary_http import HttpRequest
 from alcove.privacy.dap.messages import MEDIA_TYPE, TASK_ID_BYTES
 from alcove.privacy.dap.task import DapTask

@@ -40,9 +40,9 @@ from alcove.platform.aggregator.token_keys import TokenKeys
 from alcove.platform.aggregator.uploads import Uploads
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain.errors import AggregatorFileError, ServerError
-from alcove.platform.ingress.connections import Connections
-from alcove.platform.ingress.listening import raise_file_limit
-from alcove.platform.ingress.serve import end_task, listen_http, open_tls, start_http, start_listening
+from alcove.platform.listening.accepting import raise_file_limit
+from alcove.platform.listening.connections import Connections
+from alcove.platform.listening.http import end_task, listen_http, open_tls, start_http, start_listening
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["USUAL_PORTS", "RunningAggregator", "run_aggregator", "serve_aggregator"]

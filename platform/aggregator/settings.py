@@ -5,7 +5,7 @@ from typing import Annotated
 
 from alcove.platform.aggregator.provisioning import AGGREGATOR_FILE
 from alcove.platform.aggregator.store.database import DATABASE_FILE
-from alcove.platform.ingress.settings import ListenerSettings
+from alcove.platform.listening.settings import ListenerSettings
 from pydantic import Field, SecretStr
 
 __all__ = ["AggregatorSettings"]

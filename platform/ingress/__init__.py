@@ -1,5 +1,5 @@
 """Serves devices over HTTP: a static tree to read and one address for reports; nothing names them."""
 
-from alcove.platform.ingress.app import SILENT, create_ingress
+from alcove.platform.ingress.app import create_ingress
 
-__all__ = ["SILENT", "create_ingress"]
+__all__ = ["create_ingress"]

@@ -10,27 +10,23 @@
 Nothing here logs a remote address, and no answer depends on who asks, except how often (`connections`).
 """
 
-import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from alcove.platform.ingress.allowance import limit_connections
-from alcove.platform.ingress.connections import Connections
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.report_handler import reports_handler
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.static import static_routes
+from alcove.platform.listening.allowance import limit_connections
+from alcove.platform.listening.connections import Connections
+from alcove.platform.listening.rate import RateLimit
 from alcove.registry.blobs import BlobStore
 
-__all__ = ["SILENT", "create_ingress"]
+__all__ = ["create_ingress"]
 
-SILENT: Final = logging.getLogger("alcove.ingress.silent")  # in the place of the web server's, which names addresses
-SILENT.disabled = True
 _log = structlog.get_logger()
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 from aiohttp import web
-from alcove.platform.ingress.allowance import allow_download
+from alcove.platform.listening.allowance import allow_download
 from alcove.registry.blobs import BlobStore
 from alcove.registry.errors import RegistryError
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from aiohttp import web
 from alcove.platform.domain.errors import ReportRefusedError, StoreBusyError, StoreFullError, StoreUnavailableError
-from alcove.platform.ingress.allowance import waiting_for_body
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
+from alcove.platform.listening.allowance import waiting_for_body
+from alcove.platform.listening.rate import RateLimit
 from alcove.privacy.limits import MAX_REPORT_BYTES
 
 __all__ = ["reports_handler"]

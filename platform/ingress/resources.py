@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from aiohttp import web
-from alcove.platform.ingress.allowance import waiting_for_body
+from alcove.platform.listening.allowance import waiting_for_body
 
 __all__ = ["MAX_TIME", "decode_id", "decode_time", "read_id", "read_time", "receive_body"]
 

@@ -9,54 +9,38 @@ import json
 import os
 import signal
 import socket
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 from aiohttp import web
 from alcove.platform.core.log import configure_log
-from alcove.platform.domain import limits
-from alcove.platform.domain.errors import TlsFilesError
-from alcove.platform.ingress.app import SILENT, create_ingress
-from alcove.platform.ingress.connections import IDLE_S, Connections
+from alcove.platform.ingress.app import create_ingress
 from alcove.platform.ingress.figures import IngressFigures
-from alcove.platform.ingress.listening import Listener, raise_file_limit
 from alcove.platform.ingress.page import create_ingress_page
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.platform.ingress.settings import IngressSettings, ListenerSettings
+from alcove.platform.ingress.settings import IngressSettings
 from alcove.platform.ingress.token_handler import token_routes
 from alcove.platform.issuer import SoftwareAttestor, TokenIssuer, read_attestation_key
 from alcove.platform.issuer.arithmetic import GmpArithmetic
+from alcove.platform.listening.accepting import raise_file_limit
+from alcove.platform.listening.connections import Connections
+from alcove.platform.listening.http import end_task, listen_http, open_tls, start_http, start_listening
+from alcove.platform.listening.rate import RateLimit
 from alcove.platform.store import Store
 from alcove.platform.store.note import compare_stores
 from alcove.privacy.entropy import OsEntropy
 from alcove.registry.blobs import BlobStore, open_blob_store
 from alcove.registry.errors import StorageError
-from alcove.registry.keys import check_private_file
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = [
-    "Ingress",
-    "end_task",
-    "listen_http",
-    "open_tls",
-    "reach_blobs",
-    "run_ingress",
-    "serve_ingress",
-    "start_http",
-    "start_listening",
-]
+__all__ = ["Ingress", "reach_blobs", "run_ingress", "serve_ingress"]
 
-LINGERING_S: Final = 1.0  # seconds in which a body that is refused is read and thrown away, so that its sender sees why
 LOG_S: Final = 10.0  # seconds between two lines about refusals
-MAX_HEAD_BYTES: Final = 4096  # of a request's first line, and of one of its headers
-BACKLOG: Final = 1024  # connections that wait to be accepted; the system's own cap is often 4096
 _log = structlog.get_logger()
 
 
@@ -85,28 +69,6 @@ class Ingress:
         """Return the one line of JSON that tells a parent process that devices are answered, and where."""
         line = {"ready": True, "http": self.http_url, "pid": os.getpid()}
         return json.dumps(line | ({} if self.metrics_url is None else {"metrics": self.metrics_url}))
-
-
-def listen_http(host: str, port: int) -> socket.socket:
-    """Return a socket that listens for devices; close it.
-
-    Raises:
-        OSError: the port is taken or not ours to open, or the host has no address; its `filename` is both.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # no wait for the connections of the one before
-            made.bind(address)
-            made.listen(BACKLOG)
-            made.setblocking(False)
-        except BaseException:
-            made.close()
-            raise
-    except OSError as error:  # the system's own says no address, so that nobody could tell which port is meant
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-    return made
 
 
 @asynccontextmanager
@@ -194,54 +156,6 @@ async def serve_ingress(settings: IngressSettings, clock: Clock = SYSTEM_CLOCK) 
             _log.info("stopping")
 
 
-async def start_http(stack: AsyncExitStack, app: web.Application, listener: socket.socket) -> int:
-    """Answer those who watch the server, on a listening socket, until the stack ends; return its port."""
-    runner = web.AppRunner(app, access_log=None, logger=SILENT, shutdown_timeout=limits.SHUTDOWN_GRACE_S)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    await web.SockSite(runner, listener).start()
-    return int(listener.getsockname()[1])
-
-
-async def start_listening(
-    stack: AsyncExitStack,
-    app: web.Application,
-    listener: socket.socket,
-    connections: Connections,
-    tls: ssl.SSLContext | None,
-    *,
-    body_bytes: int = 0,
-) -> int:
-    """Answer strangers on a listening socket, within limits, until the stack ends; return its port.
-
-    Args:
-        stack: ends it.
-        app: what answers.
-        listener: where it answers.
-        connections: limits.
-        tls: None: plain.
-        body_bytes: of the largest body that `app` reads; some kilobytes need not be said.
-    """
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=SILENT,
-        shutdown_timeout=limits.SHUTDOWN_GRACE_S,
-        auto_decompress=False,
-        keepalive_timeout=IDLE_S,
-        lingering_time=LINGERING_S,
-        max_line_size=MAX_HEAD_BYTES,
-        max_field_size=MAX_HEAD_BYTES,
-    )
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    if runner.server is None:
-        raise RuntimeError("the application has no server")
-    accepting = Listener(connections, listener, runner.server, tls, body_bytes=body_bytes)
-    stack.callback(accepting.close)
-    return int(listener.getsockname()[1])
-
-
 async def _log_refusals(ingress: Ingress) -> None:
     """Write how many were refused for which reason, now and then and only if there are more: never a line for each."""
     logged: dict[str, int] = {}
@@ -260,13 +174,6 @@ def log_refusals(refused: Mapping[str, int], logged: Mapping[str, int]) -> dict[
     return dict(refused)
 
 
-async def end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task, and return when it has ended."""
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 def reach_blobs(url: str) -> BlobStore:
     """Return the store, asked for a blob that is not there: a wrong key or name fails at the start.
 
@@ -279,30 +186,3 @@ def reach_blobs(url: str) -> BlobStore:
     except StorageError as error:
         raise StorageError(f"--blobs {url}", error.problem) from error
     return blobs
-
-
-def open_tls(settings: ListenerSettings) -> ssl.SSLContext | None:
-    """Return the context of a listener's certificate; None: it has none.
-
-    Raises:
-        KeyFileError: others may read the key.
-        TlsFilesError: a file is no certificate or key, or the key is not the certificate's.
-        OSError: a file cannot be read; its `filename` says which.
-    """
-    certificate, key = settings.tls_certificate, settings.tls_key
-    if certificate is None:
-        return None
-    if key is not None:
-        check_private_file(key)
-    for path in (certificate, key):
-        if path is not None:
-            path.read_bytes()  # what OpenSSL says of a file that is not there names none
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        tls.load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        problem = (
-            "the key is not the certificate's" if error.reason == "KEY_VALUES_MISMATCH" else "no PEM that TLS reads"
-        )
-        raise TlsFilesError(certificate, key, problem) from error
-    return tls

@@ -16,8 +16,8 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
-from alcove.platform.ingress.allowance import allow_download
 from alcove.platform.ingress.blobs import send_blob
+from alcove.platform.listening.allowance import allow_download
 from alcove.registry.blobs import BlobStore
 from alcove.registry.layout import BLOBS, METADATA, TARGETS
 

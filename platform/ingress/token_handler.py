@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from alcove.platform.domain.errors import IssuanceRefusedError, ServerError
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.resources import read_id, read_time, receive_body
 from alcove.platform.issuer import TokenIssuer
+from alcove.platform.listening.rate import RateLimit
 from alcove.privacy.dap.messages import TASK_ID_BYTES
 from alcove.privacy.errors import TokenMessageError
 from alcove.privacy.tokens.enrollment import MAX_EVIDENCE_BYTES, EnrollmentRequest, TokenOrder

@@ -35,7 +35,7 @@ from alcove.platform.domain.errors import (
 )
 from alcove.platform.domain.permissions import require
 from alcove.platform.domain.principal import set_principal
-from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.listening.rate import RateLimit
 from alcove.platform.server.connections import Connections
 from alcove.platform.server.fields import validate_fields
 from alcove.platform.server.health import Probes

@@ -10,7 +10,7 @@ from typing import Final
 import grpc
 import grpc.aio
 from alcove.platform.domain import limits
-from alcove.platform.ingress.serve import listen_http
+from alcove.platform.listening.http import listen_http
 from alcove.platform.server.settings import Settings
 
 __all__ = ["GRPC_OPTIONS", "listen", "listen_for_certificates"]

@@ -14,7 +14,7 @@ from typing import Final
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import BusyCallerError, ServerFullError, TooManyCallsError
 from alcove.platform.domain.principal import Principal
-from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.listening.rate import RateLimit
 
 __all__ = ["CallerLimits"]
 

@@ -39,8 +39,9 @@ from alcove.platform.alerts.monitors import Monitors
 from alcove.platform.core.log import configure_log
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import AggregatorFileError
-from alcove.platform.ingress.listening import raise_file_limit
-from alcove.platform.ingress.serve import listen_http, open_tls, reach_blobs, start_http
+from alcove.platform.ingress.serve import reach_blobs
+from alcove.platform.listening.accepting import raise_file_limit
+from alcove.platform.listening.http import listen_http, open_tls, start_http
 from alcove.platform.server.alerting import Repeated, ask_for_windows, note_unanalyzed, repeat_works, start_alerts
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector

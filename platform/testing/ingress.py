@@ -11,8 +11,9 @@ from typing import Any
 from alcove.platform.domain.experiments.machine import mark_started
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState
-from alcove.platform.ingress.serve import Ingress, listen_http, run_ingress
+from alcove.platform.ingress.serve import Ingress, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.listening.http import listen_http
 from alcove.platform.store import Store
 from alcove.platform.store.experiments import add_experiment, save_experiment
 from alcove.platform.store.reports import cell_counts

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alcove.platform.ingress.serve import listen_http, run_ingress
+from alcove.platform.ingress.serve import run_ingress
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.listening.http import listen_http
 from alcove.platform.store import Store
 from alcove.platform.store.reports import cell_counts
 from alcove.platform.store.tables import IssuedTokenRow

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 import structlog
-from alcove.platform.ingress import allowance
-from alcove.platform.ingress.connections import (
+from alcove.platform.listening import allowance
+from alcove.platform.listening.accepting import raise_file_limit
+from alcove.platform.listening.connections import (
     DOWNLOAD_S,
     FIRST_S,
     FORGET_S,
@@ -28,8 +29,7 @@ from alcove.platform.ingress.connections import (
     ConnectionLimits,
     Connections,
 )
-from alcove.platform.ingress.listening import raise_file_limit
-from alcove.platform.ingress.settings import networks_of
+from alcove.platform.listening.settings import networks_of
 from alcove.platform.testing.certificates import Authority
 from alcove.platform.testing.ingress import BLOB, RunningIngress, ask, post, record, running_ingress
 
@@ -173,7 +173,7 @@ def test_addresses_are_digests_and_are_forgotten(crowd: Connections, clock: Cloc
 
 def test_many_addresses_take_a_bounded_memory(crowd: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest without connections is forgotten; one with connections keeps its count."""
-    monkeypatch.setattr("alcove.platform.ingress.connections.ADDRESSES_KEPT", 50)
+    monkeypatch.setattr("alcove.platform.listening.connections.ADDRESSES_KEPT", 50)
     held = [admit(crowd, "192.0.2.1") for _ in range(3)]
     for number in range(1000):
         crowd.release(admit(crowd, f"10.0.{number // 250}.{number % 250}"))

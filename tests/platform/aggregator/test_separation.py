@@ -14,7 +14,7 @@ from alcove.platform.aggregator.config import Seat
 from alcove.platform.aggregator.provisioning import create_pair
 from alcove.platform.aggregator.serve import run_aggregator
 from alcove.platform.aggregator.settings import AggregatorSettings
-from alcove.platform.ingress.serve import listen_http
+from alcove.platform.listening.http import listen_http
 
 UIDS = {"leader": 64_101, "helper": 64_102, "collector": 64_103}
 READ_ALL = 'for file; do cat -- "$file" >/dev/null 2>&1 && echo "$file"; done; exit 0'

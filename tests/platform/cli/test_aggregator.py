@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.cli.failures import explain
-from alcove.platform.ingress.serve import listen_http
+from alcove.platform.listening.http import listen_http
 
 from tests.platform.cli.terminal import alcove
 

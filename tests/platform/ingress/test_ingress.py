@@ -18,10 +18,11 @@ from alcove.platform.cli.demo.reporting import HEADERS, send_reports
 from alcove.platform.client import Arm, PlatformClient
 from alcove.platform.domain.errors import ReportRefusedError
 from alcove.platform.ingress import create_ingress, reports
-from alcove.platform.ingress.rate import RateLimit
 from alcove.platform.ingress.reports import ReportCollector
-from alcove.platform.ingress.serve import listen_http, log_refusals, run_ingress
+from alcove.platform.ingress.serve import log_refusals, run_ingress
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.listening.http import listen_http
+from alcove.platform.listening.rate import RateLimit
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings
 from alcove.platform.store import Store

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from alcove.platform.domain.errors import IngressFailedError
 from alcove.platform.ingress.figures import IngressFigures
-from alcove.platform.ingress.serve import listen_http
+from alcove.platform.listening.http import listen_http
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.serve import run
 from alcove.platform.server.settings import Settings

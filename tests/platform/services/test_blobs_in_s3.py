@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from alcove.platform.client import PlatformClient, UnavailableError, push_package
-from alcove.platform.ingress.serve import listen_http, run_ingress
+from alcove.platform.ingress.serve import run_ingress
 from alcove.platform.ingress.settings import IngressSettings
+from alcove.platform.listening.http import listen_http
 from alcove.platform.store import Store
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.s3 import S3Server

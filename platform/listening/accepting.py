@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from alcove.platform.ingress.connections import FIRST_S, Connection, Connections
+from alcove.platform.listening.connections import FIRST_S, Connection, Connections
 
 __all__ = ["Listener", "raise_file_limit"]
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from alcove.platform.ingress.rate import RateLimit
+from alcove.platform.listening.rate import RateLimit
 
 __all__ = ["Connection", "ConnectionLimits", "Connections", "Network"]
 

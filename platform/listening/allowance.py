@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from alcove.platform.ingress.connections import Connection, Connections
+from alcove.platform.listening.connections import Connection, Connections
 
 __all__ = ["allow_download", "limit_connections", "waiting_for_body"]
 
