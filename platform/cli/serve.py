@@ -43,6 +43,17 @@ def serve_command(
         Path | None, typer.Option(help='JSON file of their names and roles: {"dns:deploy.acme.example": "operator"}.')
     ] = None,
     mtls_port: Annotated[int, typer.Option(help="Port for callers with client certificates; 0: any free port.")] = 7444,
+    console: Annotated[
+        bool | None,
+        typer.Option(
+            "--console/--no-console",
+            help="Show the console, a web page; by default where --host is this machine.",
+        ),
+    ] = None,
+    console_port: Annotated[int, typer.Option(help="Port of the console; 0: any free port.")] = 7481,
+    console_url: Annotated[
+        str, typer.Option(help="Address of the console behind a proxy of your own, https://console.example.")
+    ] = "",
     metrics_port: Annotated[
         int | None, typer.Option(help="Port that answers Prometheus at /metrics, without TLS; 0: any free port.")
     ] = None,
@@ -107,7 +118,7 @@ def serve_command(
     from alcove.platform.ingress.serve import serve_ingress  # noqa: PLC0415
     from alcove.platform.ingress.settings import IngressSettings  # noqa: PLC0415
     from alcove.platform.server.serve import serve  # noqa: PLC0415 - other verbs need no database and no web server
-    from alcove.platform.server.settings import Settings  # noqa: PLC0415
+    from alcove.platform.server.settings import Settings, is_loopback  # noqa: PLC0415
 
     common: dict[str, Any] = {
         "data_dir": data_dir,
@@ -145,6 +156,9 @@ def serve_command(
         reflection=reflection,
         calls_per_second=calls_per_second,
         call_s_max=call_seconds,
+        console=is_loopback(host) if console is None else console,
+        console_port=console_port,
+        console_url=console_url,
         aggregators=aggregators,
         alerts=alerts,
         only=None if only is None else "grpc",

@@ -46,6 +46,7 @@ from alcove.platform.server.alerting import Repeated, ask_for_windows, note_unan
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
+from alcove.platform.server.console_process import ConsoleProcess, console_door, console_settings
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
@@ -124,10 +125,13 @@ class Running:
     mtls_address: str | None = None
     metrics_url: str | None = None
     ingress: IngressProcess | None = None
+    console_url: str | None = None
+    console: ConsoleProcess | None = None
 
     def ready_line(self) -> str:
         """Return the one line of JSON that tells a parent process that the server answers, and where."""
         more = {"http": self.http_url or None, "mtls": self.mtls_address, "metrics": self.metrics_url}
+        more["console"] = self.console_url
         line = {"ready": True, "grpc": self.grpc_address, "pid": os.getpid()}
         return json.dumps(line | {name: where for name, where in more.items() if where is not None})
 
@@ -149,6 +153,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         aggregators = await asyncio.to_thread(_read_aggregators, settings)
         alerts = None if settings.alerts is None else await asyncio.to_thread(read_alerts_config, settings.alerts)
         http_port, ingress = await _launch_ingress(stack, settings)
+        door, console_url, console = await _launch_console(stack, settings)
         store = await _open_store(stack, settings)
         lock = RepositoryLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
@@ -166,11 +171,12 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
         aggregation = None if aggregators is None else aggregators.aggregation
-        service = _Service(mutations, versions, metrics, aggregation)
+        service = _Service(mutations, versions, metrics, aggregation, door)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)
-        if ingress is not None:
-            await ingress.open()
-            stack.callback(ingress.ask_to_stop)  # both end at the same time
+        for kept in (ingress, console):
+            if kept is not None:
+                await kept.open()
+                stack.callback(kept.ask_to_stop)  # all end at the same time
         collector = await _make_collector(stack, store, aggregators, clock)
         metrics_url = None
         if metrics is not None and settings.metrics_port is not None:
@@ -196,7 +202,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
-        yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress)
+        yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress, console_url, console)
 
 
 async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -215,7 +221,7 @@ async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
     async with run(settings, clock) as running:
         sys.stdout.write(running.ready_line() + "\n")
         sys.stdout.flush()
-        _log.info("serving", grpc=running.grpc_address, http=running.http_url)
+        _log.info("serving", grpc=running.grpc_address, http=running.http_url, console=running.console_url)
         await stopped.wait()
         _log.info("stopping")
 
@@ -260,6 +266,22 @@ async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[in
     return int(listener.getsockname()[1]), ingress
 
 
+async def _launch_console(
+    stack: AsyncExitStack, settings: Settings
+) -> tuple[str | None, str | None, ConsoleProcess | None]:
+    """Start the process that will show the console; return its door to the calls, its address and itself."""
+    if not settings.console:
+        return None, None, None
+    door = stack.enter_context(console_door())
+    listener = stack.enter_context(listen_http(settings.host, settings.console_port))
+    made = console_settings(settings, door)
+    console = ConsoleProcess(made, listener)
+    stack.push_async_callback(console.close)
+    await console.launch()
+    url = settings.console_url or f"{made.scheme}://{made.url_host}:{listener.getsockname()[1]}"
+    return door, url, console
+
+
 def _read_aggregators(settings: Settings) -> CollectorConfig | None:
     """Return the aggregators that the server collects from; None: it does not.
 
@@ -292,6 +314,7 @@ class _Service:
     versions: VersionPublisher
     metrics: Metrics | None
     aggregators: Aggregation | None
+    door: str | None
 
 
 async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Service) -> tuple[int, int | None]:
@@ -321,6 +344,8 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)
+    if service.door is not None:
+        server.add_insecure_port(service.door)
     await server.start()
     await stack.enter_async_context(connections.watch(*(one for one in (port, mtls_port) if one is not None)))
 

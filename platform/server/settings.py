@@ -1,5 +1,6 @@
 """Defines the settings of the server."""
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -9,9 +10,17 @@ from alcove.platform.store.database import database_of
 from alcove.registry.rollback_guard import FILE as PUBLISHED_NOTE
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "is_loopback"]
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address to listen on is this machine's alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Settings(BaseModel):
@@ -39,6 +48,9 @@ class Settings(BaseModel):
         calls_per_second: gRPC calls that one caller (a token, a certificate) may make a second.
         call_s_max: seconds that a call may run, except a stream.
         connections, connections_per_address, requests_per_address, behind_proxy: of devices; see `IngressSettings`.
+        console: whether a web page shows people what is here; off this machine it needs TLS.
+        console_port: for browsers; 0: any free port.
+        console_url: address at which people reach the console through a proxy, "https://console.example"; "": directly.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
         analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
@@ -67,6 +79,9 @@ class Settings(BaseModel):
     metrics_port: Port | None = None
     traces: Annotated[str, Field(pattern=r"^(console|https?://[^/@\s]+)$")] | None = None
     reflection: bool = False
+    console: bool = False
+    console_port: Port = 7481
+    console_url: Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9.\[\]:-]+)?$")] = ""
     only: Literal["grpc"] | None = None
     calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     call_s_max: Annotated[float, Field(ge=0.01, le=3600)] = 120.0
@@ -93,6 +108,9 @@ class Settings(BaseModel):
             msg = "client_ca and client_certificates come together"
             raise ValueError(msg)
         _ = self.ingress  # raises for what devices' limits must not be
+        if self.console and self.tls_key is None and not is_loopback(self.host):
+            msg = "off loopback the console needs TLS: set tls_certificate and tls_key, or listen on 127.0.0.1"
+            raise ValueError(msg)
         if self.client_ca is not None and self.tls_key is None:
             msg = "client certificates need TLS: set tls_certificate and tls_key"
             raise ValueError(msg)

@@ -43,6 +43,7 @@ class Served:
         log: its standard error.
         mtls_address: where it takes client certificates; None: nowhere.
         metrics_url: where it answers Prometheus; None: nowhere.
+        console_url: where it shows the console; None: nowhere.
     """
 
     process: "subprocess.Popen[str] | None"
@@ -51,6 +52,7 @@ class Served:
     log: Path
     mtls_address: str | None = None
     metrics_url: str | None = None
+    console_url: str | None = None
 
     @property
     def pid(self) -> int:
@@ -168,7 +170,8 @@ class ServerWorld:
                 process.stdout.close()
             raise RuntimeError(f"the server did not start:\n{log.read_text()}")
         ready = json.loads(line)
-        return Served(process, ready["grpc"], ready.get("http", ""), log, ready.get("mtls"), ready.get("metrics"))
+        places = (ready.get(name) for name in ("mtls", "metrics", "console"))
+        return Served(process, ready["grpc"], ready.get("http", ""), log, *places)
 
     def client(self, served: Served, role: str) -> "PlatformClient":
         """Return a client with a token of a role; close it."""

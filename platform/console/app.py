@@ -1,0 +1,179 @@
+"""Composes the console: its pages, and what surrounds each of them.
+
+request ─▶ a name of ours ─▶ within limits ─▶ a form of ours ─▶ who asks ─▶ the page ─▶ headers
+                                                   whatever ends it becomes a page that says so
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from aiohttp import web
+from alcove.platform.client import ClientError, UnauthenticatedError
+from alcove.platform.console.assets import Assets
+from alcove.platform.console.calls import Calls
+from alcove.platform.console.pages import features, home, versions
+from alcove.platform.console.pages.page import Pages
+from alcove.platform.console.problems import Problem, problem_of, problem_of_http
+from alcove.platform.console.rendering import THEME_COOKIE, THEMES, Renderer, wants_json
+from alcove.platform.console.security import (
+    form_of,
+    is_local_path,
+    refuse_foreign_forms,
+    refuse_other_names,
+    set_headers,
+)
+from alcove.platform.console.session import SIGN_IN, Sessions
+from alcove.platform.console.settings import ConsoleSettings
+from alcove.platform.console.viewer import VIEWER
+from alcove.platform.listening.allowance import limit_connections
+from alcove.platform.listening.connections import Connections
+
+__all__ = ["create_console"]
+
+FORM_BYTES: Final = 16 * 1024  # of a form; a reason of 500 characters is 2 000 bytes, escaped three times that
+YEAR_S: Final = 365 * 86_400
+AREAS: Final = (home, features, versions)
+_log = structlog.get_logger()
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def create_console(settings: ConsoleSettings, calls: Calls, connections: Connections | None = None) -> web.Application:
+    """Return the application; the caller runs it, without an access log.
+
+    Args:
+        settings: names and cookies.
+        calls: to the server.
+        connections: those on which requests come; None: without their limits.
+    """
+    assets = Assets()
+    renderer = Renderer(assets)
+    sessions = Sessions(settings, calls, renderer)
+    pages = Pages(calls, renderer)
+    limits = [] if connections is None else [limit_connections(connections)]
+    app = web.Application(
+        client_max_size=FORM_BYTES,
+        middlewares=[
+            _known_names(settings.hosts),
+            *limits,
+            _problems(renderer),
+            _own_forms,
+            _signed_in(sessions, renderer),
+        ],
+    )
+    app.add_routes([web.get("/healthz", _answer_probe)])
+    app.add_routes(assets.routes())
+    app.add_routes(sessions.routes())
+    app.add_routes([web.post("/theme", _theme_setter(is_secure=settings.is_secure))])
+    for area in AREAS:
+        app.add_routes(area.routes(pages))
+
+    async def protect(_request: web.Request, response: web.StreamResponse) -> None:
+        set_headers(response, is_secure=settings.is_secure)
+
+    app.on_response_prepare.append(protect)
+    return app
+
+
+def _known_names(hosts: frozenset[str]) -> _Handler:
+    @web.middleware
+    async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        refuse_other_names(request, hosts)
+        return await handler(request)
+
+    return check
+
+
+@web.middleware
+async def _own_forms(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    refuse_foreign_forms(request)
+    return await handler(request)
+
+
+def _problems(renderer: Renderer) -> _Handler:
+    """Turn whatever ends a request into a page that says so."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except ClientError as error:
+            return renderer.problem(request, problem_of(error))
+        except web.HTTPException as error:
+            return renderer.problem(request, problem_of_http(error))
+        except Exception as error:  # noqa: BLE001 - of the console itself; its words are the log's
+            _log.error("a page failed", path=request.path, exc_info=error)
+            return renderer.problem(request, _OURS)
+
+    return answer
+
+
+_OURS: Final = Problem(
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "The console failed",
+    "This page could not be made.",
+    "Load it again; if it stays, the server's log says more.",
+)
+_SIGNED_OUT: Final = Problem(
+    HTTPStatus.UNAUTHORIZED,
+    "Signed out",
+    "Nobody is signed in, or the session has ended.",
+    "Sign in at /sign-in and send the request again with its cookie.",
+    "UnauthenticatedError",
+)
+
+
+def _signed_in(sessions: Sessions, renderer: Renderer) -> _Handler:
+    """Let requests for pages pass of those who are signed in; send the others to sign in."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.path in (SIGN_IN, "/healthz") or request.path.startswith("/assets/"):
+            return await handler(request)
+        viewer = await sessions.viewer_of(request)
+        if viewer is not None:
+            request[VIEWER] = viewer
+            try:
+                return await handler(request)
+            except UnauthenticatedError:  # it ended between two calls
+                pass
+        if wants_json(request):
+            return renderer.problem(request, _SIGNED_OUT)
+        if viewer is None and _comes_from_elsewhere(request):
+            return _again(request, renderer)
+        answer = sessions.to_sign_in(request)
+        sessions.forget(answer)
+        return answer
+
+    return check
+
+
+def _comes_from_elsewhere(request: web.Request) -> bool:
+    """Return whether a link on another site led here: the browser then sends no cookie that is for our pages alone."""
+    return request.method == "GET" and request.headers.get("Sec-Fetch-Site") == "cross-site"
+
+
+def _again(request: web.Request, renderer: Renderer) -> web.Response:
+    """Return a page that asks for the same address at once: as a page of ours, with the cookie if there is one."""
+    address = str(request.rel_url)
+    return renderer.page(request, "again.html", {"again": address if is_local_path(address) else "/"})
+
+
+def _theme_setter(*, is_secure: bool) -> _Handler:
+    async def set_theme(request: web.Request) -> web.Response:
+        fields = await form_of(request, request[VIEWER].token)
+        theme, back = fields.get("theme", ""), fields.get("next", "/")
+        if theme not in THEMES:
+            raise web.HTTPBadRequest(text=f"theme: expected one of {', '.join(THEMES)}")
+        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": back if is_local_path(back) else "/"})
+        answer.set_cookie(
+            THEME_COOKIE, theme, max_age=YEAR_S, path="/", secure=is_secure, httponly=True, samesite="Strict"
+        )
+        return answer
+
+    return set_theme
+
+
+async def _answer_probe(_request: web.Request) -> web.Response:
+    return web.Response(text="ok\n")

@@ -1,0 +1,161 @@
+"""Renders pages: one place for how a number, a size, a time, a share and a state look.
+
+Templates escape whatever they are given; the filters here build markup from escaped parts.  Nothing else may.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+from alcove.platform.console.assets import Assets
+from alcove.platform.console.markdown import render_markdown
+from alcove.platform.console.problems import Problem
+from alcove.platform.console.security import CSRF_FIELD, CSRF_HEADER
+from alcove.platform.console.viewer import VIEWER
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+__all__ = ["THEMES", "THEME_COOKIE", "Renderer", "wants_json"]
+
+THEMES: Final = ("auto", "light", "dark")
+THEME_COOKIE: Final = "alcove-theme"
+_MISSING: Final = Markup('<span class="missing" aria-label="none">–</span>')
+_UNITS: Final = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
+_HTMX: Final = json.dumps(
+    {"includeIndicatorStyles": False, "allowEval": False, "allowScriptTags": False, "selfRequestsOnly": True}
+)
+
+
+class Renderer:
+    """Makes answers of templates.
+
+    Args:
+        assets: have addresses.
+    """
+
+    def __init__(self, assets: Assets) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("alcove.platform.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= FILTERS
+        self._environment.globals |= {
+            "asset": assets.address,
+            "htmx_config": _HTMX,
+            "csrf_field": CSRF_FIELD,
+            "csrf_header": CSRF_HEADER,
+            "themes": THEMES,
+        }
+
+    def page(
+        self,
+        request: web.Request,
+        template: str,
+        context: Mapping[str, Any],
+        *,
+        status: int = HTTPStatus.OK,
+    ) -> web.Response:
+        """Return a page; `context` beside who asks, the theme and the address."""
+        theme = request.cookies.get(THEME_COOKIE, "")
+        common = {
+            "viewer": request.get(VIEWER),
+            "theme": theme if theme in THEMES else THEMES[0],
+            "path": request.path,
+            "address": str(request.rel_url),
+            "json_address": json_address(request) if request.method == "GET" else "",
+        }
+        text = self._environment.get_template(template).render(common | dict(context))
+        answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
+        answer.enable_compression()
+        return answer
+
+    def problem(self, request: web.Request, problem: Problem) -> web.Response:
+        """Return a page, or JSON, that says what went wrong."""
+        if wants_json(request):
+            answer = web.json_response(problem.to_json(), status=problem.status)
+        else:
+            answer = self.page(request, "problem.html", {"problem": problem}, status=problem.status)
+        if problem.retry_s:
+            answer.headers["Retry-After"] = str(problem.retry_s)
+        return answer
+
+
+def wants_json(request: web.Request) -> bool:
+    """Return whether a program asks: by `.json` at the end of the address, or by what it accepts."""
+    accepted = request.headers.get("Accept", "")
+    return request.path.endswith(".json") or (accepted.startswith("application/json") and "text/html" not in accepted)
+
+
+def json_address(request: web.Request) -> str:
+    """Return where a page's data are as JSON."""
+    path = request.rel_url.path
+    named = path if path.endswith(".json") else f"{path.rstrip('/') or '/index'}.json"
+    return str(request.rel_url.with_path(named).with_query(request.rel_url.query))
+
+
+def show_time(at_s: int) -> Markup:
+    """Return a time: in UTC, which a script shows in the viewer's zone; 0: none."""
+    if not at_s:
+        return _MISSING
+    at = datetime.fromtimestamp(at_s, UTC)
+    shown = f"{at:%Y-%m-%d %H:%M} UTC"
+    template = '<time datetime="{}" title="{}">{}</time>'
+    return Markup(template).format(f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at:%Y-%m-%d %H:%M:%S} UTC", shown)  # noqa: S704
+
+
+def show_bytes(size_bytes: int) -> Markup:
+    """Return a size with its unit; the exact bytes are its title."""
+    for unit, name in _UNITS:
+        if abs(size_bytes) >= unit:
+            text = f"{size_bytes / unit:.3g} {name}"
+            break
+    else:
+        text = f"{size_bytes} B"
+    return Markup('<data value="{}" title="{} bytes">{}</data>').format(
+        size_bytes, f"{size_bytes:,}".replace(",", " "), text
+    )
+
+
+def show_number(value: float | None, unit: str = "", low: float | None = None, high: float | None = None) -> Markup:
+    """Return a number with its unit and, where there is one, its interval; None: none."""
+    if value is None:
+        return _MISSING
+    text = f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:.4g}"
+    unit = f" {unit}" if unit else ""
+    if low is None or high is None:
+        return Markup('<span class="number">{}{}</span>').format(text, unit)
+    template = '<span class="number">{}{} <span class="interval">[{:.4g}, {:.4g}]</span></span>'
+    return Markup(template).format(text, unit, low, high)  # noqa: S704 - a constant
+
+
+def show_share(basis_points: int) -> str:
+    """Return a share of devices in percent; `basis_points` are 1/10 000 of all."""
+    return f"{basis_points / 100:g} %"
+
+
+def show_state(state: str) -> Markup:
+    """Return a state as a badge: its word, and a color that says no more than the word."""
+    name = "".join(character for character in state if character.isalnum() or character == "_")
+    return Markup('<span class="badge badge-{}">{}</span>').format(name, state.replace("_", " "))
+
+
+def show_digest(digest: str) -> Markup:
+    """Return a digest, short; the whole is its title."""
+    return Markup('<code title="{}">{}…</code>').format(digest, digest[:12])
+
+
+FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "time": show_time,
+    "bytes": show_bytes,
+    "number": show_number,
+    "share": show_share,
+    "state": show_state,
+    "digest": show_digest,
+    "markdown": render_markdown,
+}
