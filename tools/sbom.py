@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import uuid
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
+VENDORED = ROOT / "platform/console/assets/vendor/digests.json"
 FIRST_ZIP_TIME = 315532800
 """1980-01-01, as in the wheel: the earliest time that an archive can say."""
 INSIDE = {
@@ -109,7 +111,7 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             if other != name:
                 links.setdefault(name, set()).add(other)
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
-    inside = inside_native()
+    inside = inside_native() | (inside_console() if "platform" in extras else {})
     parts |= inside
     links.setdefault(SDK, set()).update(inside)
     bom.metadata.component = parts[SDK]
@@ -131,7 +133,25 @@ def inside_native() -> dict[str, Component]:
     return parts
 
 
-def describe_wheel(name: str, version: str, programs: Mapping[str, bytes], *, is_native: bool) -> str:
+def inside_console() -> dict[str, Component]:
+    """Return what the console has of others, by name."""
+    parts: dict[str, Component] = {}
+    for file, facts in json.loads(VENDORED.read_text(encoding="utf-8")).items():
+        name, version = facts["package"], facts["version"]
+        url = PackageURL("npm", None, name, version)
+        digest = HashType(alg=HashAlgorithm.SHA_256, content=facts["sha256"])
+        kind = ComponentType.LIBRARY
+        part = Component(
+            name=name, version=version, type=kind, purl=url, bom_ref=str(url), description=file, hashes=[digest]
+        )
+        part.licenses.add(LicenseFactory().make_from_string(facts["licence"]))
+        parts[name] = part
+    return parts
+
+
+def describe_wheel(
+    name: str, version: str, programs: Mapping[str, bytes], *, is_native: bool, has_console: bool = False
+) -> str:
     """Return the bill that a wheel carries, as CycloneDX: what lies inside it that is not its own Python.
 
     Args:
@@ -139,6 +159,7 @@ def describe_wheel(name: str, version: str, programs: Mapping[str, bytes], *, is
         version: of the distribution.
         programs: bytes of its compiled models, by their names with versions.
         is_native: it holds the native libraries.
+        has_console: it holds the console.
     """
     bom = Bom()
     bom.metadata.timestamp = datetime.fromtimestamp(FIRST_ZIP_TIME, UTC)
@@ -147,6 +168,7 @@ def describe_wheel(name: str, version: str, programs: Mapping[str, bytes], *, is
     whole.licenses.add(LicenseFactory().make_from_string("Apache-2.0"))
     bom.metadata.component = whole
     parts = list(inside_native().values()) if is_native else []
+    parts += inside_console().values() if has_console else ()
     for program, data in sorted(programs.items()):
         digest = HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(data).hexdigest())
         model = Component(

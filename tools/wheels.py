@@ -105,8 +105,13 @@ class Cut:
 
     @property
     def without(self) -> frozenset[str]:
-        """Licences of the whole that are not for this part: those of what native libraries hold."""
-        return frozenset() if self.is_native else frozenset({THIRD_PARTY})
+        """Licences of the whole that are not for this part: those of what native libraries and the console hold."""
+        return frozenset() if self.is_native or self.has_console else frozenset({THIRD_PARTY})
+
+    @property
+    def has_console(self) -> bool:
+        """Whether it holds the console, and so files of others."""
+        return any("/console/assets/vendor/" in name for name in self.files)
 
     @property
     def is_native(self) -> bool:
@@ -268,7 +273,7 @@ def write(part: Cut, whole: Whole, out: Path, platform: str) -> Path:
     licences = [name for name in whole.archive.namelist() if name.startswith(f"{whole.info}/licenses/")]
     contents |= {name.replace(whole.info, info): read(name) for name in licences if Path(name).name not in part.without}
     programs = {Path(name).stem: contents[name] for name in part.files if name.endswith(".alc")}
-    bill = describe_wheel(part.name, whole.version, programs, is_native=part.is_native)
+    bill = describe_wheel(part.name, whole.version, programs, is_native=part.is_native, has_console=part.has_console)
     contents[f"{info}/sboms/{part.name}.cdx.json"] = bill.encode()
     if part.script:
         contents[f"{info}/entry_points.txt"] = f"[console_scripts]\nalcove = {part.script}\n".encode()

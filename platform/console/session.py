@@ -5,8 +5,10 @@ that no script reads and no other site sends.  The server ends it at its expiry,
 process remembers none.
 """
 
+import ipaddress
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -36,8 +38,10 @@ class SignInLimits:
         self._all = RateLimit(per_minute_in_all, _minutes)
         self._of: OrderedDict[str, RateLimit] = OrderedDict()
 
-    def take(self, address: str) -> bool:
-        """Count an attempt; False if it is one too many."""
+    def take(self, address: str | None) -> bool:
+        """Count an attempt; False if it is one too many.  None stands for a proxy of our own: many callers."""
+        if address is None:
+            return self._all.take(1)
         limit = self._of.setdefault(address, RateLimit(self._per_minute, _minutes))
         self._of.move_to_end(address)
         while len(self._of) > ADDRESSES_KEPT:
@@ -108,7 +112,7 @@ class Sessions:
     async def _sign_in(self, request: web.Request) -> web.Response:
         form = await request.post()
         token, back = str(form.get("token", "")).strip(), str(form.get("next", "/"))
-        if not self._limits.take(request.remote or ""):
+        if not self._limits.take(self._address_of(request)):
             return self._page(request, back, _TOO_OFTEN)
         if not token.isascii() or not token.isprintable() or len(token) > MAX_TOKEN_LENGTH:
             token = ""
@@ -129,6 +133,13 @@ class Sessions:
             samesite="Strict",
         )
         return answer
+
+    def _address_of(self, request: web.Request) -> str | None:
+        remote = request.remote or ""
+        with suppress(ValueError):
+            if any(ipaddress.ip_address(remote) in network for network in self._settings.limits.proxies):
+                return None
+        return remote
 
     async def _sign_out(self, request: web.Request) -> web.Response:
         viewer = request[VIEWER]

@@ -77,7 +77,7 @@ def test_every_requirement_of_the_bare_install_is_there_with_version_and_licence
 def test_an_extra_adds_what_it_needs(bare: bytes, repository: Path, tmp_path: Path) -> None:
     """The server's libraries with the extras `commands` and `server`."""
     added = names(write_sbom(repository, tmp_path, "commands", "server")).keys() - names(bare).keys()
-    assert {"grpcio", "sqlalchemy", "obstore"} <= added
+    assert {"grpcio", "sqlalchemy", "obstore", "jinja2", "htmx.org"} <= added
     assert "torch" not in added
 
 
@@ -88,7 +88,9 @@ def test_a_wheel_says_what_lies_inside_it(repository: Path) -> None:
     feature = describe_wheel("alcove-feature-x", "0.1.0", {"x-1.0.0": b"a program"}, is_native=False)
     (program,) = names(feature.encode()).values()
     assert program["hashes"] == [{"alg": "SHA-256", "content": sha256(b"a program").hexdigest()}]
-    for bill in (native, feature):
+    platform = describe_wheel("alcove-platform", "0.1.0", {}, is_native=False, has_console=True)
+    assert names(platform.encode()).keys() == {"htmx.org"}
+    for bill in (native, feature, platform):
         assert find_error(bill) is None
     assert describe_wheel(SDK, "0.1.0", {}, is_native=True) == native
 

@@ -1,0 +1,133 @@
+"""The console in a real Chromium: nothing is logged, no policy is violated, and axe-core finds no barrier.
+
+axe-core comes by `python tools/console_assets.py --axe` into build/; without it the other promises are still tested.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alcove.platform.testing import Served, ServerWorld
+from playwright.async_api import Page, async_playwright
+
+from tests.platform.cli.browser import CHROMIUM, PATIENCE_MS
+
+pytestmark = [pytest.mark.thorough, pytest.mark.needs("chromium")]
+
+PATHS = ("/", "/features", "/features?text=zzz", "/features/text_00", "/features/text_00/versions/1.0.0", "/nothing")
+AXE = "axe.min.js"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+class Tab:
+    """A tab, with what it complained of."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.complaints: list[str] = []
+        self.elsewhere: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.elsewhere.append(request.url))
+
+    async def open(self, path: str) -> None:
+        """Load a page."""
+        await self.page.goto(self.url + path, wait_until="load")
+
+
+@asynccontextmanager
+async def tab(world: ServerWorld, served: Served, *, scheme: Any = "light", width: int = 1280) -> AsyncIterator[Tab]:
+    """A tab of a browser in which somebody has signed in by the form."""
+    assert served.console_url is not None
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        page = await browser.new_page(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            timezone_id="America/New_York",
+            locale="en-US",
+        )
+        page.set_default_timeout(PATIENCE_MS)
+        one = Tab(page, served.console_url)
+        await one.open("/features")
+        await page.fill("input[name=token]", world.token("team:text"))
+        await page.click("text=Sign in >> nth=-1")
+        await page.wait_for_url("**/features")
+        yield one
+        await browser.close()
+
+
+@pytest.fixture(scope="module")
+def seeded(world: ServerWorld, served: Served) -> Served:
+    """The module's server with a feature of two versions, an alias, and a reason with markup."""
+    with world.client(served, "team:text") as team:
+        world.publish(team, "text_00")
+        world.publish(team, "text_00", "1.1.0", is_released=False)
+        team.set_alias("text_00", "stable", "1.0.0", reason="<img src=x onerror=console.log('ran')>")
+        team.set_tag("text_00", "1.0.0", "note", "<script>console.log('ran')</script>")
+    return served
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_no_page_complains_asks_elsewhere_or_shuts_somebody_out(
+    world: ServerWorld, seeded: Served, scheme: str, repository: Path
+) -> None:
+    """Each page in light and dark; also at the width of a small phone, where nothing is wider than the screen."""
+    axe = repository / "build" / AXE
+    for width in (1280, 320):
+        async with tab(world, seeded, scheme=scheme, width=width) as one:
+            for path in PATHS:
+                await one.open(path)
+                if axe.exists():
+                    await one.page.evaluate(axe.read_text(encoding="utf-8"))
+                    found = await one.page.evaluate("rules => axe.run(document, rules)", RULES)
+                    faults = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
+                    assert faults == [], (path, scheme, width)
+                wide = await one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+                assert wide <= 0, (path, width)
+            # Chromium itself notes an answer that is no page: the last of the paths.
+            assert [text for text in one.complaints if "404" not in text] == []
+            assert {url for url in one.elsewhere if not url.startswith(one.url)} == set()
+
+
+async def test_times_are_in_the_viewers_zone_and_in_utc_on_hover(world: ServerWorld, seeded: Served) -> None:
+    """The server says UTC; the script says what the viewer's clock shows."""
+    async with tab(world, seeded) as one:
+        await one.open("/features/text_00/versions/1.0.0")
+        shown = await one.page.text_content("main time >> nth=0")
+        title = await one.page.get_attribute("main time >> nth=0", "title")
+        assert title is not None
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", title)
+        assert shown is not None
+        assert re.search(r"[AP]M$", shown)
+
+
+async def test_a_version_is_revoked_by_keyboard_once_its_words_are_typed(world: ServerWorld, seeded: Served) -> None:
+    """The button waits for the words; the page then says what happened."""
+    async with tab(world, seeded) as one:
+        await one.open("/features/text_00/versions/1.1.0")
+        await one.page.focus("#action-revoke > summary")
+        await one.page.keyboard.press("Enter")
+        button = one.page.locator("#action-revoke button")
+        assert await button.is_disabled()
+        await one.page.fill("#action-revoke input[name=reason]", "leaks")
+        await one.page.fill("#action-revoke input[name=confirmation]", "text_00 1.1.0")
+        assert await button.is_enabled()
+        await one.page.keyboard.press("Enter")
+        await one.page.wait_for_selector(".done")
+        assert "revoked" in (await one.page.text_content("h1") or "")
+
+
+async def test_a_filter_changes_the_rows_and_the_address_without_a_new_page(world: ServerWorld, seeded: Served) -> None:
+    """What one sees can be shared; with no script the form does the same."""
+    async with tab(world, seeded) as one:
+        await one.open("/features")
+        await one.page.evaluate("window.isSamePage = true")
+        await one.page.fill("input[name=text]", "zzz")
+        await one.page.wait_for_selector("#features-rows .empty")
+        assert "text=zzz" in one.page.url
+        assert await one.page.evaluate("window.isSamePage")
+        assert one.complaints == []
