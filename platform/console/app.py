@@ -4,12 +4,12 @@ request ─▶ a name of ours ─▶ within limits ─▶ a form of ours ─▶ 
                                                    whatever ends it becomes a page that says so
 """
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.client import ClientError, UnauthenticatedError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
@@ -36,7 +36,6 @@ FORM_BYTES: Final = 16 * 1024  # of a form; a reason of 500 characters is 2 000 
 YEAR_S: Final = 365 * 86_400
 AREAS: Final = (home, features, versions)
 _log = structlog.get_logger()
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def create_console(settings: ConsoleSettings, calls: Calls, connections: Connections | None = None) -> web.Application:
@@ -76,9 +75,9 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
     return app
 
 
-def _known_names(hosts: frozenset[str]) -> _Handler:
+def _known_names(hosts: frozenset[str]) -> Middleware:
     @web.middleware
-    async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         refuse_other_names(request, hosts)
         return await handler(request)
 
@@ -86,16 +85,16 @@ def _known_names(hosts: frozenset[str]) -> _Handler:
 
 
 @web.middleware
-async def _own_forms(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def _own_forms(request: web.Request, handler: Handler) -> web.StreamResponse:
     refuse_foreign_forms(request)
     return await handler(request)
 
 
-def _problems(renderer: Renderer) -> _Handler:
+def _problems(renderer: Renderer) -> Middleware:
     """Turn whatever ends a request into a page that says so."""
 
     @web.middleware
-    async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except ClientError as error:
@@ -124,11 +123,11 @@ _SIGNED_OUT: Final = Problem(
 )
 
 
-def _signed_in(sessions: Sessions, renderer: Renderer) -> _Handler:
+def _signed_in(sessions: Sessions, renderer: Renderer) -> Middleware:
     """Let requests for pages pass of those who are signed in; send the others to sign in."""
 
     @web.middleware
-    async def check(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in (SIGN_IN, "/healthz") or request.path.startswith("/assets/"):
             return await handler(request)
         viewer = await sessions.viewer_of(request)
@@ -160,7 +159,7 @@ def _again(request: web.Request, renderer: Renderer) -> web.Response:
     return renderer.page(request, "again.html", {"again": address if is_local_path(address) else "/"})
 
 
-def _theme_setter(*, is_secure: bool) -> _Handler:
+def _theme_setter(*, is_secure: bool) -> Handler:
     async def set_theme(request: web.Request) -> web.Response:
         fields = await form_of(request, request[VIEWER].token)
         theme, back = fields.get("theme", ""), fields.get("next", "/")

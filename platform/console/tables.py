@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
-__all__ = ["Choice", "Column", "Table"]
+__all__ = ["Choice", "Column", "Table", "size_choice", "size_of"]
 
 _Row = TypeVar("_Row")
+ROWS: Final = (50, 200)  # of a page: usual, most
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,25 @@ class Choice:
         title: what people read.
         value: as it is now; "": not set.
         options: (value, words) to choose from; (): any text.
+        is_filter: whether it leaves rows out; else it only says in which order and how many.
     """
 
     name: str
     title: str
     value: str = ""
     options: Sequence[tuple[str, str]] = ()
+    is_filter: bool = True
+
+
+def size_of(text: str) -> int:
+    """Return how many rows an address asks for; the usual number where it asks for none, or for too many."""
+    return int(text) if text.isascii() and text.isdigit() and 1 <= int(text) <= ROWS[1] else ROWS[0]
+
+
+def size_choice(text: str) -> Choice:
+    """Return the control for the number of rows of a page."""
+    options = (("", str(ROWS[0])), ("100", "100"), (str(ROWS[1]), str(ROWS[1])))
+    return Choice("size", "Rows", text if size_of(text) != ROWS[0] else "", options, is_filter=False)
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ class Table(Generic[_Row]):
     @property
     def is_filtered(self) -> bool:
         """Whether a filter may be why there is no row."""
-        return any(choice.value for choice in self.choices)
+        return any(choice.value and choice.is_filter for choice in self.choices)
 
     def address(self, token: str = "") -> str:
         """Return the address of a page of this list, with its filters and order."""

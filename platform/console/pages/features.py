@@ -15,15 +15,14 @@ from alcove.platform.client import (
 )
 from alcove.platform.console.actions import Action, Form, may
 from alcove.platform.console.pages.page import Answer, Pages, Refusal, back_to_page, offers_of
-from alcove.platform.console.tables import Choice, Column, Table
+from alcove.platform.console.tables import Choice, Column, Table, size_choice, size_of
 from alcove.platform.console.viewer import VIEWER
 from alcove.platform.domain.principal import Role
 
 __all__ = ["FEATURE", "routes"]
 
 FEATURE: Final = r"{feature:[a-z][a-z0-9_]{0,63}}"
-PAGE_SIZE: Final = 50
-PARAMETERS: Final = ("text", "state", "order", "page")
+PARAMETERS: Final = ("text", "state", "order", "size", "page")
 STATES: Final = ("registered", "validated", "released", "deprecated", "revoked")
 ORDERS: Final = (("", "Highest first"), ("newest", "Newest first"), ("oldest", "Oldest first"))
 REGISTRY: Final = "/alcove.api.registry.v1.RegistryService/"
@@ -74,8 +73,8 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 
 def _features(client: PlatformClient, query: Mapping[str, str]) -> Table[FeatureSummary]:
-    text, team, token = (query.get(name, "") for name in ("text", "team", "page"))
-    page = client.features_page(team=team, text=text, size=PAGE_SIZE, token=token)
+    text, team, size, token = (query.get(name, "") for name in ("text", "team", "size", "page"))
+    page = client.features_page(team=team, text=text, size=size_of(size), token=token)
     return Table(
         "features",
         "Features with published versions",
@@ -88,7 +87,7 @@ def _features(client: PlatformClient, query: Mapping[str, str]) -> Table[Feature
         ),
         page.items,
         "/features",
-        (Choice("text", "Name contains", text), Choice("team", "Team", team)),
+        (Choice("text", "Name contains", text), Choice("team", "Team", team), size_choice(size)),
         page.next_token,
         token,
         "No feature has a published version.",
@@ -103,10 +102,10 @@ def _release(feature: FeatureSummary) -> str:
 def _feature(
     client: PlatformClient, name: str, query: Mapping[str, str]
 ) -> tuple[Table[Version], Aliases, FeatureRules, str]:
-    text, state, order, token = (query.get(each, "") for each in PARAMETERS)
+    text, state, order, size, token = (query.get(each, "") for each in PARAMETERS)
     sort = cast("Literal['oldest', 'newest', 'highest']", order if order in ("newest", "oldest") else "highest")
     states = [state] if state in STATES else []
-    page = client.versions_page(name, states=states, text=text, order=sort, size=PAGE_SIZE, token=token)
+    page = client.versions_page(name, states=states, text=text, order=sort, size=size_of(size), token=token)
     first = page.items or client.versions_page(name, size=1).items
     if not first:
         raise NotFoundError("NOT_FOUND", "ResourceNotFoundError", f"no feature named {name!r} has a published version")
@@ -115,7 +114,7 @@ def _feature(
 
 
 def _versions_table(name: str, page: Page[Version], query: Mapping[str, str]) -> Table[Version]:
-    text, state, order, token = (query.get(each, "") for each in PARAMETERS)
+    text, state, order, size, token = (query.get(each, "") for each in PARAMETERS)
     return Table(
         "versions",
         f"Versions of {name}",
@@ -133,7 +132,8 @@ def _versions_table(name: str, page: Page[Version], query: Mapping[str, str]) ->
         (
             Choice("text", "Contains", text),
             Choice("state", "State", state, (("", "Any"), *((each, each) for each in STATES))),
-            Choice("order", "Order", order, ORDERS),
+            Choice("order", "Order", order, ORDERS, is_filter=False),
+            size_choice(size),
         ),
         page.next_token,
         token,

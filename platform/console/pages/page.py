@@ -4,7 +4,7 @@ A page is an async function from a request to an `Answer`.  Its data are what `.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -122,7 +122,11 @@ class Pages:
         if wants_json(request):
             data = {"error": {"kind": "FormError", "title": "Not complete", "detail": refusal.problem, "remedy": ""}}
             return web.json_response(data, status=refusal.status)
-        return self._respond(request, await page(request, refusal))
+        answer = await page(request, refusal)
+        is_shown = any(one.problem for one in answer.context.get("offers", ()))
+        # An action that the page does not offer any more has no form to say it in.
+        context = answer.context if is_shown else {**answer.context, "refused": refusal.problem}
+        return self._respond(request, replace(answer, context=context, status=refusal.status))
 
 
 async def back_to_page(request: web.Request) -> web.Response:

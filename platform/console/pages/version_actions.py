@@ -8,15 +8,24 @@ from alcove.platform.console.pages.features import REGISTRY
 
 __all__ = ["actions_of"]
 
+USABLE: Final = frozenset({"registered", "validated", "released", "deprecated"})  # all but revoked
 ALIAS: Final = r"[a-z][a-z0-9_\-]{0,31}"
 
 
-def actions_of(feature: str, version: str, state: str | None = None) -> list[Action]:
-    """Return the actions of a version, those of a state or (None) all."""
-    return [action for action, states in _all(feature, version) if state is None or state in states]
+def actions_of(feature: str, version: str, state: str | None = None, *, is_any_usable: bool = False) -> list[Action]:
+    """Return the actions of a version.
+
+    Args:
+        feature: that it is of.
+        version: its number.
+        state: only those that this state allows; None: all.
+        is_any_usable: whether the feature's rules let unreleased versions be used.
+    """
+    usable = USABLE if is_any_usable else frozenset({"released"})
+    return [action for action, states in _all(feature, version, usable) if state is None or state in states]
 
 
-def _all(feature: str, version: str) -> list[tuple[Action, frozenset[str]]]:
+def _all(feature: str, version: str, usable: frozenset[str]) -> list[tuple[Action, frozenset[str]]]:
     def validate(client: PlatformClient, form: Form) -> Any:
         return client.validate_version(feature, version, request_id=form.request_id)
 
@@ -68,7 +77,7 @@ def _all(feature: str, version: str) -> list[tuple[Action, frozenset[str]]]:
                 alias,
                 fields=(Field("alias", "Alias", (), ALIAS, "A name such as “stable”: lower case, digits, _ and -."),),
             ),
-            frozenset({"registered", "validated", "released", "deprecated"}),
+            usable,
         ),
         (
             Action(
@@ -92,6 +101,6 @@ def _all(feature: str, version: str) -> list[tuple[Action, frozenset[str]]]:
                 confirmation=name,
                 is_grave=True,
             ),
-            frozenset({"registered", "validated", "released", "deprecated"}),
+            USABLE,
         ),
     ]

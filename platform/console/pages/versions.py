@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
-from alcove.platform.client import AuditLine, PlatformClient, VersionDetails
+from alcove.platform.client import AuditLine, FeatureRules, PlatformClient, VersionDetails
 from alcove.platform.console.actions import Action, may
 from alcove.platform.console.pages.features import FEATURE
 from alcove.platform.console.pages.page import Answer, Pages, Refusal, back_to_page, offers_of
@@ -40,8 +40,8 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
     async def version(request: web.Request, refusal: Refusal | None = None) -> Answer:
         feature, name = request.match_info["feature"], request.match_info["version"]
-        details, history = await pages.ask(request, lambda client: _read(client, feature, name))
-        actions = _offered(details, request[VIEWER].role)
+        details, rules, history = await pages.ask(request, lambda client: _read(client, feature, name))
+        actions = _offered(details, rules, request[VIEWER].role)
         path = f"/features/{feature}/versions/{name}"
         manifest = json.loads(details.manifest)
         context = {
@@ -84,21 +84,21 @@ def routes(pages: Pages) -> list[web.RouteDef]:
     ]
 
 
-def _read(client: PlatformClient, feature: str, version: str) -> tuple[VersionDetails, list[AuditLine]]:
+def _read(client: PlatformClient, feature: str, version: str) -> tuple[VersionDetails, FeatureRules, list[AuditLine]]:
     details = client.version_details(feature, version=version)
-    return details, client.audit(about=f"{feature} {version}", limit=HISTORY_SHOWN)
+    return details, client.rules(feature), client.audit(about=f"{feature} {version}", limit=HISTORY_SHOWN)
 
 
 def _read_two(client: PlatformClient, feature: str, left: str, right: str) -> tuple[VersionDetails, VersionDetails]:
     return client.version_details(feature, version=left), client.version_details(feature, version=right)
 
 
-def _offered(details: VersionDetails, role: Role) -> list[Action]:
+def _offered(details: VersionDetails, rules: FeatureRules, role: Role) -> list[Action]:
     """Return the actions that the state allows and the role may do."""
     version = details.version
     return [
         action
-        for action in actions_of(version.feature, version.version, version.state)
+        for action in actions_of(version.feature, version.version, version.state, is_any_usable=rules.accepts_any_state)
         if may(role, action.rpc, version.team)
     ]
 
