@@ -50,7 +50,10 @@ def serve_command(
             help="Show the console, a web page; by default where --host is this machine.",
         ),
     ] = None,
-    console_port: Annotated[int, typer.Option(help="Port of the console; 0: any free port.")] = 7481,
+    console_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the console; 0: any free port; by default 7481, if that is free."),
+    ] = None,
     console_url: Annotated[
         str, typer.Option(help="Address of the console behind a proxy of your own, https://console.example.")
     ] = "",

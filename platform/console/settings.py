@@ -39,5 +39,5 @@ class ConsoleSettings(ListenerSettings):
     @property
     def hosts(self) -> frozenset[str]:
         """Host names that requests may name, in lower case and without a port."""
-        told = {self.url_host, *self.names, urlsplit(self.url).hostname or ""}
-        return frozenset(name.lower() for name in told if name) | LOOPBACK_NAMES
+        names = {self.url_host, *self.names, urlsplit(self.url).hostname or ""}
+        return frozenset(name.lower() for name in names if name) | LOOPBACK_NAMES

@@ -4,6 +4,7 @@ The door is a Unix socket in a folder that only this process's user may enter: i
 ports for others have.  Callers still prove who they are with their tokens.
 """
 
+import errno
 import ipaddress
 import socket
 import tempfile
@@ -14,14 +15,16 @@ from typing import TYPE_CHECKING, Final
 
 from alcove.platform.console.settings import ConsoleSettings
 from alcove.platform.domain.errors import ConsoleFailedError
+from alcove.platform.listening.http import listen_http
 from alcove.platform.server.kept_process import KeptKind, KeptProcess
 from cryptography import x509
 
 if TYPE_CHECKING:
     from alcove.platform.server.settings import Settings
 
-__all__ = ["ConsoleProcess", "console_door", "console_settings"]
+__all__ = ["ConsoleProcess", "console_door", "console_settings", "listen_console"]
 
+USUAL_PORT: Final = 7481
 KIND: Final = KeptKind(
     "the console's process", "alcove.platform.console", "the console answers again", ConsoleFailedError
 )
@@ -44,6 +47,22 @@ def console_door() -> Iterator[str]:
     """Give an address for gRPC, "unix:…", that exists inside the block."""
     with tempfile.TemporaryDirectory(prefix="alcove-") as folder:  # mode 0700
         yield f"unix:{Path(folder) / 'console.sock'}"
+
+
+def listen_console(settings: "Settings") -> socket.socket:
+    """Return the socket of the console; close it.
+
+    Raises:
+        OSError: the port that was asked for is taken or not ours to open.
+    """
+    if settings.console_port is not None:
+        return listen_http(settings.host, settings.console_port)
+    try:
+        return listen_http(settings.host, USUAL_PORT)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return listen_http(settings.host, 0)  # another server's console is there; nobody asked for this very port
 
 
 def console_settings(settings: "Settings", door: str) -> ConsoleSettings:

@@ -46,7 +46,7 @@ from alcove.platform.server.alerting import Repeated, ask_for_windows, note_unan
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
-from alcove.platform.server.console_process import ConsoleProcess, console_door, console_settings
+from alcove.platform.server.console_process import ConsoleProcess, console_door, console_settings, listen_console
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
@@ -273,7 +273,7 @@ async def _launch_console(
     if not settings.console:
         return None, None, None
     door = stack.enter_context(console_door())
-    listener = stack.enter_context(listen_http(settings.host, settings.console_port))
+    listener = stack.enter_context(listen_console(settings))
     made = console_settings(settings, door)
     console = ConsoleProcess(made, listener)
     stack.push_async_callback(console.close)

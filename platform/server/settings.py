@@ -49,7 +49,7 @@ class Settings(BaseModel):
         call_s_max: seconds that a call may run, except a stream.
         connections, connections_per_address, requests_per_address, behind_proxy: of devices; see `IngressSettings`.
         console: whether a web page shows people what is here; off this machine it needs TLS.
-        console_port: for browsers; 0: any free port.
+        console_port: for browsers; 0: any free port; None: 7481, or any free port where that is taken.
         console_url: address at which people reach the console through a proxy, "https://console.example"; "": directly.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
@@ -80,7 +80,7 @@ class Settings(BaseModel):
     traces: Annotated[str, Field(pattern=r"^(console|https?://[^/@\s]+)$")] | None = None
     reflection: bool = False
     console: bool = False
-    console_port: Port = 7481
+    console_port: Port | None = None
     console_url: Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9.\[\]:-]+)?$")] = ""
     only: Literal["grpc"] | None = None
     calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000

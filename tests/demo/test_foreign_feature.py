@@ -31,7 +31,7 @@ def alcove(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 @contextmanager
 def run_registry(folder: Path) -> Iterator[dict[str, str]]:
     """`alcove serve` on ports that the system chose; yields its ready line."""
-    ports = ["--grpc-port", "0", "--http-port", "0"]
+    ports = ["--grpc-port", "0", "--http-port", "0", "--no-console"]
     command: list[str | Path] = [ALCOVE, "serve", "--data-dir", "server", *ports]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True)

@@ -94,6 +94,8 @@ def test_the_contracts_of_imports_hold(copy: Path, check: Callable[[Path], subpr
         ("from alcove.platform.store import Store\n", "platform/domain/wrong.py"),
         ("from alcove.platform.server import serve\n", "platform/services/wrong.py"),
         ("from alcove.features import language_id\n", "platform/server/wrong.py"),
+        ("from alcove.platform.store import Store\n", "platform/console/wrong.py"),
+        ("from alcove.platform.ingress.settings import IngressSettings\n", "platform/console/wrong.py"),
         ("import grpc\n", "sdk/wrong.py"),
     ],
 )

@@ -47,7 +47,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
             "aliases": aliases,
             "rules": rules,
             "offers": offers_of(actions, f"/features/{name}", refusal),
-            "done": _done(request, actions),
+            "done": _notice_of(request, actions),
         }
         data = {
             "feature": name,
@@ -168,7 +168,7 @@ def _approvals(aliases: Aliases, role: Role, team: str) -> list[Action]:
     return [_approval(one.proposal_id) for one in aliases.proposals]
 
 
-def _done(request: web.Request, actions: list[Action]) -> str:
+def _notice_of(request: web.Request, actions: list[Action]) -> str:
     done = request.query.get("done", "")
     return "The alias has moved." if done.startswith("approve-") and not _has(actions, done) else ""
 

@@ -41,7 +41,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
     async def version(request: web.Request, refusal: Refusal | None = None) -> Answer:
         feature, name = request.match_info["feature"], request.match_info["version"]
         details, rules, history = await pages.ask(request, lambda client: _read(client, feature, name))
-        actions = _offered(details, rules, request[VIEWER].role)
+        actions = _list_offered(details, rules, request[VIEWER].role)
         path = f"/features/{feature}/versions/{name}"
         manifest = json.loads(details.manifest)
         context = {
@@ -50,7 +50,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
             "manifest": manifest,
             "history": history,
             "offers": offers_of(actions, path, refusal),
-            "done": _done(request, details),
+            "done": _notice_of(request, details),
         }
         data = details.model_dump(mode="json", exclude={"manifest"}) | {
             "manifest": manifest,
@@ -93,7 +93,7 @@ def _read_two(client: PlatformClient, feature: str, left: str, right: str) -> tu
     return client.version_details(feature, version=left), client.version_details(feature, version=right)
 
 
-def _offered(details: VersionDetails, rules: FeatureRules, role: Role) -> list[Action]:
+def _list_offered(details: VersionDetails, rules: FeatureRules, role: Role) -> list[Action]:
     """Return the actions that the state allows and the role may do."""
     version = details.version
     return [
@@ -103,7 +103,7 @@ def _offered(details: VersionDetails, rules: FeatureRules, role: Role) -> list[A
     ]
 
 
-def _done(request: web.Request, details: VersionDetails) -> str:
+def _notice_of(request: web.Request, details: VersionDetails) -> str:
     wanted = request.query.get("done", "")
     version = details.version
     return next((one.done for one in actions_of(version.feature, version.version) if one.name == wanted), "")

@@ -56,7 +56,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     (folder / "polite_model.py").write_text(FACTORY)
     command = [sys.executable, "-W", "error", "-m", "alcove.platform.cli.entry", "serve"]
     places = ["--data-dir", str(data_dir), "--keys", str(folder / "server-keys")]
-    options = [*places, "--grpc-port", "0", "--http-port", "0", "--behind-proxy", "127.0.0.1"]
+    options = [*places, "--grpc-port", "0", "--http-port", "0", "--no-console", "--behind-proxy", "127.0.0.1"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None

@@ -1,9 +1,15 @@
 """`alcove keys` and `alcove token`: what is secret lies in private files, is made once, and can be taken back."""
 
+import asyncio
 import json
 import shutil
 import stat
 from pathlib import Path
+
+from alcove.platform.domain.principal import Principal, Role
+from alcove.platform.services.auth.sessions import create_session
+from alcove.platform.store import Store
+from alcove.runtime.clock import SYSTEM_CLOCK
 
 from tests.platform.cli.terminal import Shop, alcove
 
@@ -80,3 +86,26 @@ def test_a_revoked_token_is_refused_by_the_running_server(shop: Shop, tmp_path: 
     assert not [key for key in row if "secret" in key]
     assert shown["token_id"] in alcove("token", "list", "--data-dir", data_dir).out
     assert alcove("token", "revoke", "absent", "--data-dir", data_dir, "--json").code == 4
+
+
+def test_sessions_are_listed_apart_from_tokens_and_end_with_them(tmp_path: Path) -> None:
+    """Each with the token that it is of; a list of tokens says how many there are."""
+    made = alcove("token", "create", "--data-dir", tmp_path, "--role", "reader", "--name", "anna", "--json").json
+    parent = made["token_id"]
+
+    async def sign_in() -> None:
+        store = await Store.open(tmp_path / "alcove.db")
+        await create_session(store, Principal(parent, Role.parse("reader")), now_s=SYSTEM_CLOCK.now_s())
+        await store.close()
+
+    asyncio.run(sign_in())
+    assert [row["token_id"] for row in alcove("token", "list", "--data-dir", tmp_path, "--json").json] == [parent]
+    assert (
+        "1 session of the console: alcove token list --sessions" in alcove("token", "list", "--data-dir", tmp_path).out
+    )
+    listing = ("token", "list", "--data-dir", tmp_path, "--sessions", "--json")
+    (row,) = alcove(*listing).json
+    assert (row["parent_id"], row["name"], row["revoked_at_s"]) == (parent, "anna", None)
+    assert alcove("token", "renew", row["token_id"], "--data-dir", tmp_path).code == 1
+    assert alcove("token", "revoke", parent, "--data-dir", tmp_path, "--yes").code == 0
+    assert alcove(*listing).json[0]["revoked_at_s"] is not None
