@@ -1,4 +1,4 @@
-"""A page of the web, visited by somebody who is signed in to the console: it sends forms, frames, and rebinds a name."""
+"""A page of the web, visited by somebody who is signed in to the console: it sends forms, frames and rebinds names."""
 
 from collections.abc import AsyncIterator
 
