@@ -20,7 +20,7 @@ def generate(source: Path, output: Path, *, stubs: bool) -> None:
         flags = [f"--python_out={output}", f"--grpc_python_out={output}"]
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{source}", *flags, *files], cwd=source, check=True)
     # Every level below alcove/ is a regular package; alcove itself is a namespace.
-    for path in output.rglob("*_pb2*.py*"):
+    for path in (output / "alcove").rglob("*_pb2*.py*"):
         for folder in path.parents:
             if folder.name == "alcove":
                 break

@@ -111,7 +111,7 @@ def bill(extras: frozenset[str], time_s: int) -> Bom:
             if other != name:
                 links.setdefault(name, set()).add(other)
             waiting.append((other, frozenset(requirement.extras) | (wanted if other == name else frozenset())))
-    inside = inside_native() | (inside_console() if "platform" in extras else {})
+    inside = inside_native() | (inside_console() if "server" in extras else {})
     parts |= inside
     links.setdefault(SDK, set()).update(inside)
     bom.metadata.component = parts[SDK]
