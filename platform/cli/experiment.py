@@ -15,8 +15,9 @@ from alcove.platform.cli.forecasts import show_experiment_forecast
 from alcove.platform.cli.metric_units import unit_of
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
+from alcove.platform.cli.override import find_override, override_lines, with_override
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
-from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, values_text
+from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, values_text, version_text
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_questions_of, primary_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
@@ -443,9 +444,13 @@ def show(*, experiment_id: ExperimentId, call: CallOptions) -> None:
     """Show one experiment: its arms, what decides it, what it needs, and its decision once it has stopped."""
     with call.connect() as client:
         experiment = client.experiment(experiment_id)
-    _show([experiment], as_json=call.as_json)
+        override = find_override(client.overrides(experiment.app), experiment)
     if call.as_json:
+        print_json([with_override(experiment, override)])
         return
+    _show([experiment], as_json=False)
+    for line in override_lines(override):
+        say(line)
     for arm in experiment.arms:
         if arm.values:
             say(f"values of {arm.name}: {values_text(arm.values)}")
@@ -483,13 +488,16 @@ def results(
         validate_path(export)
     with call.connect() as client:
         report = client.results(experiment_id, with_cells=export is not None)
+        override = find_override(client.overrides(report.experiment.app), report.experiment)
     if export is not None:
         write_report(export, report)
         say(f"{export}: {export.stat().st_size:,} bytes", err=call.as_json)
     if call.as_json:
-        print_json(report)
+        print_json(with_override(report, override))
     elif export is None:
         show_results(report)
+        for line in override_lines(override):
+            say(line)
 
 
 def _arm(text: str) -> "Arm":
@@ -514,7 +522,8 @@ def _show(experiments: "list[Experiment]", *, as_json: bool) -> None:
             "app": experiment.app,
             "feature": experiment.feature,
             "arms": ", ".join(
-                f"{arm.name} {arm.version} ({percent(arm.share_basis_points)})" for arm in experiment.arms
+                f"{arm.name} {version_text(arm.version, arm.values)} ({percent(arm.share_basis_points)})"
+                for arm in experiment.arms
             ),
             "state": experiment.state,
             "ε": experiment.epsilon,

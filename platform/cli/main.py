@@ -35,6 +35,7 @@ VERBS: Final = MappingProxyType(
         "model": ("model", "app"),
         "rollout": ("rollout", "app"),
         "experiment": ("experiment", "app"),
+        "override": ("override", "app"),
         "metric": ("metric", "app"),
         "layer": ("policy", "layers"),
         "holdout": ("readouts", "holdouts"),

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from alcove.platform.client import Arm
     from alcove.platform.client.parameter_values import ParameterValue
 
-__all__ = ["SetInArm", "SetInRollout", "arms_with_values", "values_of", "values_text"]
+__all__ = ["SetInArm", "SetInRollout", "arms_with_values", "values_of", "values_text", "version_text"]
 
 _HINT = "--set"
 
@@ -69,6 +69,11 @@ def arms_with_values(arms: "Sequence[Arm]", texts: Sequence[str]) -> "list[Arm]"
 def values_text(values: "Mapping[str, ParameterValue]") -> str:
     """Return values as `--set` takes them, "" for none."""
     return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
+
+
+def version_text(version: str, values: "Mapping[str, ParameterValue]") -> str:
+    """Return a version with the values that a rollout or an arm gives its parameters, for a cell of a table."""
+    return f"{version} ({values_text(values)})" if values else version
 
 
 def _text(value: "ParameterValue") -> str:

@@ -11,8 +11,9 @@ from alcove.platform.cli.explanations import Explained, show_explanations
 from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
+from alcove.platform.cli.override import find_override, with_override
 from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
-from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text
+from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text, version_text
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
@@ -186,9 +187,13 @@ def status(
             show_explanations(client, app_name, feature, device=device, secret=secret, as_json=call.as_json)
             return
         rollouts = [client.rollout(rollout_id)] if rollout_id else client.rollouts(app_name, feature)
-    _show(rollouts, as_json=call.as_json)
-    if rollout_id and not call.as_json:
-        show_details(rollouts[0])
+        overrides = client.overrides(rollouts[0].app if rollout_id else app_name)
+    if call.as_json:
+        print_json([with_override(rollout, find_override(overrides, rollout)) for rollout in rollouts])
+        return
+    _show(rollouts, as_json=False)
+    if rollout_id:
+        show_details(rollouts[0], find_override(overrides, rollouts[0]))
         say(next_line(rollouts[0]))
 
 
@@ -299,7 +304,7 @@ def _show(rollouts: "list[Rollout]", *, as_json: bool) -> None:
             "rollout": rollout.rollout_id,
             "app": rollout.app,
             "feature": rollout.feature,
-            "version": rollout.version,
+            "version": version_text(rollout.version, rollout.values),
             "state": rollout.state.replace("_", " "),
             "share": percent(rollout.share_basis_points),
             "stage": f"{rollout.stage} of {len(rollout.plan.stages)}" if rollout.plan.stages else "-",

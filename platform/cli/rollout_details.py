@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING
 
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.output import percent, print_rows, say, when
+from alcove.platform.cli.override import override_lines
 from alcove.platform.cli.parameter_values import values_text
 
 if TYPE_CHECKING:
-    from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis
+    from alcove.platform.client import GuardrailPlan, Plan, Rollout, StageAnalysis, ValueOverride
 
 __all__ = ["next_line", "question_lines", "show_details"]
 
 
-def show_details(rollout: "Rollout") -> None:
-    """Print stages, audience, proposal and verdicts, as far as there are any."""
-    lines = []
+def show_details(rollout: "Rollout", override: "ValueOverride | None" = None) -> None:
+    """Print stages, audience, proposal and verdicts, as far as there are any, and what stands over its values."""
+    lines = override_lines(override)
     if rollout.values:
         lines.append(f"values: {values_text(rollout.values)}")
     if rollout.audience:

@@ -29,6 +29,7 @@ SUMMARIES: Final = MappingProxyType(
         "model": "Compile, inspect and run programs; push versions, find them again, release and revoke them.",
         "rollout": "Move an app's devices to a version, step by step.",
         "experiment": "Compare versions, decided by statistics over private reports.",
+        "override": "Values on every device at once, over rollouts and experiments.",
         "metric": (
             "Metrics of your own: apps record them by name (handle.record), plans of rollouts and "
             "experiments name them."

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         UncollectedWindow,
     )
     from alcove.platform.client.sessions import CallerInfo, NewSession
+    from alcove.platform.client.value_overrides import ClearedOverride, OverrideResult, ValueOverride
 
 __all__ = [
     "Adjustment",
@@ -123,6 +124,7 @@ __all__ = [
     "CellTable",
     "Check",
     "Claim",
+    "ClearedOverride",
     "ClientError",
     "Collection",
     "ConflictError",
@@ -157,6 +159,7 @@ __all__ = [
     "NewSession",
     "NotFoundError",
     "OutcomeName",
+    "OverrideResult",
     "OwnGuardrail",
     "OwnQuestion",
     "OwnVerdict",
@@ -197,6 +200,7 @@ __all__ = [
     "UnavailableError",
     "UncollectedWindow",
     "Validation",
+    "ValueOverride",
     "Variant",
     "Version",
     "VersionDetails",
@@ -226,6 +230,7 @@ _HOMES = {
     "CellTable": "experiment_models",
     "Check": "models",
     "Claim": "policies",
+    "ClearedOverride": "value_overrides",
     "ClientError": "errors",
     "Collection": "rollout_models",
     "ConflictError": "errors",
@@ -260,6 +265,7 @@ _HOMES = {
     "NewSession": "sessions",
     "NotFoundError": "errors",
     "OutcomeName": "experiment_models",
+    "OverrideResult": "value_overrides",
     "OwnGuardrail": "rollout_models",
     "OwnQuestion": "experiment_models",
     "OwnVerdict": "rollout_models",
@@ -300,6 +306,7 @@ _HOMES = {
     "UnavailableError": "errors",
     "UncollectedWindow": "rollout_models",
     "Validation": "models",
+    "ValueOverride": "value_overrides",
     "Variant": "models",
     "Version": "models",
     "VersionDetails": "models",

@@ -25,6 +25,7 @@ from alcove.platform.client.policies import PolicyCalls
 from alcove.platform.client.registry import RegistryCalls
 from alcove.platform.client.rollouts import RolloutCalls
 from alcove.platform.client.sessions import SessionCalls
+from alcove.platform.client.value_overrides import OverrideCalls
 from alcove.platform.domain import limits
 from google.protobuf.message import Message
 
@@ -33,7 +34,16 @@ __all__ = ["PlatformClient"]
 _Answer = TypeVar("_Answer", bound=Message)
 
 
-class PlatformClient(RegistryCalls, RolloutCalls, ExperimentCalls, PolicyCalls, MetricCalls, AuditCalls, SessionCalls):
+class PlatformClient(
+    RegistryCalls,
+    RolloutCalls,
+    ExperimentCalls,
+    PolicyCalls,
+    OverrideCalls,
+    MetricCalls,
+    AuditCalls,
+    SessionCalls,
+):
     """Calls the server's services; usable from several threads; close it, or use it as a context manager.
 
     Every method raises a `ClientError` and nothing else.  A mutation that ended in `UnavailableError` or

@@ -1,6 +1,6 @@
 """Describes rollouts, experiments and read-outs as an app's policy carries them.  Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -34,8 +34,10 @@ def _is_own_arm(refs: Iterable[VersionRef], sizes: Mapping[str, int]) -> bool:
     return sum(sizes.get(digest, 0) for digest in {ref.manifest_sha256 for ref in refs}) > ALL_ARMS_BYTES
 
 
-def rollout_policy(record: RolloutRecord, default: VersionRef, sizes: Mapping[str, int]) -> RolloutPolicy:
-    """Return what the policy says of a rollout that is on devices."""
+def rollout_policy(
+    record: RolloutRecord, default: VersionRef, sizes: Mapping[str, int], *, is_silent: bool = False
+) -> RolloutPolicy:
+    """Return what the policy says of a rollout that is on devices; `is_silent`: it asks for no reports."""
     version = VersionRef(version=record.version, manifest_sha256=record.manifest_sha256)
     return RolloutPolicy(
         id=record.rollout_id,
@@ -44,14 +46,16 @@ def rollout_policy(record: RolloutRecord, default: VersionRef, sizes: Mapping[st
         share_basis_points=record.share_basis_points,
         control_basis_points=record.control_basis_points,
         audience=parse_optional_audience(record.audience),
-        tasks=stage_tasks(record),
+        tasks=() if is_silent else stage_tasks(record),
         own_arm=record.control_basis_points > 0 and _is_own_arm((default, version), sizes),
         values=record.values,
     )
 
 
-def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SIZES) -> ExperimentPolicy:
-    """Return what the policy says of an experiment that has started.
+def experiment_policy(
+    record: ExperimentRecord, sizes: Mapping[str, int] = NO_SIZES, *, is_silent: bool = False
+) -> ExperimentPolicy:
+    """Return what the policy says of an experiment that has started; `is_silent`: it asks for no reports.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
@@ -72,7 +76,7 @@ def experiment_policy(record: ExperimentRecord, sizes: Mapping[str, int] = NO_SI
         id=record.experiment_id,
         salt=record.salt,
         arms=arms,
-        tasks=tasks_of(record),
+        tasks=() if is_silent else tasks_of(record),
         audience=parse_optional_audience(record.audience),
         segment=None if segment is None else Segment(layer=segment.layer, first=segment.first, count=segment.count),
         own_arm=_is_own_arm((arm.version for arm in arms), sizes),
@@ -97,13 +101,17 @@ def readout_policy(
     features: Mapping[str, FeaturePolicy],
     min_versions: Mapping[str, str],
     halted: frozenset[str],
+    overridden: Collection[str] = (),
 ) -> Readout | None:
     """Return what the policy says of a read-out that runs; None where the measured version may not be kept any more.
+
+    No version is kept of the features whose values are overridden: its devices have what everybody has.
 
     Raises:
         pydantic.ValidationError: a field is out of its bounds.
     """
-    kept = {name: ref for name, ref in kept_versions(record, min_versions, halted).items() if name in features}
+    open_features = features.keys() - set(overridden)
+    kept = {name: ref for name, ref in kept_versions(record, min_versions, halted).items() if name in open_features}
     if record.feature not in kept:
         return None
     return Readout(

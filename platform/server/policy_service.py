@@ -1,4 +1,4 @@
-"""Implements PolicyService: layers, holdouts with their read-outs, and the signed policy of an app."""
+"""Implements PolicyService: layers, holdouts with their read-outs, overridden values, and an app's signed policy."""
 
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
@@ -8,10 +8,13 @@ from typing import Any
 
 from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1 import policy_pb2_grpc as rpc
+from alcove.api.rollout.v1 import rollout_pb2
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
+from alcove.platform.server.parameter_values import setting_messages, values_from
 from alcove.platform.server.readout_convert import readout_message, readout_spec
+from alcove.platform.services import value_overrides as overrides
 from alcove.platform.services.experiments import layers
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.readouts import engine as readouts
@@ -27,7 +30,7 @@ __all__ = ["PolicyService"]
 
 
 class PolicyService(rpc.PolicyServiceServicer):
-    """Layers, holdouts with their read-outs, and the signed policy of an app."""
+    """Layers, holdouts with their read-outs, overridden values, and the signed policy of an app."""
 
     def __init__(self, mutations: Mutations, aggregators: Aggregation | None) -> None:
         self._mutations = mutations
@@ -101,6 +104,38 @@ class PolicyService(rpc.PolicyServiceServicer):
         token = str(records[-1].sequence) if len(records) == page.size else ""
         return pb.ListReadoutsResponse(readouts=map(readout_message, records), next_page_token=token)
 
+    async def OverrideValues(self, request: pb.OverrideValuesRequest, context: Any) -> pb.OverrideValuesResponse:
+        """Set values over every rollout and experiment."""
+
+        async def work(uow: UnitOfWork) -> pb.OverrideValuesResponse:
+            found = await overrides.override_values(
+                uow,
+                app=request.app,
+                feature=request.feature,
+                values=values_from(request.values),
+                reason=request.reason,
+            )
+            return pb.OverrideValuesResponse(
+                override=_override(found), paused_rollout_ids=found.paused, silent_experiment_ids=found.silent
+            )
+
+        return await self._mutations.run(request, pb.OverrideValuesResponse, work)
+
+    async def ClearOverride(self, request: pb.ClearOverrideRequest, context: Any) -> pb.ClearOverrideResponse:
+        """End an override."""
+
+        async def work(uow: UnitOfWork) -> pb.ClearOverrideResponse:
+            found = await overrides.clear_override(uow, app=request.app, feature=request.feature, reason=request.reason)
+            return pb.ClearOverrideResponse(override=_override(found), paused_rollout_ids=found.paused)
+
+        return await self._mutations.run(request, pb.ClearOverrideResponse, work)
+
+    async def ListOverrides(self, request: pb.ListOverridesRequest, context: Any) -> pb.ListOverridesResponse:
+        """List the overrides that stand."""
+        async with self._mutations.store.read() as session:
+            found = await overrides.list_overrides(session, request.app)
+        return pb.ListOverridesResponse(overrides=map(_override, found))
+
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
         """Return the documents that an app's devices read."""
         app = validate_field("app", AppName, request.app)
@@ -110,6 +145,20 @@ class PolicyService(rpc.PolicyServiceServicer):
         if policy is None:
             raise ResourceNotFoundError("policy of app", app)
         return pb.GetPolicyResponse(policy=policy.document, halt=b"" if halt is None else halt.document)
+
+
+def _override(status: overrides.OverrideStatus) -> pb.ValueOverride:
+    override = status.override
+    return pb.ValueOverride(
+        app=override.app,
+        feature=override.feature,
+        values=setting_messages(rollout_pb2.Setting, override.values),
+        reason=override.reason,
+        set_by=override.set_by,
+        set_at_s=override.set_at_s,
+        unreached_versions=status.unreached,
+        policy_serial=status.policy_serial,
+    )
 
 
 def _layer(record: LayerRecord, running: Sequence[ExperimentRecord]) -> pb.Layer:

@@ -52,6 +52,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.StaleEtagError: _S.ABORTED,
         _p.UploadBusyError: _S.UNAVAILABLE,
         _p.FeatureBusyError: _S.FAILED_PRECONDITION,
+        _p.ValuesOverriddenError: _S.FAILED_PRECONDITION,
         _p.ResultsRefusedError: _S.FAILED_PRECONDITION,
         _p.AggregatorsMissingError: _S.FAILED_PRECONDITION,
         _p.WindowCollectedError: _S.FAILED_PRECONDITION,

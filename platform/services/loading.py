@@ -9,17 +9,18 @@ from alcove.platform.store.catalog import rules_of
 from alcove.platform.store.defaults import defaults_of_app
 from alcove.platform.store.experiments import get_experiment, last_stopped, running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
-from alcove.platform.store.manifests import program_sizes, signatures_of
+from alcove.platform.store.manifests import declared_parameters, program_sizes, signatures_of
 from alcove.platform.store.publications import last_publication, policies_newest_first
 from alcove.platform.store.readouts import find_running_readout
 from alcove.platform.store.rollouts import get_rollout, live_rollouts
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import apps_using
+from alcove.platform.store.value_overrides import overrides_of_feature, standing_overrides
 from alcove.platform.store.versions import get_version, version_states
 from alcove.registry.policy import VersionRef, halt_from_bytes
 from alcove.registry.reinstatements import without_reinstated
 
-__all__ = ["load_app", "load_apps_using", "load_experiment", "load_rollout"]
+__all__ = ["load_app", "load_apps_using", "load_experiment", "load_overridden", "load_rollout"]
 
 
 async def load_app(uow: UnitOfWork, app: str) -> AppSnapshot:
@@ -55,6 +56,16 @@ async def load_experiment(uow: UnitOfWork, experiment_id: str) -> tuple[AppSnaps
     experiments = [*await running_experiments(session, experiment.app), experiment]
     rollouts = await live_rollouts(session, experiment.app)
     return await _load(uow, experiment.app, rollouts, experiments, feature=experiment.feature), experiment
+
+
+async def load_overridden(uow: UnitOfWork, app: str, feature: str) -> AppSnapshot:
+    """Return an app with what the versions of a feature declare, whose values are to be overridden or not any more.
+
+    Those of other overridden features are there as well.
+    """
+    snapshot = await load_app(uow, app)
+    digests = snapshot.digests_of({feature})
+    return replace(snapshot, parameters={**snapshot.parameters, **await declared_parameters(uow.session, digests)})
 
 
 async def load_apps_using(uow: UnitOfWork, feature: str, version: str) -> tuple[VersionRecord, list[AppSnapshot]]:
@@ -110,8 +121,10 @@ async def _load(
         states={(feature, name): state for name, state in states.items()},
         rules=rules,
         min_versions=uow.min_versions,
+        overrides={override.feature: override for override in await standing_overrides(session, app)},
     )
     if version is not None and default is not None and default.manifest_sha256 == version.manifest_sha256:
+        snapshot = replace(snapshot, past_overrides=tuple(await overrides_of_feature(session, app, feature)))
         async for document in earlier:
             former = snapshot.find_former(feature, version, document)
             if former is not None:
@@ -128,4 +141,5 @@ async def _load(
         readout=await find_running_readout(session, app),
         sizes=await program_sizes(session, digests),
         signatures=await signatures_of(session, together),
+        parameters=await declared_parameters(session, snapshot.digests_of(snapshot.overrides.keys())),
     )

@@ -9,6 +9,7 @@ from alcove.platform.store.publications import Publication, add_publication
 from alcove.platform.store.readouts import save_readout
 from alcove.platform.store.rollouts import save_rollout
 from alcove.platform.store.unit_of_work import UnitOfWork
+from alcove.platform.store.value_overrides import save_override
 
 __all__ = ["save_app"]
 
@@ -28,6 +29,7 @@ async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> 
     for experiment_id, experiment in experiments.items():
         if experiment != before.experiments[experiment_id]:
             experiments[experiment_id] = await save_experiment(session, experiment)
+    await _save_overrides(uow, before, after)
     readout = after.readout
     if readout is not None and readout != before.readout:
         readout = await save_readout(session, readout)
@@ -37,6 +39,16 @@ async def save_app(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> 
     for entry in after.entries:
         await uow.audit(entry.action, entry.subject, **entry.details)
     return replace(after, experiments=experiments, readout=readout)
+
+
+async def _save_overrides(uow: UnitOfWork, before: AppSnapshot, after: AppSnapshot) -> None:
+    """Write which overrides have ended, and which began, with the policies in which they did."""
+    for feature, override in before.overrides.items():
+        if after.overrides.get(feature) != override:
+            await save_override(uow.session, replace(override, end_serial=after.policy_serial))
+    for feature, override in after.overrides.items():
+        if override != before.overrides.get(feature):
+            await save_override(uow.session, override)
 
 
 def _documents(app: AppSnapshot) -> list[Publication]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from alcove.platform.domain.records import Page
 from alcove.platform.store.tables import AuditRow, ExperimentRow, RolloutRow
-from sqlalchemy import or_, select
+from sqlalchemy import Select, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AuditEntry", "AuditFilter", "find_last_entry", "list_audit", "newest_audit", "write_audit"]
+__all__ = ["AuditEntry", "AuditFilter", "find_last_entry", "list_audit", "newest_audit", "select_newest", "write_audit"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ async def list_audit(session: AsyncSession, page: Page) -> list[AuditEntry]:
     return [_entry(row) for row in await session.scalars(query)]
 
 
-async def newest_audit(session: AsyncSession, wanted: AuditFilter, *, before: int, size: int) -> list[AuditEntry]:
-    """Return at most `size` entries, the newest first; those before sequence number `before` where it is not 0."""
+def select_newest(wanted: AuditFilter, *, before: int, size: int) -> Select[tuple[AuditRow]]:
+    """Return the query of `newest_audit`; by a subject it reads the entries of that subject alone, by their index."""
     query = select(AuditRow).order_by(AuditRow.sequence.desc()).limit(size)
     if before:
         query = query.where(AuditRow.sequence < before)
@@ -77,7 +77,12 @@ async def newest_audit(session: AsyncSession, wanted: AuditFilter, *, before: in
                 AuditRow.details.contains(in_details, autoescape=True),
             )
         )
-    return [_entry(row) for row in await session.scalars(query)]
+    return query
+
+
+async def newest_audit(session: AsyncSession, wanted: AuditFilter, *, before: int, size: int) -> list[AuditEntry]:
+    """Return at most `size` entries, the newest first; those before sequence number `before` where it is not 0."""
+    return [_entry(row) for row in await session.scalars(select_newest(wanted, before=before, size=size))]
 
 
 async def find_last_entry(session: AsyncSession, subject: str, action: str) -> AuditEntry | None:

@@ -4,15 +4,18 @@ import json
 from collections.abc import AsyncIterator, Collection
 from typing import NamedTuple
 
+from alcove.platform.domain.parameter_values import parameters_of
 from alcove.platform.store.database import Store
 from alcove.platform.store.tables import FeatureRow, PublicationRow, VersionRow
 from alcove.registry.manifest import ModelSignature
+from alcove.registry.parameters import Parameter
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "ListedManifest",
     "PublishedDocument",
+    "declared_parameters",
     "last_published",
     "listed_manifests",
     "newest_manifests",
@@ -82,6 +85,12 @@ async def signatures_of(session: AsyncSession, digests: Collection[str]) -> dict
         digest: ModelSignature.model_validate_json(json.dumps(json.loads(manifest)["signature"]))
         for digest, manifest in await session.execute(query)
     }
+
+
+async def declared_parameters(session: AsyncSession, digests: Collection[str]) -> dict[str, tuple[Parameter, ...]]:
+    """Return what each version declares for policies to change, by manifest digest; of few versions at a time."""
+    query = select(VersionRow.manifest_sha256, VersionRow.manifest).where(VersionRow.manifest_sha256.in_(digests))
+    return {digest: parameters_of(manifest) for digest, manifest in await session.execute(query)} if digests else {}
 
 
 class PublishedDocument(NamedTuple):

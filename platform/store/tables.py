@@ -37,6 +37,7 @@ __all__ = [
     "RequestRow",
     "RolloutRow",
     "TokenRow",
+    "ValueOverrideRow",
     "VersionRow",
     "WindowRequestRow",
 ]
@@ -93,6 +94,23 @@ class DefaultRow(Base):
     version: Mapped[str] = mapped_column(Text)
     manifest_sha256: Mapped[str] = mapped_column(Text)
     parameter_values: Mapped[str] = mapped_column(Text, server_default="")
+
+
+class ValueOverrideRow(Base):
+    """Values (JSON) that all devices of an app have for a feature in its policies from one serial to before another.
+
+    `end_serial` None: it stands, the only such one of the feature.
+    """
+
+    __tablename__ = "value_overrides"
+    app: Mapped[str] = mapped_column(Text, primary_key=True)
+    feature: Mapped[str] = mapped_column(ForeignKey("features.name"), primary_key=True)
+    parameter_values: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    set_by: Mapped[str] = mapped_column(Text)
+    set_at_s: Mapped[int]
+    first_serial: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    end_serial: Mapped[int | None]
 
 
 class RolloutRow(Base):
@@ -217,6 +235,7 @@ class AuditRow(Base):
     """One mutation, who did it and why; S1."""
 
     __tablename__ = "audit"
+    __table_args__ = (Index("ix_audit_subject_sequence", "subject", "sequence"),)  # one subject's entries, by time
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     at_s: Mapped[int]
     principal: Mapped[str] = mapped_column(Text)

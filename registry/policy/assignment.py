@@ -384,8 +384,13 @@ def _range_of(experiment: ExperimentPolicy, number: int) -> ArmBuckets | None:
 
 
 def _ask(experiment: ExperimentPolicy, found: Resolution, device: _Device) -> Resolution:
-    """Return a resolution with the task of its question; with those of all values where attributes are left aside."""
+    """Return a resolution with the task of its question; with those of all values where attributes are left aside.
+
+    An experiment that asks for no reports leaves it without one.
+    """
     tasks, dimension = draw_tasks(experiment, device.secret), experiment.dimension
+    if not tasks:
+        return found
     if len(tasks) == 1 or dimension is None:
         return replace(found, task=tasks[0])
     open_one = replace(found, strata=tasks)

@@ -13,6 +13,7 @@ Invariants (checked at construction, so also on every read):
       `aggregation`, `metric` and `stratum` and an experiment's `buckets` and `dimension` are written only where they
       are not None (docs/decisions/0038, 0053, 0055, 0056), and `values` where there are any (0086).
 - I8  The shares of the tasks of a rollout or experiment add up to all its devices: each device reports exactly one.
+      Without tasks it asks for no report: nothing is compared, or an operator has overridden values (0091).
       An experiment with a dimension has its first task once for each value, in order; these have their share together.
 - I9  A read-out of the holdout has one task of two arms under its own id, for all devices of both groups, which share
       no bucket; it measures a feature whose version it keeps.  It keeps versions of features of the policy, as I1 says.
@@ -198,7 +199,7 @@ class ExperimentPolicy(Part):
         id: of the experiment.
         salt: of its arms' buckets.
         arms: sides; shares are of the devices that audience and segment leave.
-        tasks: what its devices report, each device one of them.
+        tasks: what its devices report, each device one of them; none while its feature's values are overridden.
         audience: who may be in it; None for everybody.
         segment: which part of a layer it has; None for all devices, whatever layers they are in.
         own_arm: all arms together are too large to have every device fetch them; downloads tell its arm.
@@ -210,7 +211,7 @@ class ExperimentPolicy(Part):
     id: Identifier
     salt: Identifier
     arms: Annotated[tuple[Arm, ...], Field(min_length=2, max_length=limits.ARMS_MAX)]
-    tasks: Annotated[tuple[TaskPolicy, ...], Field(min_length=1, max_length=limits.TASKS_MAX)]
+    tasks: Annotated[tuple[TaskPolicy, ...], Field(max_length=limits.TASKS_MAX)]
     audience: AudienceField | None = None
     segment: Segment | None = None
     own_arm: bool = False
@@ -240,7 +241,8 @@ class ExperimentPolicy(Part):
             if task.is_guardrail:
                 msg = f"the task of experiment {self.id} may not use the reserve of guardrails (is_guardrail)"
                 raise ValueError(msg)
-        _validate_tasks(f"experiment {self.id}", self.tasks, self.dimension)
+        if self.tasks:
+            _validate_tasks(f"experiment {self.id}", self.tasks, self.dimension)
         if self.buckets is not None:
             _validate_buckets(self.id, self.arms, self.buckets)
         return self

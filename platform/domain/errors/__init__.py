@@ -30,6 +30,7 @@
     │   ├── StaleEtagError         the thing was changed since it was read
     │   ├── FeatureBusyError       another rollout or experiment holds the feature
     │   │   └── OverlappingClaimError  a device could be in both experiments
+    │   ├── ValuesOverriddenError  values are overridden: nothing can be compared
     │   ├── LayerExistsError       layers have different names
     │   ├── MetricDeprecatedError  the metric is to be used no more
     │   ├── HoldoutRaisedError     an experiment runs: a larger holdout would take devices out of it
@@ -151,6 +152,7 @@ from alcove.platform.domain.errors.states import (
     StaleProposalError,
     StateError,
     UploadBusyError,
+    ValuesOverriddenError,
     VersionRevokedError,
     WindowCollectedError,
 )
@@ -225,6 +227,7 @@ __all__ = [
     "TracingMissingError",
     "UnauthenticatedError",
     "UploadBusyError",
+    "ValuesOverriddenError",
     "VersionRevokedError",
     "WindowCollectedError",
 ]

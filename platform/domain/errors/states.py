@@ -121,6 +121,17 @@ class OverlappingClaimError(FeatureBusyError):
         self.args = (f"feature {feature!r} of app {app!r} is held by {holder}: {reason}",)
 
 
+class ValuesOverriddenError(StateError):
+    """The values of the feature are overridden in this app, so that no device reports on it."""
+
+    def __init__(self, app: str, feature: str, set_by: str, reason: str) -> None:
+        self.app, self.feature, self.set_by, self.reason = app, feature, set_by, reason
+        super().__init__(
+            f"the values of feature {feature!r} are overridden in app {app!r} by {set_by} ({reason}), and nothing can"
+            " be compared: end it first (alcove override clear)"
+        )
+
+
 class LayerExistsError(StateError):
     """The app has a layer of this name."""
 

@@ -4,7 +4,7 @@ A mutation loads it once (`services/loading.py`), derives the next one with what
 difference once (`services/saving.py`).  Pure: nothing here reads or writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from alcove.platform.domain.catalog_records import FeatureRules
@@ -13,6 +13,7 @@ from alcove.platform.domain.errors import (
     BreakingSignatureError,
     InvalidFieldError,
     NotReleasedError,
+    ValuesOverriddenError,
     VersionRevokedError,
 )
 from alcove.platform.domain.policy import compile_policy
@@ -28,6 +29,7 @@ from alcove.platform.domain.records import (
     VersionState,
 )
 from alcove.platform.domain.rollouts.machine import LIVE
+from alcove.platform.domain.value_overrides import DeclaredParameters, ValueOverride
 from alcove.registry.compatibility import differences
 from alcove.registry.errors import VersionHaltedError
 from alcove.registry.limits import HALTED_MAX
@@ -77,6 +79,9 @@ class AppSnapshot:
         states: of versions of the feature that is acted on, by feature and version.
         rules: of the feature that is acted on.
         min_versions: lowest version of each feature that its team still lets run; absent: any.
+        overrides: values that stand over all others, by feature.
+        past_overrides: of the feature that is acted on, where its former default is asked for, and the standing one.
+        parameters: of the versions of overridden features, and of the feature that is acted on, by manifest digest.
         policy: the one that is decided now; None: none is.
         halt: likewise.
         entries: for the audit log, in order.
@@ -99,6 +104,9 @@ class AppSnapshot:
     states: Mapping[tuple[str, str], VersionState] = field(default_factory=dict)
     rules: Mapping[str, FeatureRules] = field(default_factory=dict)
     min_versions: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, ValueOverride] = field(default_factory=dict)
+    past_overrides: tuple[ValueOverride, ...] = ()
+    parameters: DeclaredParameters = field(default_factory=dict)
     policy: PolicyDocument | None = None
     halt: Halt | None = None
     entries: tuple[Entry, ...] = ()
@@ -123,6 +131,13 @@ class AppSnapshot:
             digests |= set() if self.former is None else {self.former.manifest_sha256}
         return digests
 
+    def digests_of(self, features: Collection[str]) -> set[str]:
+        """Return the manifest digests of all versions of some features that the policy may name."""
+        parts = [*self.defaults.values(), *self.rollouts.values(), *([] if self.former is None else [self.former])]
+        found = {part.manifest_sha256 for part in parts if part.feature in features}
+        compared = (one for one in self.experiments.values() if one.feature in features)
+        return found | {arm.manifest_sha256 for one in compared for arm in one.arms}
+
     @property
     def policy_serial(self) -> int:
         """The serial of the policy that carries this; 0: none does."""
@@ -146,6 +161,24 @@ class AppSnapshot:
     def with_default(self, default: Default) -> "AppSnapshot":
         """Return it with a version, and values, as the default of its feature."""
         return replace(self, defaults={**self.defaults, default.feature: default})
+
+    def with_override(self, override: ValueOverride) -> "AppSnapshot":
+        """Return it with values that stand over all others of their feature."""
+        return replace(self, overrides={**self.overrides, override.feature: override})
+
+    def without_override(self, feature: str) -> "AppSnapshot":
+        """Return it with the values of rollouts, arms and defaults of a feature."""
+        return replace(self, overrides={name: one for name, one in self.overrides.items() if name != feature})
+
+    def validate_compares(self, feature: str) -> None:
+        """Let a comparison of a feature begin or go on, or not.
+
+        Raises:
+            ValuesOverriddenError: its values are overridden: no device reports on it.
+        """
+        override = self.overrides.get(feature)
+        if override is not None:
+            raise ValuesOverriddenError(self.app, feature, override.set_by, override.reason)
 
     def with_entry(self, action: str, subject: str, **details: object) -> "AppSnapshot":
         """Return it with an entry for the audit log."""
@@ -177,7 +210,8 @@ class AppSnapshot:
 
     def find_former(self, feature: str, version: VersionRef, policy: bytes) -> Default | None:
         """Return the default of a feature in an earlier policy; None where it may not run in the place of `version`."""
-        rules = policy_from_bytes(policy).features.get(feature)
+        document = policy_from_bytes(policy)
+        rules = document.features.get(feature)
         if rules is None or rules.default.manifest_sha256 == version.manifest_sha256:
             return None
         try:
@@ -185,7 +219,11 @@ class AppSnapshot:
             replace(self, last_halt=self.standing_halt, rules={}).validate_may_run(feature, rules.default)
         except (VersionHaltedError, VersionRevokedError, BelowMinVersionError):
             return None
-        return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256, rules.values)
+        # What an override said there was never the default's.
+        in_it = (each for each in self.past_overrides if each.is_in_policy(document.serial))
+        names = {setting.name for each in in_it for setting in each.values}
+        values = tuple(setting for setting in rules.values if setting.name not in names)
+        return Default(self.app, feature, rules.default.version, rules.default.manifest_sha256, values)
 
     def forbid(self, feature: str, version: VersionRef) -> "AppSnapshot":
         """Return it with a halt that names a version besides what was forbidden before.
@@ -265,6 +303,8 @@ class AppSnapshot:
             readout=readout if is_read_out else None,
             halted=self.halted_digests,
             sizes=self.sizes,
+            overrides=self.overrides.values(),
+            parameters=self.parameters,
         )
         if last is not None and last.content == policy.model_copy(update={"serial": last.serial}).to_bytes():
             return replace(self, policy=None)

@@ -23,12 +23,14 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
     Raises:
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
+        ValuesOverriddenError: the values of its feature are overridden: no device would report.
         BreakingSignatureError: an arm would break apps in use: arms are called alike.
         PlatformError: an arm's version may not run, as `AppSnapshot.validate_may_run`.
     """
     holders = [rollout.rollout_id for rollout in app.live_rollouts if rollout.feature == record.feature]
     if holders:
         raise FeatureBusyError(record.app, record.feature, holders[0])
+    app.validate_compares(record.feature)
     validate_claims(record, app.running_experiments)
     for arm in record.arms:
         app.validate_may_run(record.feature, VersionRef(version=arm.version, manifest_sha256=arm.manifest_sha256))

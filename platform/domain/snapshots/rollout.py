@@ -23,7 +23,10 @@ def move(app: AppSnapshot, before: RolloutRecord, action: Action, *, now_s: int,
 
     Raises:
         IllegalTransitionError: its state does not allow it.
+        ValuesOverriddenError: it is resumed to be watched, and no device reports on its feature.
     """
+    if action is Action.RESUME and before.plan.watched:
+        app.validate_compares(before.feature)
     return app.carry_rollout(transition(before, action, now_s=now_s), action, **details)
 
 
@@ -89,6 +92,7 @@ def advance(
         FeatureBusyError: an experiment or another rollout holds the feature.
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
+        ValuesOverriddenError: the stage would be watched, and no device reports on its feature.
         BreakingSignatureError: it would break apps in use, and the plan gives no reason for that.
         PlatformError: the version may not run, as `AppSnapshot.validate_may_run`.
     """
@@ -107,6 +111,8 @@ def advance(
     if not after.plan.signature_override_reason:
         app.validate_signature(after.feature, ref)
     is_complete = after.state is RolloutState.COMPLETED
+    if after.control_basis_points:
+        app.validate_compares(after.feature)
     if not is_complete and after.feature not in app.defaults:
         raise NoDefaultVersionError(after.app, after.feature, share_basis_points)
     if analysis is None and not override_reason:

@@ -177,6 +177,7 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
         IllegalTransitionError: it is not a draft.
         FeatureBusyError: a rollout holds the feature.
         OverlappingClaimError: a device could be in it and in another that runs.
+        ValuesOverriddenError: the values of the feature are overridden.
         VersionHaltedError: an arm's version is forbidden in the app.
         NotReleasedError: an arm's version is not released, and the feature's rules ask for that.
         BreakingSignatureError: an arm would break apps in use, or is not called as the others are.

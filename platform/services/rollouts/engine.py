@@ -179,6 +179,7 @@ async def advance(uow: UnitOfWork, rollout_id: str, *, share_basis_points: int, 
         FeatureBusyError: an experiment or another rollout holds the feature.
         NoDefaultVersionError: a partial share in an app without a default version.
         OverrideRequiredError: nothing says that the version is safe, and no reason was given.
+        ValuesOverriddenError: the stage would be watched, and the values of the feature are overridden.
         NotReleasedError: it is not released, and the feature's rules ask for that.
         BreakingSignatureError: it would break apps in use, and the plan gives no reason for that.
         VersionHaltedError: the version is forbidden in the app.
@@ -241,6 +242,7 @@ async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     Raises:
         ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is not paused.
+        ValuesOverriddenError: it is watched, and the values of the feature are overridden.
     """
     before, rollout = await load_rollout(uow, rollout_id)
     after = actions.move(before, rollout, Action.RESUME, now_s=uow.now_s)

@@ -18,6 +18,7 @@ from alcove.platform.domain.errors import (
     StoreUnavailableError,
 )
 from alcove.platform.domain.records import Page
+from alcove.platform.domain.value_overrides import ValueOverride
 from alcove.platform.server.status import status_of
 from alcove.platform.store import (
     Store,
@@ -25,20 +26,22 @@ from alcove.platform.store import (
     dialects,
     metric_tables,  # noqa: F401 - likewise
 )
-from alcove.platform.store.audit import list_audit, write_audit
+from alcove.platform.store.audit import AuditFilter, list_audit, newest_audit, select_newest, write_audit
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD
 from alcove.platform.store.reports import add_counts, cell_counts, reported_windows
 from alcove.platform.store.requests import find_response, keep_response
-from alcove.platform.store.tables import Base
+from alcove.platform.store.tables import AuditRow, Base
+from alcove.platform.store.value_overrides import save_override, standing_overrides
 from alcove.platform.store.versions import add_version, find_version
 from alcove.platform.testing.postgres import PostgresServer
+from alcove.registry.parameters import Setting
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, insert, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 
@@ -278,6 +281,62 @@ async def test_migrations_go_back_and_forth(database: Path | str) -> None:
         assert await connection.run_sync(down_and_up) == {"alembic_version"}
     async with store.write() as session:
         await write_audit(session, at_s=1, principal="p", action="a", subject="s", details={})
+    await store.close()
+
+
+async def test_entries_of_one_subject_are_found_by_their_index(store: Store) -> None:
+    """Listing the audit log by subject reads that subject's entries, however long the log is: the plan says so."""
+    async with store.write() as session:
+        rows = [
+            {"at_s": number, "principal": "p", "action": "a", "subject": f"s{number % 200}", "details": "{}"}
+            for number in range(4000)
+        ]
+        await session.execute(insert(AuditRow), rows)
+        await session.execute(text("ANALYZE"))
+    query = select_newest(AuditFilter(subject="s7"), before=3900, size=10)
+    async with store.read() as session:
+        statement = query.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
+        explain = "EXPLAIN" if store.is_shared else "EXPLAIN QUERY PLAN"
+        plan = "\n".join(str(row) for row in await session.execute(text(f"{explain} {statement}")))
+        found = await newest_audit(session, AuditFilter(subject="s7"), before=3900, size=10)
+    assert "ix_audit_subject_sequence" in plan, plan
+    assert [entry.at_s for entry in found] == [7 + 200 * turn for turn in range(19, 9, -1)]
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+async def test_the_revision_of_overrides_and_the_audit_index_goes_back_and_forth(
+    database: Path | str, *, has_rows: bool
+) -> None:
+    """One revision down and up again: the log stays, the index and the table are there as before."""
+    store = await Store.open(database)
+    if has_rows:
+        async with store.write() as session:
+            await write_audit(session, at_s=1, principal="p", action="a", subject="s", details={})
+            await add_version(
+                session, feature="f", version="1.0.0", team="t", manifest_sha256="0", manifest=b'{"variants":[]}',
+                published_at_s=1,
+            )  # fmt: skip
+            await save_override(session, ValueOverride("app", "f", (Setting(name="x", value=1),), "why", "p", 1, 1))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+
+    def there(connection: Connection) -> tuple[bool, bool]:
+        found = inspect(connection)
+        names = {index["name"] for index in found.get_indexes("audit")}
+        return found.has_table("value_overrides"), "ix_audit_subject_sequence" in names
+
+    def down_and_up(connection: Connection) -> list[tuple[bool, bool]]:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0003")
+        before = there(connection)
+        command.upgrade(config, "head")
+        return [before, there(connection)]
+
+    async with store._writers.begin() as connection:
+        assert await connection.run_sync(down_and_up) == [(False, False), (True, True)]
+    async with store.read() as session:
+        assert len(await list_audit(session, Page(0, 10))) == has_rows
+        assert await standing_overrides(session) == []
     await store.close()
 
 
