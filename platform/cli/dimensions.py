@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 from alcove.platform.cli.arm_names import name_arms
+from alcove.platform.cli.few_reports import TOO_FEW, spell_p_value
 from alcove.platform.cli.output import print_table, say
-from alcove.platform.cli.secondary_metrics import spell_estimate, spell_p_value
+from alcove.platform.cli.secondary_metrics import spell_estimate
 
 if TYPE_CHECKING:
     from alcove.platform.client import DimensionView, Experiment
@@ -40,7 +41,8 @@ def dimension_rows(experiment: "Experiment", view: "DimensionView") -> list[list
     for stratum in view.strata:
         count = f"{stratum.report_count:,}"
         if not stratum.differences:
-            rows.append([stratum.value, count, "-", name_arms(stratum.obstacle, experiment.arms) or "-", "-", "-"])
+            obstacle = name_arms(stratum.obstacle, experiment.arms) or TOO_FEW
+            rows.append([stratum.value, count, "none", obstacle, "none yet", "none yet"])
         for each in stratum.differences:
             names = f"{experiment.arms[each.arm].name} - {experiment.arms[each.versus].name}"
             shown = spell_estimate(each.difference, experiment.primary)

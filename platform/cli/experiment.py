@@ -11,11 +11,12 @@ from alcove.platform.cli.allocation import AllocationKind, MaxStep, MinShare, ba
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.dimensions import DIMENSION_HELP, one_dimension
 from alcove.platform.cli.experiment_results import cuped_sentence, plan_sentence, sentence, show_results
+from alcove.platform.cli.few_reports import results_json
 from alcove.platform.cli.forecasts import show_experiment_forecast
 from alcove.platform.cli.metric_units import unit_of
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
-from alcove.platform.cli.override import find_override, override_lines, with_override
+from alcove.platform.cli.override import find_override, override_json, override_lines
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
 from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, values_text, version_text
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
@@ -446,7 +447,7 @@ def show(*, experiment_id: ExperimentId, call: CallOptions) -> None:
         experiment = client.experiment(experiment_id)
         override = find_override(client.overrides(experiment.app), experiment)
     if call.as_json:
-        print_json([with_override(experiment, override)])
+        print_json([experiment.model_dump(mode="json") | override_json(override)])
         return
     _show([experiment], as_json=False)
     for line in override_lines(override):
@@ -493,7 +494,7 @@ def results(
         write_report(export, report)
         say(f"{export}: {export.stat().st_size:,} bytes", err=call.as_json)
     if call.as_json:
-        print_json(with_override(report, override))
+        print_json(results_json(report) | override_json(override))
     elif export is None:
         show_results(report)
         for line in override_lines(override):

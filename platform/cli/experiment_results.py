@@ -7,12 +7,23 @@ from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.bayesian_results import show_bayesian
 from alcove.platform.cli.collection import collection_lines
 from alcove.platform.cli.dimensions import show_dimension
+from alcove.platform.cli.few_reports import TOO_FEW, arm_note, is_known, spell_p_value
 from alcove.platform.cli.metric_units import is_in_ms, unit_of
 from alcove.platform.cli.output import print_table, say, when
+from alcove.platform.cli.parameter_values import version_text
 from alcove.platform.cli.secondary_metrics import show_secondary
 
 if TYPE_CHECKING:
-    from alcove.platform.client import Arm, Decision, Estimate, Experiment, ExperimentReport, PairDifference, Results
+    from alcove.platform.client import (
+        Arm,
+        ArmResult,
+        Decision,
+        Estimate,
+        Experiment,
+        ExperimentReport,
+        PairDifference,
+        Results,
+    )
 
 __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 
@@ -24,27 +35,35 @@ def show_results(report: "ExperimentReport") -> None:
     experiment, found = report.experiment, report.results
     title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} {_unit(experiment)}"
     own = experiment.primary.metric
+    values = [arm.values for arm in experiment.arms]
     rows = [
         [
             arm.name,
-            arm.version,
+            version_text(arm.version, values[number]),
             f"{arm.devices:.0f}",
             _percentage(arm.share),
             *(
                 [_plain(arm.own_metric or Estimate())]
                 if own
-                else [_percentage(arm.accuracy), _milliseconds(arm.latency_ms) if experiment.latency_edges_ms else "-"]
+                else [
+                    _percentage(arm.accepted),
+                    _latency(experiment, arm),
+                ]
             ),
         ]
-        for arm in found.arms
+        for number, arm in enumerate(found.arms)
     ]
     columns = ["arm", "version", "devices", "share", *([own] if own else ["accepted", "latency"])]
     print_table(columns, rows, title=title)
+    for arm in found.arms:
+        note = arm_note(experiment, arm)
+        if note:
+            say(f"{arm.name}: {note}")
     if found.allocation is not None:
         show_allocation(experiment, found.allocation)
     for difference in () if own or found.allocation is not None else found.differences:
         names = f"{found.arms[difference.arm].name} - {found.arms[0].name}"
-        say(f"{names}: {_percentage(difference.accuracy)}, relative {_lift(difference.lift)}")
+        say(f"{names}: {_percentage(difference.accepted)}, relative {_lift(difference.lift)}")
     for pair in found.primary:
         if pair.adjustment is not None:
             say(
@@ -74,7 +93,7 @@ def _show_pairs(experiment: "Experiment", found: "Results") -> None:
     if experiment.primary.kind == "accepted" and len(found.arms) == 2 and found.pairs[0].p_value is None:
         return
     rows = [
-        [_names(found, pair), _difference(experiment, pair.difference), _lift(pair.lift), _p_value(pair)]
+        [_names(found, pair), _difference(experiment, pair.difference), _lift(pair.lift), spell_p_value(pair.p_value)]
         for pair in found.pairs
     ]
     metric = experiment.primary.metric or experiment.primary.kind
@@ -89,9 +108,9 @@ def _show_interim_analyses(experiment: "Experiment", found: "Results") -> None:
         [
             str(number),
             f"{analysis.report_count:,} ({analysis.fraction:.0%})",
-            "-" if analysis.boundary is None else f"{analysis.boundary:.3f}",
+            "none" if analysis.boundary is None else f"{analysis.boundary:.3f}",
             "\n".join(
-                f"{_names(found, pair)}: {_difference(experiment, pair.difference)}, p = {_p_value(pair)}"
+                f"{_names(found, pair)}: {_difference(experiment, pair.difference)}, p = {spell_p_value(pair.p_value)}"
                 for pair in analysis.pairs
             ),
             analysis.decision.kind,
@@ -123,14 +142,10 @@ def _difference(experiment: "Experiment", estimate: "Estimate") -> str:
 def _lift(lift: "Estimate | None") -> str:
     """Return a relative lift; where the control may be zero it can be anything."""
     if lift is None or lift.value is None:
-        return "-"
+        return TOO_FEW
     if lift.low is None or lift.high is None:
         return "not distinguishable"
     return f"{lift.value:+.1%} {_interval(lift, 100, 1)}"
-
-
-def _p_value(pair: "PairDifference") -> str:
-    return "-" if pair.p_value is None else f"{pair.p_value:.2g}"
 
 
 def plan_sentence(experiment: "Experiment") -> str:
@@ -174,22 +189,24 @@ def sentence(arms: "tuple[Arm, ...]", decision: "Decision") -> str:
 
 
 def _percentage(estimate: "Estimate") -> str:
-    if estimate.value is None:
-        return "-"
-    if estimate.low is None and estimate.high is None:
-        return "too few reports"  # a share without an interval, which may lie beyond 100 %, says nothing
+    if estimate.value is None or not is_known(estimate):
+        return TOO_FEW  # a share without an interval, which may lie beyond 100 %, says nothing
     return f"{estimate.value:.1%} {_interval(estimate, 100, 1)}"
 
 
 def _milliseconds(estimate: "Estimate") -> str:
     if estimate.value is None:
-        return "-"
+        return TOO_FEW
     return f"{estimate.value:.3g} ms {_interval(estimate, 1, 3)}"
+
+
+def _latency(experiment: "Experiment", arm: "ArmResult") -> str:
+    return _milliseconds(arm.latency_ms) if experiment.latency_edges_ms else "not asked"
 
 
 def _plain(estimate: "Estimate") -> str:
     if estimate.value is None:
-        return "-"
+        return TOO_FEW
     return f"{estimate.value:.4f} {_interval(estimate, 1, 4)}"
 
 

@@ -1,15 +1,17 @@
 """`alcove override`: sets values of a feature over every rollout and experiment, as a kill switch, and undoes it."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, say, when
 from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text
-from alcove.platform.client import Experiment, ExperimentReport, Rollout, ValueOverride
 
-__all__ = ["app", "find_override", "override_lines", "with_override"]
+if TYPE_CHECKING:
+    from alcove.platform.client import Experiment, Rollout, ValueOverride
+
+__all__ = ["app", "find_override", "override_json", "override_lines"]
 
 app = CommandGroup(no_args_is_help=True, help="Values on every device at once, over rollouts and experiments.")
 
@@ -93,19 +95,18 @@ def list_command(
         say("no value is overridden: alcove override set")
 
 
-def find_override(overrides: list[ValueOverride], subject: Rollout | Experiment) -> ValueOverride | None:
+def find_override(overrides: "list[ValueOverride]", subject: "Rollout | Experiment") -> "ValueOverride | None":
     """Return the override that stands over a rollout or an experiment; None: none does."""
     over = (one for one in overrides if (one.app, one.feature) == (subject.app, subject.feature))
     return next(over, None)
 
 
-def with_override(subject: Rollout | Experiment | ExperimentReport, override: ValueOverride | None) -> dict[str, Any]:
-    """Return a rollout, an experiment or its results as JSON, with what stands over its values."""
-    shown = None if override is None else override.model_dump(mode="json")
-    return subject.model_dump(mode="json") | {"override": shown}
+def override_json(override: "ValueOverride | None") -> dict[str, Any]:
+    """Return what the JSON of a rollout or an experiment has besides: the override that stands over it, or null."""
+    return {"override": None if override is None else override.model_dump(mode="json")}
 
 
-def override_lines(override: ValueOverride | None) -> list[str]:
+def override_lines(override: "ValueOverride | None") -> list[str]:
     """Return what a status says of an override, and which versions it does not reach; nothing where none stands."""
     if override is None:
         return []
@@ -117,14 +118,14 @@ def override_lines(override: ValueOverride | None) -> list[str]:
     ]
 
 
-def _unreached(override: ValueOverride) -> list[str]:
+def _unreached(override: "ValueOverride") -> list[str]:
     if not override.unreached_versions:
         return []
     names = ", ".join(override.unreached_versions)
     return [f"warning: not taken by {override.feature} {names}, which knows no such parameter or value: halt it"]
 
 
-def _show(found: list[ValueOverride]) -> None:
+def _show(found: "list[ValueOverride]") -> None:
     rows = [
         {
             "app": one.app,

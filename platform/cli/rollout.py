@@ -1,17 +1,18 @@
 """`alcove rollout`: moves an app's devices to a version, step by step."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from alcove.platform.cli import drafts
 from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.explanations import Explained, show_explanations
+from alcove.platform.cli.few_reports import group_notes
 from alcove.platform.cli.forecasts import show_rollout_forecast
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
-from alcove.platform.cli.override import find_override, with_override
+from alcove.platform.cli.override import find_override, override_json
 from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
 from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text, version_text
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
@@ -189,7 +190,9 @@ def status(
         rollouts = [client.rollout(rollout_id)] if rollout_id else client.rollouts(app_name, feature)
         overrides = client.overrides(rollouts[0].app if rollout_id else app_name)
     if call.as_json:
-        print_json([with_override(rollout, find_override(overrides, rollout)) for rollout in rollouts])
+        over = [find_override(overrides, rollout) for rollout in rollouts]
+        pairs = zip(rollouts, over, strict=True)
+        print_json([_json(rollout) | override_json(one) for rollout, one in pairs])
         return
     _show(rollouts, as_json=False)
     if rollout_id:
@@ -308,12 +311,16 @@ def _show(rollouts: "list[Rollout]", *, as_json: bool) -> None:
             "state": rollout.state.replace("_", " "),
             "share": percent(rollout.share_basis_points),
             "stage": f"{rollout.stage} of {len(rollout.plan.stages)}" if rollout.plan.stages else "-",
-            "last analysis": rollout.analysis.decision if rollout.analysis else "-",
+            "last analysis": rollout.analysis.decision if rollout.analysis else "none yet",
             "changed": when(rollout.updated_at_s),
         }
         for rollout in rollouts
     ]
     print_rows(rows, as_json=False, empty="no rollout yet: alcove rollout create")
+
+
+def _json(rollout: "Rollout") -> dict[str, Any]:
+    return rollout.model_dump(mode="json") | {"notes": group_notes(rollout)}
 
 
 def _line(rollout: "Rollout") -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from alcove.platform.cli.collection import collection_lines
+from alcove.platform.cli.few_reports import TOO_FEW, group_notes
 from alcove.platform.cli.output import percent, print_rows, say, when
 from alcove.platform.cli.override import override_lines
 from alcove.platform.cli.parameter_values import values_text
@@ -118,7 +119,7 @@ def _show_analysis(rollout: "Rollout") -> None:
             "guardrail": _name(guardrail),
             "margin": _value(guardrail.margin, guardrail),
             "difference": _value(verdict.difference, guardrail),
-            "interval": f"{_value(verdict.low, guardrail)} to {_value(verdict.high, guardrail)}",
+            "interval": _interval(_value(verdict.low, guardrail), _value(verdict.high, guardrail)),
             "says": verdict.kind,
         }
         for guardrail, verdict in zip(rollout.plan.guardrails, analysis.verdicts, strict=False)
@@ -127,12 +128,14 @@ def _show_analysis(rollout: "Rollout") -> None:
             "guardrail": f"metric {own.metric} (version {own.metric_version})",
             "margin": f"{own.margin:g}",
             "difference": _number(found.difference),
-            "interval": f"{_number(found.low)} to {_number(found.high)}",
+            "interval": _interval(_number(found.low), _number(found.high)),
             "says": found.kind,
         }
         for own, found in zip(rollout.plan.own_guardrails, analysis.own_verdicts, strict=False)
     ]
     print_rows(rows, as_json=False, empty=title, title=title)
+    for note in group_notes(rollout):
+        say(note)
 
 
 def _evidence(rollout: "Rollout", analysis: "StageAnalysis") -> str:
@@ -146,15 +149,19 @@ def _evidence(rollout: "Rollout", analysis: "StageAnalysis") -> str:
     return f"{pooled}; {looks}, {due}; horizon {when(analysis.horizon_at_s)}"
 
 
+def _interval(low: str, high: str) -> str:
+    return low if low == high == TOO_FEW else f"{low.replace(TOO_FEW, '…')} to {high.replace(TOO_FEW, '…')}"
+
+
 def _name(guardrail: "GuardrailPlan") -> str:
     return f"latency > {guardrail.edge_ms:g} ms" if guardrail.edge_ms else guardrail.metric
 
 
 def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.4g}"
+    return TOO_FEW if value is None else f"{value:.4g}"
 
 
 def _value(value: float | None, guardrail: "GuardrailPlan") -> str:
     if value is None:
-        return "?"
+        return TOO_FEW
     return f"{value:g} ms" if guardrail.metric == "latency" and not guardrail.edge_ms else f"{100 * value:.3g} %"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 import typer
+from alcove.platform.cli.few_reports import TOO_FEW, spell_p_value
 from alcove.platform.cli.metric_units import is_in_ms
 from alcove.platform.cli.output import print_table, say
 from alcove.platform.cli.plans import SLOWER
@@ -11,7 +12,7 @@ from alcove.platform.cli.primary_metric import own_metric_of
 if TYPE_CHECKING:
     from alcove.platform.client import Estimate, Experiment, OutcomeName, Primary, SecondaryView
 
-__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_estimate", "spell_metric", "spell_p_value"]
+__all__ = ["SECONDARY_HELP", "secondary_metric", "show_secondary", "spell_estimate", "spell_metric"]
 
 SECONDARY_HELP: Final = (
     "A metric to compare beside the one that decides: accepted, refused, error, crash_fallback, latency_mean, "
@@ -91,15 +92,10 @@ def spell_metric(metric: "Primary") -> str:
 def spell_estimate(estimate: "Estimate", metric: "Primary") -> str:
     """Return a difference in a metric with its interval."""
     if estimate.value is None:
-        return "-"
+        return TOO_FEW
     unit, factor, digits = (" ms", 1, 3) if is_in_ms(metric) else ("", 1, 4) if metric.metric else (" %", 100, 2)
     low, high = ("…" if end is None else f"{factor * end:.{digits}f}" for end in (estimate.low, estimate.high))
     return f"{factor * estimate.value:.{digits}f}{unit} [{low}, {high}]"
-
-
-def spell_p_value(p: float | None) -> str:
-    """Return a p-value to two digits; "-": it is unknown."""
-    return "-" if p is None else f"{p:.2g}"
 
 
 def _quantile(text: str, rest: str) -> float:

@@ -254,17 +254,17 @@ class ArmResult(Value):
     version: str
     devices: float
     share: Estimate
-    accuracy: Estimate
+    accepted: Estimate
     latency_ms: Estimate
     median_latency_ms: Estimate
     own_metric: Estimate | None = None
 
 
 class ArmDifference(Value):
-    """Accuracy of an arm minus that of the control, and relative to it, less 1."""
+    """Accepted part of an arm minus that of the control, and relative to it, less 1."""
 
     arm: int
-    accuracy: Estimate
+    accepted: Estimate
     lift: Estimate = Estimate()
 
 

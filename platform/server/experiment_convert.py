@@ -191,7 +191,7 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
         differences=[
             pb.ArmDifference(
                 arm=pair.arm,
-                accuracy=_estimate(pair.value, pair.interval),
+                accepted=_estimate(pair.value, pair.interval),
                 lift=_estimate(pair.lift, pair.lift_interval),
             )
             for pair in comparison.differences
@@ -353,7 +353,7 @@ def _arm(record: ExperimentRecord, name: str, version: str, estimate: ArmEstimat
         version=version,
         devices=estimate.devices,
         share=_estimate(estimate.share, estimate.share_interval),
-        accuracy=_estimate(estimate.accuracy, estimate.accuracy_interval),
+        accepted=_estimate(estimate.accepted, estimate.accepted_interval),
         latency_ms=_estimate(estimate.latency_ms, estimate.latency_interval),
         median_latency_ms=_estimate(estimate.median_latency_ms, estimate.median_latency_interval),
         own_metric=_estimate(estimate.own_mean, estimate.own_interval) if has_own else None,

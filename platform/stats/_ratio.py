@@ -1,7 +1,7 @@
 """Estimates an arm's size and ratios in it, with their uncertainty from sampling and from privacy noise.
 
 Everything a comparison shows is a ratio inside one arm, R = sum_c w_c n_c / sum_c n_c over the arm's cells c: with
-w = 1 for accepted cells it is the accuracy, with w = the bin's value the mean latency, with w = 1 up to a bin the
+w = 1 for accepted cells it is the accepted part, with w = the bin's value the mean latency, with w = 1 up to a bin the
 distribution function.
 
 Variance (delta method; Cochran, Sampling Techniques, 3rd ed., sections 2.11 and 6.3), with r_c = (w_c - R) / n:

@@ -38,28 +38,28 @@ class ArmEstimate:
         devices: estimated devices, unbiased, so it may be negative for an empty arm.
         share: estimated part of the reports, in [0, 1]; None without reports.
         share_interval: of the share; None without reports.
-        accuracy: part of the answers with the successful outcome, in [0, 1]; None where there is less than one, or the
+        accepted: part of the answers with the successful outcome, in [0, 1]; None where there is less than one, or the
             reports do not tell it.
-        accuracy_interval: within [0, 1]; None where unbounded, or where noise leaves the arm's size uncertain by more
+        accepted_interval: within [0, 1]; None where unbounded, or where noise leaves the arm's size uncertain by more
             than 10 % of its planned part of the reports.
-        accuracy_standard_error: one standard error before clipping, sampling and noise.
-        latency_ms: mean of the bins' values, within their range; None as for accuracy.
-        latency_interval: in ms, None as for accuracy.
-        median_latency_ms: value of the bin that holds the median; None as for accuracy.
-        median_latency_interval: in ms, values of the lowest and the highest bin that may hold it; None as for accuracy.
-        noise_percent: by how many per cent of itself the standard error of the accuracy would shrink without
+        accepted_standard_error: one standard error before clipping, sampling and noise.
+        latency_ms: mean of the bins' values, within their range; None as for accepted.
+        latency_interval: in ms, None as for accepted.
+        median_latency_ms: value of the bin that holds the median; None as for accepted.
+        median_latency_interval: in ms, values of the lowest and the highest bin that may hold it; None as for accepted.
+        noise_percent: by how many per cent of itself the standard error of the accepted part would shrink without
             privacy noise.
-        own_mean: mean of a team's own metric where one decides, in its unit; None else, and as for accuracy.
-        own_interval: None as for accuracy.
+        own_mean: mean of a team's own metric where one decides, in its unit; None else, and as for accepted.
+        own_interval: None as for accepted.
     """
 
     arm: int
     devices: float
     share: float | None
     share_interval: Interval | None
-    accuracy: float | None
-    accuracy_interval: Interval | None
-    accuracy_standard_error: float | None
+    accepted: float | None
+    accepted_interval: Interval | None
+    accepted_standard_error: float | None
     latency_ms: float | None
     latency_interval: Interval | None
     median_latency_ms: float | None
@@ -238,7 +238,7 @@ def _primary_differences(
 def _arm_estimate(estimates: Estimates, devices: float, arm: int, factor: float, *, is_known: bool) -> ArmEstimate:
     """Return what is shown of an arm; ratios in it have intervals only where noise leaves its size known."""
     moments, reports, values = estimates.moments, estimates.reports, estimates.bin_values_ms
-    accuracy, latency, own = estimates.accuracies[arm], estimates.latencies[arm], estimates.own_means[arm]
+    accepted, latency, own = estimates.accepted_parts[arm], estimates.latencies[arm], estimates.own_means[arm]
     median, median_interval = None, None
     if estimates.metric.primary.own is None:
         outcomes = estimates.aggregate.outcomes
@@ -250,22 +250,22 @@ def _arm_estimate(estimates: Estimates, devices: float, arm: int, factor: float,
         devices=devices,
         share=None if reports == 0 else _clip(moments.size(arm) / reports, 0.0, 1.0),
         share_interval=_share_interval(moments, arm, reports, factor),
-        accuracy=None if accuracy is None else _clip(accuracy.value, 0.0, 1.0),
-        accuracy_interval=_ratio_interval(moments, accuracy, factor, 0.0, 1.0) if is_known else None,
-        accuracy_standard_error=None if accuracy is None else accuracy.variance.standard_error,
+        accepted=None if accepted is None else _clip(accepted.value, 0.0, 1.0),
+        accepted_interval=_ratio_interval(moments, accepted, factor, 0.0, 1.0) if is_known else None,
+        accepted_standard_error=None if accepted is None else accepted.variance.standard_error,
         latency_ms=None if latency is None else _clip(latency.value, low, high),
         latency_interval=_ratio_interval(moments, latency, factor, low, high) if is_known else None,
         median_latency_ms=median,
         median_latency_interval=median_interval if is_known else None,
-        noise_percent=None if accuracy is None else accuracy.variance.noise_percent,
+        noise_percent=None if accepted is None else accepted.variance.noise_percent,
         own_mean=None if own is None else _clip(own.value, least, most),
         own_interval=_ratio_interval(moments, own, factor, least, most) if is_known else None,
     )
 
 
 def _difference(estimates: Estimates, arm: int, versus: int, factor: float, is_known: Sequence[bool]) -> Difference:
-    """Return the difference of two accuracies; its interval only where noise leaves both arms' sizes known."""
-    one, other = estimates.accuracies[arm], estimates.accuracies[versus]
+    """Return the difference of two accepted parts; its interval only where noise leaves both arms' sizes known."""
+    one, other = estimates.accepted_parts[arm], estimates.accepted_parts[versus]
     pair = None
     if one is not None and other is not None:
         pair = ratio_pair(estimates.moments, estimates.success, one.base, arm=arm, versus=versus)

@@ -74,12 +74,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference in accuracy of two arms.
+    """The difference in the accepted part of two arms.
 
     Attributes:
         arm: index of the arm.
         versus: index of the arm it is compared with.
-        value: accuracy of `arm` minus that of `versus`, from unclipped estimates; None where one arm's size is
+        value: accepted part of `arm` minus that of `versus`, from unclipped estimates; None where one arm's size is
             below one report.
         interval: always valid, or valid at the interim analyses, at the comparison's alpha shared among all pairs of
             arms, clipped to [-1, 1]; None where unbounded.

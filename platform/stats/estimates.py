@@ -62,7 +62,7 @@ class Estimates:
         moments: sums, variances and ratios of the aggregate.
         bin_values_ms: float64 [bins].
         success: weights of the successful outcome, float64 [outcomes * bins].
-        accuracies: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
+        accepted_parts: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
             outcome counts as success.
         latencies: per arm, the mean of the bins' values; None where the arm's size is below one report, or the bins are
             those of a team's own metric.
@@ -74,7 +74,7 @@ class Estimates:
     moments: Moments
     bin_values_ms: FloatArray
     success: FloatArray
-    accuracies: tuple[Ratio | None, ...]
+    accepted_parts: tuple[Ratio | None, ...]
     latencies: tuple[Ratio | None, ...]
     own_means: tuple[Ratio | None, ...]
 
@@ -118,7 +118,7 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
         moments=moments,
         bin_values_ms=values,
         success=success.ravel(),
-        accuracies=tuple(
+        accepted_parts=tuple(
             None if success_outcome is None else moments.ratio(arm, success.ravel(), base.ravel())
             for arm in range(aggregate.arms)
         ),

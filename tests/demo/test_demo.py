@@ -94,7 +94,7 @@ def test_the_better_model_wins_whichever_arm_it_is(tmp_path: Path, options: tupl
     assert f"{by_itself} by itself" in unbox(printed)
     for arm in result["arms"]:
         low, high = arm["interval"]
-        assert low < arm["accuracy"] < high
+        assert low < arm["accepted"] < high
         assert arm["share"] == pytest.approx(0.5, abs=0.1)
     if result["mechanism"] == "prio3":
         check_batch(result)

@@ -129,7 +129,7 @@ def _arms_table(result: DemoResult) -> Table:
         f"What the reports say: {result.devices} devices in processes, {result.fleet} in the fleet; "
         f"k = {result.cells} cells, ε = {result.epsilon:g}; intervals hold the privacy noise"
     )
-    for column in ("version", "devices", "share", "accuracy", "interval", "latency", "interval"):
+    for column in ("version", "devices", "share", "accepted", "interval", "latency", "interval"):
         table.add_column(column, justify="left" if column == "version" else "right")
     for arm in result.arms:
         table.add_row(*map(plain, _arm_cells(arm)))
@@ -141,7 +141,7 @@ def _arm_cells(arm: ArmOutcome) -> tuple[str, ...]:
         arm.version,
         f"{arm.devices:.0f}",
         "–" if arm.share is None else f"{arm.share:.1%}",
-        "–" if arm.accuracy is None else f"{arm.accuracy:.1%}",
+        "–" if arm.accepted is None else f"{arm.accepted:.1%}",
         "unbounded" if arm.interval is None else f"{arm.interval[0]:.1%} … {arm.interval[1]:.1%}",
         "–" if arm.latency_ms is None else f"{arm.latency_ms * 1000:.0f} µs",
         "unbounded"

@@ -17,8 +17,8 @@ class ArmOutcome:
         version: the version that the arm's devices ran.
         devices: estimated number of devices.
         share: estimated share of the devices, 0..1.
-        accuracy: estimated share of accepted guesses, 0..1.
-        interval: confidence interval of `accuracy`, privacy noise included.
+        accepted: estimated share of accepted guesses, 0..1.
+        interval: confidence interval of `accepted`, privacy noise included.
         latency_ms: estimated mean latency over devices, from the histogram's bins.
         latency_interval: confidence interval of `latency_ms`.
     """
@@ -26,7 +26,7 @@ class ArmOutcome:
     version: str
     devices: float
     share: float | None
-    accuracy: float | None
+    accepted: float | None
     interval: tuple[float, float] | None
     latency_ms: float | None
     latency_interval: tuple[float, float] | None

@@ -403,8 +403,8 @@ def _outcome(arm: ArmResult) -> ArmOutcome:
         version=arm.version,
         devices=arm.devices,
         share=arm.share.value,
-        accuracy=arm.accuracy.value,
-        interval=interval_of(arm.accuracy),
+        accepted=arm.accepted.value,
+        interval=interval_of(arm.accepted),
         latency_ms=arm.latency_ms.value,
         latency_interval=interval_of(arm.latency_ms),
     )

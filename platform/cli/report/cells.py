@@ -5,6 +5,7 @@ import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from alcove.platform.cli.few_reports import arm_note
 from alcove.platform.domain.errors import InvalidFieldError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ COLUMNS: Final[tuple[str, ...]] = (
     "numerator_weight",
     "denominator_weight",
     "metric_bin",
+    "note",
 )
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -42,14 +44,19 @@ def cells_in(report: "ExperimentReport") -> "CellTable":
 
 
 def rows_of(report: "ExperimentReport") -> list[dict[str, Any]]:
-    """Return one row for each cell, by the names of `COLUMNS`; None where a cell has no such thing."""
+    """Return one row for each cell, by the names of `COLUMNS`; None where a cell has no such thing.
+
+    `note` says of which arms nothing can be read yet, and is "" for the others.
+    """
     arms = report.experiment.arms
+    notes = [arm_note(report.experiment, arm) for arm in report.results.arms]
     return [
         {
             "arm": arms[row.arm].name,
             "version": arms[row.arm].version,
             "outcomes": " ".join(row.outcomes),
-            **{name: getattr(row, name) for name in COLUMNS[3:]},
+            **{name: getattr(row, name) for name in COLUMNS[3:-1]},
+            "note": notes[row.arm],
         }
         for row in cells_in(report).rows
     ]
@@ -69,7 +76,7 @@ def parquet_of(report: "ExperimentReport") -> bytes:
     """Return the cells as Parquet."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # optional
     rows = rows_of(report)
-    kinds = {"arm": pa.string(), "version": pa.string(), "outcomes": pa.string()}
+    kinds = {"arm": pa.string(), "version": pa.string(), "outcomes": pa.string(), "note": pa.string()}
     kinds |= {"earlier_share_bin": pa.int32(), "count": pa.int64(), "metric_bin": pa.int32()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
     table = pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)

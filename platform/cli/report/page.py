@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from alcove.platform.cli.arm_names import name_arms
 from alcove.platform.cli.dimensions import COLUMNS, dimension_notes, dimension_rows
 from alcove.platform.cli.experiment_results import sentence
+from alcove.platform.cli.few_reports import TOO_FEW, spell_p_value
 from alcove.platform.cli.metric_units import spell_value
 from alcove.platform.cli.output import plain, when
+from alcove.platform.cli.parameter_values import version_text
 from alcove.platform.cli.report.pictures import Bar, Row, draw_chances, draw_intervals
 from alcove.platform.cli.secondary_metrics import spell_metric
 
@@ -97,12 +99,12 @@ def _arms(experiment: "Experiment", found: "Results") -> str:
     rows = [
         (
             arm.name,
-            arm.version,
+            version_text(arm.version, experiment.arms[number].values),
             f"{arm.devices:,.0f}",
             _spell(arm.share, _percent),
-            _spell(arm.own_metric or Estimate(), spell) if own else _spell(arm.accuracy, _percent),
+            _spell(arm.own_metric or Estimate(), spell) if own else _spell(arm.accepted, _percent),
         )
-        for arm in found.arms
+        for number, arm in enumerate(found.arms)
     ]
     columns = ("Arm", "Version", "Devices", "Share of reports", own or "Accepted")
     return _table("Arms, with always-valid 95 % intervals", columns, rows)
@@ -112,7 +114,7 @@ def _pairs(experiment: "Experiment", found: "Results") -> list[str]:
     spell = _unit(experiment)
     names = [arm.name for arm in found.arms]
     shown = [(f"{names[pair.arm]} - {names[pair.versus]}", pair.difference) for pair in found.pairs]
-    relative = [_spell(pair.lift, _percent) if pair.lift is not None else "-" for pair in found.pairs]
+    relative = [_spell(pair.lift, _percent) if pair.lift is not None else TOO_FEW for pair in found.pairs]
     columns = ("Arms", "Difference", "Relative to the other")
     cells = [(name, _spell(each, spell), lift) for (name, each), lift in zip(shown, relative, strict=True)]
     rows = [Row(name, each.value, each.low, each.high) for name, each in shown if each.value is not None]
@@ -162,7 +164,13 @@ def _secondary(experiment: "Experiment", found: "Results") -> list[str]:
         spell = partial(spell_value, metric)
         arms = f"{names[each.arm]} - {names[each.versus]}"
         rows.append(
-            (spell_metric(metric), arms, _spell(each.difference, spell), _p_value(each.p), _p_value(each.adjusted_p))
+            (
+                spell_metric(metric),
+                arms,
+                _spell(each.difference, spell),
+                spell_p_value(each.p),
+                spell_p_value(each.adjusted_p),
+            )
         )
     columns = ("Metric", "Arms", "Difference", "p", "p adjusted (Benjamini and Hochberg)")
     return [
@@ -227,7 +235,7 @@ def _unit(experiment: "Experiment") -> Callable[[float], str]:
 
 def _spell(estimate: "Estimate", spell: Callable[[float], str]) -> str:
     if estimate.value is None:
-        return "-"
+        return TOO_FEW
     low, high = ("…" if end is None else spell(end) for end in (estimate.low, estimate.high))
     return f"{spell(estimate.value)} [{low}, {high}]"
 
@@ -238,10 +246,6 @@ def _posterior(posterior: "Posterior", spell: Callable[[float], str]) -> str:
 
 def _percent(value: float) -> str:
     return f"{100 * value:.2f} %"
-
-
-def _p_value(p: float | None) -> str:
-    return "-" if p is None else f"{p:.2g}"
 
 
 def _safe(text: str) -> str:

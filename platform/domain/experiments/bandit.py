@@ -215,9 +215,9 @@ def describe_bandit(comparison: Comparison, epochs: Sequence[Estimates], view: B
     arms = tuple(
         replace(
             each,
-            accuracy=float(found.values[each.arm]) if is_accepted and found is not None else None,
-            accuracy_interval=None,
-            accuracy_standard_error=None,
+            accepted=float(found.values[each.arm]) if is_accepted and found is not None else None,
+            accepted_interval=None,
+            accepted_standard_error=None,
             latency_ms=None,
             latency_interval=None,
             median_latency_ms=None,

@@ -115,11 +115,11 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
             "results": {
                 "report_count": 9, "window_count": 1, "cell_counts": [], "alpha": 0.05,
                 "differences": [
-                    {"arm": 1, "accuracy": estimate, "lift": {"value": 0.25, "low": 0.05, "high": 0.5}},
-                    {"arm": 2, "accuracy": estimate, "lift": {"value": 31.0}},
+                    {"arm": 1, "accepted": estimate, "lift": {"value": 0.25, "low": 0.05, "high": 0.5}},
+                    {"arm": 2, "accepted": estimate, "lift": {"value": 31.0}},
                 ],
                 "arms": [
-                    {"name": arm["name"], "version": "1.0.0", "devices": 3, "share": unknown, "accuracy": unknown,
+                    {"name": arm["name"], "version": "1.0.0", "devices": 3, "share": unknown, "accepted": unknown,
                      "latency_ms": unknown, "median_latency_ms": unknown}
                     for arm in arms
                 ],
@@ -132,7 +132,7 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
             },
         }
     )  # fmt: skip
-    answering = nullcontext(SimpleNamespace(results=lambda _, **__: report))
+    answering = nullcontext(SimpleNamespace(results=lambda _, **__: report, overrides=lambda _: []))
     monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
     command.results(experiment_id="ex-1", call=CallOptions())
     output = capsys.readouterr().out

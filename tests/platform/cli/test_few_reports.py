@@ -31,7 +31,7 @@ def test_nothing_is_shown_that_few_reports_do_not_say(capsys: pytest.CaptureFixt
         "version": "1.0.0",
         "devices": 13,
         "share": {},
-        "accuracy": {"value": 1.377},
+        "accepted": {"value": 1.377},
         "latency_ms": {"value": 0.0, "low": 0.0, "high": 0.0},
         "median_latency_ms": {},
     }
@@ -40,7 +40,7 @@ def test_nothing_is_shown_that_few_reports_do_not_say(capsys: pytest.CaptureFixt
         "window_count": 1,
         "cell_counts": [],
         "alpha": 0.05,
-        "differences": [{"arm": 1, "accuracy": {"value": 1.377}, "lift": {}}],
+        "differences": [{"arm": 1, "accepted": {"value": 1.377}, "lift": {}}],
         "arms": [{"name": each["name"], **arm} for each in ARMS],
         "decision": {
             "kind": "DECISION_KIND_INCONCLUSIVE",

@@ -126,7 +126,7 @@ def test_the_arm_with_the_better_mean_wins_and_everything_that_is_shown_is_in_th
     assert new.own_metric is not None
     assert old.own_metric.value == pytest.approx(mean(MANY), abs=1e-3)
     assert new.own_metric.value == pytest.approx(mean(FEW), abs=1e-3)
-    assert old.accuracy.value is old.latency_ms.value is None
+    assert old.accepted.value is old.latency_ms.value is None
     view = found.results.bayesian
     assert view.prior.startswith("uniform on [0, 3.5]")
     assert view.arms[1].chance_best > 0.999

@@ -43,7 +43,7 @@ def test_standard_error_never_grows_by_new_installs(is_guardrail: bool) -> None:
         reports += 20_000 if day < full_days else 60
         pooled = Reports.of_cells(task, (reports // cells,) * cells, windows=day + 1)  # half are accepted, exactly
         arms = evaluate(running, pooled).comparison.arms
-        errors.append(arms[0].accuracy_standard_error or 0.0)
+        errors.append(arms[0].accepted_standard_error or 0.0)
         devices.append([arm.devices for arm in arms])
     assert all(later < before for before, later in itertools.pairwise(errors[:29]))
     assert errors[28] < (0.0083 if is_guardrail else 0.0092)

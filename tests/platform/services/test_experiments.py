@@ -121,7 +121,7 @@ def test_no_report_at_all_means_hold(
     found = operator.results(running.experiment_id).results
     assert (found.report_count, found.window_count, sum(found.cell_counts)) == (0, 0, 0)
     assert (found.decision.kind, found.decision.winner) == ("inconclusive", None)
-    assert [arm.accuracy.value for arm in found.arms] == [None, None]
+    assert [arm.accepted.value for arm in found.arms] == [None, None]
     assert (found.bayesian.arms, found.bayesian.obstacle) == ((), "arm 0 has no report that the metric reads")
     stopped = operator.stop_experiment(running.experiment_id)
     assert stopped.decision == found.decision
@@ -145,13 +145,13 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
     assert found.decision.kind == "winner"
     assert found.decision.winner == 1
     for arm, expected in zip(found.arms, (0.5, 0.9), strict=True):
-        assert arm.accuracy.low is not None
-        assert arm.accuracy.high is not None
-        assert arm.accuracy.low < expected < arm.accuracy.high
+        assert arm.accepted.low is not None
+        assert arm.accepted.high is not None
+        assert arm.accepted.low < expected < arm.accepted.high
         assert arm.devices == pytest.approx(3000, abs=600)
-    assert found.differences[0].accuracy.low is not None
-    assert found.differences[0].accuracy.low > 0
-    control, treatment = (arm.accuracy.value for arm in found.arms)
+    assert found.differences[0].accepted.low is not None
+    assert found.differences[0].accepted.low > 0
+    control, treatment = (arm.accepted.value for arm in found.arms)
     assert control is not None
     assert treatment is not None
     for lift in (found.differences[0].lift, found.primary[0].lift, found.pairs[0].lift):
@@ -171,12 +171,12 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
         for arm in (0, 1)
     ]
     for (refused, accepted), arm in zip(sums, found.arms, strict=True):
-        assert accepted / (refused + accepted) == pytest.approx(arm.accuracy.value)
+        assert accepted / (refused + accepted) == pytest.approx(arm.accepted.value)
     assert len(cells.noise_covariance) == len(cells.rows) * (len(cells.rows) + 1) // 2
     (posterior,) = found.bayesian.differences
-    assert found.differences[0].accuracy.value is not None
-    assert posterior.difference.mean == pytest.approx(found.differences[0].accuracy.value, abs=0.01)
-    assert found.differences[0].accuracy.low < posterior.difference.low < posterior.difference.high
+    assert found.differences[0].accepted.value is not None
+    assert posterior.difference.mean == pytest.approx(found.differences[0].accepted.value, abs=0.01)
+    assert found.differences[0].accepted.low < posterior.difference.low < posterior.difference.high
     stopped = operator.stop_experiment(running.experiment_id)
     assert stopped.decision == found.decision
     loser = operator.create_rollout(app, feature, "1.0.0")

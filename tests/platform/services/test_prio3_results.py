@@ -146,7 +146,7 @@ async def test_collected_windows_decide_an_experiment(shared: Shared) -> None:
     assert found.window_count == 2
     assert len(found.cell_counts) == task.cell_count
     assert (found.decision.kind, found.decision.winner) == ("winner", 1)
-    assert found.arms[1].accuracy.value == pytest.approx(0.65, abs=0.01)
+    assert found.arms[1].accepted.value == pytest.approx(0.65, abs=0.01)
     assert "neither leader.example nor helper.example reads a report" in found.promise
     assert "ε = 1 from 100 reports on" in found.promise
     stopped = await shared.call("stop_experiment", draft.experiment_id)

@@ -28,10 +28,10 @@ def test_estimates_of_exact_counts_are_plain_fractions(exact: Exact) -> None:
     """Devices, share, accuracy, mean and median of counts that can be checked by eye."""
     counts = np.array([[[10, 10, 20], [20, 40, 100]], [[5, 5, 10], [60, 60, 60]]])
     first, second = compare(exact(counts), bin_values_ms=(1, 2, 4)).arms
-    assert (first.devices, first.share, first.accuracy) == (200.0, 0.5, 0.8)
+    assert (first.devices, first.share, first.accepted) == (200.0, 0.5, 0.8)
     assert first.latency_ms == pytest.approx((30 * 1 + 50 * 2 + 120 * 4) / 200)
     assert first.median_latency_ms == 4.0
-    assert (second.accuracy, second.median_latency_ms, second.noise_percent) == (0.9, 2.0, 0.0)
+    assert (second.accepted, second.median_latency_ms, second.noise_percent) == (0.9, 2.0, 0.0)
 
 
 def test_standard_error_of_exact_counts_is_the_binomial_one(exact: Exact) -> None:
@@ -41,7 +41,7 @@ def test_standard_error_of_exact_counts_is_the_binomial_one(exact: Exact) -> Non
     (41 * 1.6e-5 + 161 * 1e-6) * 0.990099 - (0.00297030)^2 / 400 = 8.08889e-4.
     """
     result = compare(exact(np.array([[[40], [160]], [[20], [180]]])), bin_values_ms=(1.0,))
-    errors = [arm.accuracy_standard_error or 0.0 for arm in result.arms]
+    errors = [arm.accepted_standard_error or 0.0 for arm in result.arms]
     assert errors[0] ** 2 == pytest.approx(8.08889e-4, rel=1e-5)
     for error, rate in zip(errors, (0.8, 0.9), strict=True):
         assert 1.0 < error / math.sqrt(rate * (1 - rate) / 200) < 1.03
@@ -68,7 +68,7 @@ def test_standard_errors_equal_the_gradient_of_the_ratio_through_the_whole_covar
     result = compare(aggregate, bin_values_ms=(1, 2, 4))
     slopes = [gradient(0), gradient(1)]
     for arm, slope in zip(result.arms, slopes, strict=True):
-        assert arm.accuracy_standard_error == pytest.approx(math.sqrt(slope @ covariance @ slope), rel=1e-6)
+        assert arm.accepted_standard_error == pytest.approx(math.sqrt(slope @ covariance @ slope), rel=1e-6)
     slope = slopes[1] - slopes[0]
     (difference,) = result.differences
     total, noise = slope @ covariance @ slope, slope @ aggregate.noise_covariance @ slope
@@ -85,7 +85,7 @@ def test_intervals_end_where_the_hypothesised_ratio_is_just_rejected() -> None:
     success, values = np.repeat([0.0, 1.0], 3), np.tile([1.0, 2.0, 4.0], 2)
     for arm in range(2):
         estimate = result.arms[arm]
-        for weights, interval in ((success, estimate.accuracy_interval), (values, estimate.latency_interval)):
+        for weights, interval in ((success, estimate.accepted_interval), (values, estimate.latency_interval)):
             assert interval is not None
 
             def distance(ratio: float, weights: NDArray[np.float64] = weights, arm: int = arm) -> float:
@@ -120,7 +120,7 @@ def test_successful_outcome_may_be_any(exact: Exact) -> None:
     counts = np.array([[[10], [30], [60]], [[50], [25], [25]]])
     for outcome, accuracies in ((0, (0.1, 0.5)), (1, (0.3, 0.25)), (2, (0.6, 0.25))):
         result = compare(exact(counts), bin_values_ms=(1.0,), success_outcome=outcome)
-        assert tuple(arm.accuracy for arm in result.arms) == accuracies
+        assert tuple(arm.accepted for arm in result.arms) == accuracies
 
 
 def test_median_interval_holds_every_bin_that_the_data_allow(exact: Exact) -> None:
@@ -139,7 +139,7 @@ def test_reports_of_the_same_devices_widen_the_sampling_part_only() -> None:
     """Four windows at worst quadruple the sampling variance; the noise is drawn again in each report."""
     aggregate = noisy_aggregate()
     variances = [
-        (compare(aggregate, bin_values_ms=(1, 2, 4), reports_per_device=windows).arms[0].accuracy_standard_error or 0.0)
+        (compare(aggregate, bin_values_ms=(1, 2, 4), reports_per_device=windows).arms[0].accepted_standard_error or 0.0)
         ** 2
         for windows in (1, 2, 4)
     ]

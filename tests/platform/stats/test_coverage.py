@@ -79,7 +79,7 @@ def test_standard_errors_are_true_and_intervals_cover(fleet: "type[Fleet]", name
         estimates = [result.arms[arm] for result in results]
         for kind, value in (
             ("share", 0.5),
-            ("accuracy", case.accuracies[arm]),
+            ("accepted", case.accuracies[arm]),
             ("latency", mean_ms),
             ("median_latency", median_ms),
         ):

@@ -107,7 +107,7 @@ def test_devices_report_what_they_did_before_and_results_are_corrected_by_it(
     assert found.cell_counts == tuple(expected[cell] for cell in range(12))
     (primary,) = found.primary
     assert primary.adjustment is not None
-    assert primary.adjustment.unadjusted == found.differences[0].accuracy
+    assert primary.adjustment.unadjusted == found.differences[0].accepted
     mechanism = RandomizedResponse(12, Fraction(2))
     counts = np.array(mechanism.estimate(list(found.cell_counts))).reshape(2, 2, 3)
     known = counts[:, :, 1:].sum(axis=(0, 1))

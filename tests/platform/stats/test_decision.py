@@ -106,7 +106,7 @@ def test_twenty_four_devices_are_honestly_inconclusive(fleet: "type[Fleet]") -> 
             assert result.decision.code is ReasonCode.BELOW_MINIMUM_COHORT
             check_invariants(result)
             # 24 answers of which a third are true don't tell an arm's size from zero: no accuracy may be excluded.
-            assert all(arm.accuracy_interval is None for arm in result.arms)
+            assert all(arm.accepted_interval is None for arm in result.arms)
             assert result.differences[0].interval is None
 
 
@@ -147,8 +147,8 @@ def test_empty_arm_is_unknown_and_holds(exact: Exact) -> None:
     """An arm without devices has no accuracy; nothing is divided by zero."""
     result = compare(exact(np.array([[[100], [900]], [[0], [0]]])), bin_values_ms=(1.0,), minimum_cohort=0)
     assert result.decision.kind is DecisionKind.INCONCLUSIVE
-    assert result.arms[1].accuracy is None
-    assert result.arms[1].accuracy_interval is None
+    assert result.arms[1].accepted is None
+    assert result.arms[1].accepted_interval is None
     assert result.differences[0] == Difference(1, 0, None, None, None, None)
     unseen = compare(
         exact(np.array([[[50], [450]], [[0], [0]]])),
@@ -170,7 +170,7 @@ def test_answers_all_in_one_cell_make_negative_estimates_and_no_trouble() -> Non
         check_invariants(result)
         empty = result.arms[1 - cell // 8]
         assert empty.devices < 0
-        assert (empty.accuracy, empty.share) == (None, 0.0)
+        assert (empty.accepted, empty.share) == (None, 0.0)
         assert result.decision.code is ReasonCode.SAMPLE_RATIO_MISMATCH
 
 
@@ -274,11 +274,11 @@ def check_invariants(result: Comparison) -> None:
     for arm in result.arms:
         assert np.isfinite(arm.devices)
         check_estimate(arm.share, arm.share_interval, 0.0, 1.0)
-        check_estimate(arm.accuracy, arm.accuracy_interval, 0.0, 1.0)
+        check_estimate(arm.accepted, arm.accepted_interval, 0.0, 1.0)
         check_estimate(arm.latency_ms, arm.latency_interval, 1.0, 8.0)
         check_estimate(arm.median_latency_ms, arm.median_latency_interval, 1.0, 8.0)
         assert arm.noise_percent is None or 0.0 <= arm.noise_percent <= 100.0
-        assert arm.accuracy_standard_error is None or np.isfinite(arm.accuracy_standard_error)
+        assert arm.accepted_standard_error is None or np.isfinite(arm.accepted_standard_error)
     for pair in result.pairs:
         assert pair.value is None or np.isfinite(pair.value)
         if pair.interval is not None:

@@ -97,7 +97,7 @@ def figures_of(found: Comparison) -> dict[str, Any]:
         return [None, None] if interval is None else list(interval)
 
     arms = [
-        [one.devices, *ends(one.accuracy_interval), *ends(one.latency_interval), *ends(one.median_latency_interval)]
+        [one.devices, *ends(one.accepted_interval), *ends(one.latency_interval), *ends(one.median_latency_interval)]
         for one in found.arms
     ]
     pairs = [
