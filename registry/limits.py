@@ -51,6 +51,7 @@ REINSTATEMENTS_MAX: Final = 256  # what one team has reinstated, each thing once
 
 PARAMETERS_MAX: Final = 32  # of one version: what a team can watch; a policy repeats them for each arm
 PARAMETER_CHOICES_MAX: Final = 32  # texts that one parameter may be
+PARAMETER_DESCRIPTION_MAX: Final = 200  # characters: a sentence for whoever sets it
 PARAMETER_TEXT_MAX: Final = 64  # characters of such a text: a name for something in the app, not the thing itself
 DELTAS_MAX: Final = 4  # bases of one program; devices that sync monthly are rarely further behind
 VARIANTS_MAX: Final = 16  # kinds of device that one version tells apart

@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - kept beside what pydantic r
 from typing import Annotated, Any, Final, Literal, Self
 
 from alcove.registry import limits
-from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText
+from alcove.registry.canonical import Digest, Document, FeatureName, Part, TeamName, VersionText, version_key
 from alcove.registry.parameters import Parameter  # noqa: TC002 - pydantic reads it
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
@@ -18,6 +18,8 @@ Dimension = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 # The first runtime that reads programs of format 1.
 MIN_RUNTIME: Final = "0.1.0"
+PARAMETERS_RUNTIME: Final = "0.1.0"
+"""Oldest runtime whose devices read `parameters` of a manifest and `values` of a policy; an older one refuses both."""
 
 
 class PortSignature(Part):
@@ -169,6 +171,7 @@ class Manifest(Document):
     """The signed description of one immutable version of a feature; without lineage or parameters it has no such field.
 
     Attributes:
+        min_runtime: oldest runtime that runs it; of a version with parameters at least `PARAMETERS_RUNTIME`.
         parameters: what a policy may change, within the team's bounds; by rising name.
     """
 
@@ -199,6 +202,10 @@ class Manifest(Document):
         declared = [parameter.name for parameter in self.parameters]
         if declared != sorted(set(declared)):
             msg = f"parameters must have distinct names, in order, got {declared}"
+            raise ValueError(msg)
+        if self.parameters and version_key(self.min_runtime) < version_key(PARAMETERS_RUNTIME):
+            bound = f"a min_runtime of at least {PARAMETERS_RUNTIME}"
+            msg = f"a version with parameters has {bound}, got {self.min_runtime}"
             raise ValueError(msg)
         names = [variant.name for variant in self.variants]
         if names != sorted(set(names)):

@@ -74,6 +74,7 @@ class Parameter(Part):
         default: what stands where a policy gives no value.
         minimum, maximum: of numbers; None for others.
         choices: every text that it may be; () for others.
+        description: what it does, for people; a document of a parameter without one does not write it.
     """
 
     name: ParameterName
@@ -84,6 +85,9 @@ class Parameter(Part):
     choices: Annotated[
         tuple[Text, ...], Field(max_length=limits.PARAMETER_CHOICES_MAX, exclude_if=lambda value: not value)
     ] = ()
+    description: Annotated[
+        str, StringConstraints(max_length=limits.PARAMETER_DESCRIPTION_MAX), Field(exclude_if=lambda value: not value)
+    ] = ""
 
     @model_validator(mode="after")
     def _validate(self) -> Self:

@@ -18,7 +18,7 @@ from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.override import find_override, override_json, override_lines
 from alcove.platform.cli.own_guardrails import OWN_GUARD_HELP, own_guardrails_of, without_own
-from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, values_text, version_text
+from alcove.platform.cli.parameter_values import SetInArm, arms_with_values, runtime_line, values_text, version_text
 from alcove.platform.cli.plans import AskedMechanism, duration_s, guardrail_of, mechanism_of
 from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_questions_of, primary_of
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
@@ -220,10 +220,7 @@ def create(
     ] = False,
     call: CallOptions,
 ) -> None:
-    """Create an experiment, and say how many devices and days it needs.
-
-    Example: --arm old=1.0.0:50% --arm new=2.0.0:50% --mde 0.02 --devices 500000 --guard crash_fallback:0.5%
-    """
+    """Create an experiment, and say how many devices and days it needs."""
     arms = arms_with_values([_arm(text) for text in arm], values or ())
     designed = design.parse()
     with call.connect() as client:
@@ -243,6 +240,8 @@ def create(
         if start_now and not validate_only:
             experiment = client.start_experiment(experiment.experiment_id)
     _show([experiment], as_json=call.as_json)
+    if not call.as_json and any(each.values for each in experiment.arms):
+        say(runtime_line())
     if not call.as_json and design.mde:
         say(plan_sentence(experiment))
     if not call.as_json and experiment.pre_edges:
@@ -283,7 +282,7 @@ def plan_command(
 
     An arm wins where it beats every other one; the plan is for the treatment with the smallest share. Prints the
     devices that --mde needs, the smallest difference that --devices find by each day, the chance to find larger and
-    smaller ones, and other plans that need fewer. Example: alcove experiment plan --mde 0.02 --devices 500000
+    smaller ones, and other plans that need fewer.
     """
     if not (design.mde or design.devices):
         raise typer.BadParameter("give --mde, --devices, or both")

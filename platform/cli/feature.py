@@ -87,6 +87,9 @@ def run_feature(
         str,
         typer.Option("--input", "-i", metavar="FILE", help="A file with one input a line, or - for standard input."),
     ] = "-",
+    as_json: Annotated[  # noqa: ARG001 - the lines are JSON either way
+        bool, typer.Option("--json", help="Print JSON, a line for each input, as it does without this option.")
+    ] = False,
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 

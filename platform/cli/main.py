@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from alcove import __version__
+from alcove.platform.cli.examples import add_examples
 from alcove.platform.cli.exit_codes import MISUSED
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.summaries import SUMMARIES
@@ -124,6 +125,7 @@ def app_of(verb: str | None = None, subverb: str | None = None) -> typer.Typer:
         else:
             is_stub = found.__module__ == __name__
             app.command(name, context_settings=_ANYTHING if is_stub else None)(found)
+    add_examples(app)
     return app
 
 

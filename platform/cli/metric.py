@@ -58,11 +58,7 @@ def create(
     ] = False,
     call: CallOptions,
 ) -> None:
-    """Create a metric, or its next version if the definition differs; a version never changes.
-
-    Example: undone_edits --feature smart_reply --kind count --edge 3 --less-is-better --owner keyboard
-    --description 'edits taken back within a minute'
-    """
+    """Create a metric, or its next version if the definition differs; a version never changes."""
     with call.connect() as client:
         metric = client.create_metric(
             feature,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from alcove.platform.cli.connection import CallOptions
+from alcove.platform.cli.declared_parameters import declared_parameters, show_parameters
 from alcove.platform.cli.output import plain, print_json, print_markdown, print_rows, say, show_progress, when
 from alcove.platform.cli.references import VersionArgument, parse_reference
 from alcove.platform.domain.states import VersionState
@@ -66,6 +67,10 @@ def push(
             help="A value that apps read beside answers: threshold:float=0.5:0.1..0.9, enabled:bool=true; repeatable.",
         ),
     ] = None,
+    descriptions: Annotated[
+        list[str] | None,
+        typer.Option("--parameter-description", metavar="NAME=WORDS", help="What a parameter does; repeatable."),
+    ] = None,
     call: CallOptions,
 ) -> None:
     """Package, verify, upload, sign on this machine, and publish a version; repeat it after an interruption.
@@ -101,6 +106,7 @@ def push(
                 deltas_from=deltas_from,
                 requirements=requirements or [],
                 parameters=parameters or [],
+                descriptions=descriptions or [],
                 is_quiet=call.as_json,
             )
         )
@@ -179,12 +185,13 @@ def list_command(
 
 
 def show(*, name: VersionArgument, call: CallOptions) -> None:
-    """Show everything that is known of a version: state, lineage, signature, checks, history and model card."""
+    """Show all that is known of a version: state, lineage, signature, parameters, checks, history and model card."""
     named = parse_reference(name)
     with call.connect() as client:
         details = client.version_details(named.feature, version=named.version, alias=named.alias)
+    declared = declared_parameters(details.manifest)
     if call.as_json:
-        print_json(details.model_dump(mode="json", exclude={"manifest"}))
+        print_json(details.model_dump(mode="json", exclude={"manifest"}) | declared)
     else:
         _print(details)
 
@@ -211,6 +218,7 @@ def _print(details: "VersionDetails") -> None:
         for port in side
     ]
     print_rows(ports, as_json=False, empty="")
+    show_parameters(details.manifest)
     if version.tags:
         rows = [{"tag": t.key, "value": t.value, "set by": t.set_by, "when": when(t.set_at_s)} for t in version.tags]
         print_rows(rows, as_json=False, empty="")

@@ -29,10 +29,7 @@ def stub(
     ] = "",
     call: CallOptions,
 ) -> None:
-    """Write a typed contract: a class for `client.feature(…)` that says what the feature takes and gives.
-
-    Example: alcove model stub polite@1.0.0 -o polite.py
-    """
+    """Write a typed contract: a class for `client.feature(…)` that says what the feature takes and gives."""
     from alcove.platform.cli.stub_source import class_name, stub_source  # noqa: PLC0415 - loads the SDK
 
     if out.suffix != ".py" or not out.absolute().parent.is_dir():

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from alcove.platform.client import Arm
     from alcove.platform.client.parameter_values import ParameterValue
 
-__all__ = ["SetInArm", "SetInRollout", "arms_with_values", "values_of", "values_text", "version_text"]
+__all__ = ["SetInArm", "SetInRollout", "arms_with_values", "runtime_line", "values_of", "values_text", "version_text"]
 
 _HINT = "--set"
 
@@ -64,6 +64,16 @@ def arms_with_values(arms: "Sequence[Arm]", texts: Sequence[str]) -> "list[Arm]"
             raise typer.BadParameter(f"{bound}; got {name + '=' + str(value)!r}", param_hint=_HINT)
         by_arm[arm][parameter] = value
     return [arm.model_copy(update={"values": by_arm[arm.name]}) for arm in arms]
+
+
+def runtime_line() -> str:
+    """Return for which devices values are: what an older one does with a policy that has some."""
+    from alcove.registry.manifest import PARAMETERS_RUNTIME  # noqa: PLC0415 - loads the manifest's models
+
+    return (
+        f"values are for devices of runtime {PARAMETERS_RUNTIME} or newer: an older one refuses a policy with values,"
+        " keeps its last one, and hears halts all the same"
+    )
 
 
 def values_text(values: "Mapping[str, ParameterValue]") -> str:

@@ -1,17 +1,39 @@
 """Reads a parameter of a version as people write it: `threshold:float=0.5:0.1..0.9`."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from alcove.registry.limits import PARAMETER_DESCRIPTION_MAX
 
 if TYPE_CHECKING:
     from alcove.registry.parameters import Encoded, Parameter
 
-__all__ = ["parse_parameter"]
+__all__ = ["parse_parameter", "parse_parameters"]
 
 _FORM: Final = re.compile(r"(?P<name>[^:=]+):(?P<type>bool|int|float|text)=(?P<default>[^:]*)(?::(?P<bounds>.*))?")
 _HINT: Final = "--parameter"
+
+
+def parse_parameters(texts: Sequence[str], descriptions: Sequence[str]) -> "list[Parameter]":
+    """Return parameters by name, each with its description: NAME=WORDS.
+
+    Raises:
+        typer.BadParameter: a text is none, a description is of no parameter, comes twice, or is too long.
+    """
+    found = {one.name: one for one in map(parse_parameter, texts)}
+    for text in descriptions:
+        name, _, words = text.partition("=")
+        hint = "--parameter-description"
+        if name not in found or found[name].description or not words:
+            bound = f"write NAME=WORDS, once, of {', '.join(found) or 'a --parameter'}"
+            raise typer.BadParameter(f"{bound}; got {text!r}", param_hint=hint)
+        if len(words) > PARAMETER_DESCRIPTION_MAX:
+            bound = f"a description has at most {PARAMETER_DESCRIPTION_MAX} characters"
+            raise typer.BadParameter(f"{bound}; got {len(words)} of {name}", param_hint=hint)
+        found[name] = found[name].model_copy(update={"description": words})
+    return sorted(found.values(), key=lambda parameter: parameter.name)
 
 
 def parse_parameter(text: str) -> "Parameter":

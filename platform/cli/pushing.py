@@ -13,7 +13,7 @@ import typer
 from alcove.platform.cli.files import read_text
 from alcove.platform.cli.key_changes import read_change, write_change
 from alcove.platform.cli.output import make_console
-from alcove.platform.cli.parameters import parse_parameter
+from alcove.platform.cli.parameters import parse_parameters
 
 if TYPE_CHECKING:
     from alcove.platform.client import PlatformClient, Version
@@ -53,6 +53,7 @@ def push_programs(
     deltas_from: int,
     requirements: list[str],
     parameters: list[str],
+    descriptions: list[str],
     is_quiet: bool,
 ) -> "Version | None":
     """Package `[VARIANT=]FILE` arguments and push the package, signed with the key files; None where `out` was written.
@@ -96,7 +97,7 @@ def push_programs(
             lineage=lineage,
             bases=bases,
             requirements=dict(parse_requirements(text) for text in requirements),
-            parameters=sorted(map(parse_parameter, parameters), key=lambda parameter: parameter.name),
+            parameters=parse_parameters(parameters, descriptions),
         )
         given: dict[str, Any] = {"other_members": other_members, "threshold": keys.threshold, "progress": status.update}
         if out is None:

@@ -14,7 +14,7 @@ from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import percent, print_json, print_rows, say, when
 from alcove.platform.cli.override import find_override, override_json
 from alcove.platform.cli.own_guardrails import own_spreads_of, without_own
-from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text, version_text
+from alcove.platform.cli.parameter_values import SetInRollout, runtime_line, values_of, values_text, version_text
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
@@ -62,8 +62,6 @@ def create(
 ) -> None:
     """Create a rollout: by hand, or in stages that are watched.
 
-    Example: --stage 1%:2d:5000 --stage 10%:2d --stage 50%:2d --guard crash_fallback:0.5% --guard refused:2%
-
     With --set the version may be the one that the app's devices run: their values change, and nothing is downloaded.
     """
     wanted = None if share is None else share_basis_points(share)
@@ -86,7 +84,7 @@ def create(
         warnings = client.plan_rollout(rollout.plan, feature=feature).warnings if is_watched else ()
     _show([rollout], as_json=call.as_json)
     if not call.as_json and rollout.values:
-        say(f"values: {values_text(rollout.values)}")
+        say(f"values: {values_text(rollout.values)}", runtime_line())
     for line in () if call.as_json else question_lines(rollout.plan):
         say(line)
     if not call.as_json and not validate_only:
@@ -122,8 +120,7 @@ def plan_command(
 
     For each stage: devices of the app with which a harmful version is found within --harm-days (95 %), and with which a
     sound one is found safe within the 30-day budget (80 %); a curve of what is found; other plans that need fewer; and
-    a warning for each stage that would hold for ever. Example, an app of a million devices:
-    alcove rollout plan --expected-devices 1000000 --stage 1%:2d:5000 --stage 50%:2d --guard crash_fallback:0.5%
+    a warning for each stage that would hold for ever.
     """
     plan, _ = planned.plan()
     if not (plan.stages and (plan.guardrails or plan.own_guardrails)):

@@ -42,8 +42,6 @@ def backup_command(
     """Back up rows, signed tree and blobs as of one moment; servers may run and publish meanwhile.
 
     What PLACE holds already is not copied again.  Keys are left out unless --keys names them.
-
-    Example: alcove server backup /backups/alcove --data-dir /srv/alcove
     """
     from alcove.platform.services.backups import create_backup, open_place  # noqa: PLC0415 - needs the database
     from alcove.platform.services.backups.sealed_keys import seal_keys  # noqa: PLC0415
@@ -78,10 +76,7 @@ def backup_command(
 
 
 def backups_command(place: Place, *, as_json: AsJson = False) -> None:
-    """List the backups of a place, the oldest first.
-
-    Example: alcove server backups /backups/alcove
-    """
+    """List the backups of a place, the oldest first."""
     from alcove.platform.services.backups import open_place  # noqa: PLC0415
 
     opened = open_place(place)
@@ -128,8 +123,6 @@ def restore_command(
     """Restore a backup into an empty folder and an empty database; repeat it after an interruption.
 
     With --passphrase-file the keys that are in the backup are written to the folder of keys.
-
-    Example: alcove server restore /backups/alcove --data-dir /srv/alcove
     """
     from alcove.platform.services.backups import open_place, restore_backup  # noqa: PLC0415
     from alcove.platform.services.backups.sealed_keys import open_keys  # noqa: PLC0415
@@ -179,10 +172,7 @@ def prune_command(
     keep: Annotated[int, typer.Option(min=1, help="Number of backups that remain, the newest.")],
     as_json: AsJson = False,
 ) -> None:
-    """Remove all but the newest backups, and what no other one needs; not while a backup is made.
-
-    Example: alcove server prune /backups/alcove --keep 14
-    """
+    """Remove all but the newest backups, and what no other one needs; not while a backup is made."""
     from alcove.platform.services.backups import open_place  # noqa: PLC0415
 
     removed, freed = open_place(place).prune(keep, SYSTEM_CLOCK.now_s())

@@ -26,8 +26,6 @@ def migrate_command(
     """Show the schema of the database, or migrate it; stop the servers first, and make a backup.
 
     A server migrates forwards by itself when it starts.  Going back needs this command of the newer version.
-
-    Example: alcove server migrate --data-dir /srv/alcove
     """
     from alcove.platform.store import Store  # noqa: PLC0415 - needs the database
     from alcove.platform.store.database import database_of  # noqa: PLC0415

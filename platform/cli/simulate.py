@@ -54,8 +54,7 @@ def simulate(
 ) -> None:
     """Simulate a rollout: how often harm is found, how soon, how often by mistake, and what it costs in privacy.
 
-    Virtual devices go through the real policy, assignment, noise, statistics and rules.  Example, a version that
-    crashes on 2 % more devices: alcove simulate --stage 5% --guard crash_fallback:0.5% --treatment crash_fallback=2.1%
+    Virtual devices go through the real policy, assignment, noise, statistics and rules.
     """
     from alcove.platform.simulation import run  # noqa: PLC0415 - loads statistics
     from alcove.platform.simulation.scenario import Behavior, Scenario  # noqa: PLC0415 - loads statistics

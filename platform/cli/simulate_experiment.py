@@ -43,8 +43,7 @@ def simulate_experiment_command(
 ) -> None:
     """Simulate an experiment of the accepted share: how often the better arm wins, and whether CUPED pays.
 
-    Virtual devices go through the real assignment, task, noise and statistics.  Example, with what devices did before:
-    alcove experiment simulate --devices 10000 --effect 0.02 --cuped 0.5,0.8 --mechanism prio3
+    Virtual devices go through the real assignment, task, noise and statistics.
     """
     from alcove.platform.domain.errors import InvalidFieldError  # noqa: PLC0415 - others need no simulation
     from alcove.platform.simulation.experiment import ExperimentScenario, simulate_experiment  # noqa: PLC0415

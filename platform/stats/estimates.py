@@ -62,8 +62,8 @@ class Estimates:
         moments: sums, variances and ratios of the aggregate.
         bin_values_ms: float64 [bins].
         success: weights of the successful outcome, float64 [outcomes * bins].
-        accepted_parts: per arm, the share of the successful outcome; None where the arm's size is below one report, or no
-            outcome counts as success.
+        accepted_parts: per arm, the share of the successful outcome; None where the arm's size is below one report, or
+            no outcome counts as success.
         latencies: per arm, the mean of the bins' values; None where the arm's size is below one report, or the bins are
             those of a team's own metric.
         own_means: per arm, the mean of a team's own metric where one decides; None else, and where no report has it.

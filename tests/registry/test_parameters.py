@@ -109,3 +109,11 @@ def test_a_manifest_holds_its_parameters(tmp_path: Any) -> None:
     assert again.parameters == ALL
     with pytest.raises(ValidationError, match="distinct names, in order"):
         Manifest.model_validate(fields | {"parameters": [ROWS.model_dump(), ENABLED.model_dump()]})
+    # Devices that cannot read parameters refuse such a manifest, so that it says which can.
+    with pytest.raises(ValidationError, match=r"a min_runtime of at least 0\.1\.0, got 0\.0\.9"):
+        Manifest.model_validate(fields | {"min_runtime": "0.0.9"})
+    assert Manifest.model_validate(fields | {"min_runtime": "0.0.9", "parameters": []}).min_runtime == "0.0.9"
+    words = ROWS.model_copy(update={"description": "how many rows"})
+    described = Manifest.model_validate(fields | {"parameters": [words.model_dump()]})
+    assert Manifest.from_bytes(described.to_bytes()).parameters == (words,)
+    assert b"description" not in again.to_bytes()

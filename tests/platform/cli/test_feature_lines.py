@@ -102,3 +102,13 @@ def test_file_of_which_no_line_is_answered_is_a_failure(tmp_path: Path) -> None:
     run = CliRunner().invoke(app_of("feature"), ["feature", "run", "scene_tags", "--input", str(tmp_path / "lines")])
     assert run.exit_code == 1
     assert len(run.stdout.splitlines()) == 2
+
+
+def test_asking_for_json_changes_nothing(tmp_path: Path) -> None:
+    """As other commands: --json is understood; a line of JSON answers each line of input either way."""
+    path = tmp_path / "lines"
+    path.write_text("Wo ist der Bahnhof?\nOù est la gare ?\n")
+    call = ["feature", "run", "language_id", "--input", str(path)]
+    plain, asked = (CliRunner().invoke(app_of("feature"), [*call, *more]) for more in ([], ["--json"]))
+    assert (asked.exit_code, asked.stdout) == (0, plain.stdout)
+    assert [set(json.loads(line)) for line in asked.stdout.splitlines()] == [{"value", "version"}] * 2

@@ -22,6 +22,7 @@ from tests.platform.cli.terminal import Said, Shop, ok
 
 FEATURE = "adjusted"
 BOUNDS = ("--parameter", "threshold:float=0.5:0.1..0.9", "--parameter", "enabled:bool=true")
+WORDS = "below it no answer is shown"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,17 @@ def version(shop: Shop) -> str:
     """A released version with two parameters."""
     key = shop.folder / "keys" / "teams" / "writing.pem"
     of = ("--feature", FEATURE, "--team", "writing", "--key", key, "--version", "1.0.0")
-    ok(shop.team("model", "push", f"int8={program_path('1.0.0')}", *of, *BOUNDS))
+    ok(
+        shop.team(
+            "model",
+            "push",
+            f"int8={program_path('1.0.0')}",
+            *of,
+            *BOUNDS,
+            "--parameter-description",
+            f"threshold={WORDS}",
+        )
+    )
     shop.release("1.0.0", feature=FEATURE)
     return "1.0.0"
 
@@ -77,6 +88,8 @@ def test_values_go_from_a_command_to_the_app_and_back(shop: Shop, version: str, 
     assert config_of(first) == {"enabled": True, "threshold": 0.5}
     everywhere = ok(create(shop, app, version, "--set", "threshold=0.40", "--set", "enabled=false", *at_once))
     assert "values: enabled=false, threshold=0.4" in everywhere.out
+    assert "values are for devices of runtime 0.1.0 or newer" in everywhere.out
+    assert f"{version} (enabled=false, threshold=0.4)" in everywhere.out
     before = {"enabled": False, "threshold": 0.4}
     assert config_of(first) == before
 
@@ -105,6 +118,89 @@ def test_values_go_from_a_command_to_the_app_and_back(shop: Shop, version: str, 
     assert config_of(treatment) == before
 
 
+def test_a_kill_switch_works_at_the_next_check_in_while_a_rollout_runs(shop: Shop, version: str, devices: Any) -> None:
+    """Both sides of a stage read false and keep their version, and read their own values after it; status says so."""
+    app, at_once = "killed", ("--share", "100%", "--override-reason", "test")
+    ok(create(shop, app, version, *at_once))
+    stages = ("--stage", "40%:1d:100", "--stage", "50%:1d:100", "--guard", "refused:2%", "--set", "threshold=0.3")
+    (rollout,) = ok(create(shop, app, version, *stages, "--json")).json
+    name = rollout["rollout_id"]
+    ok(shop.operator("rollout", "advance", name))
+    seeds = [seed_of_arm(shop, app, arm) for arm in (0, 1)]
+    control, treatment = (devices(app, seed) for seed in seeds)
+    own = [{"enabled": True, "threshold": threshold} for threshold in (0.5, 0.3)]
+    assert [config_of(client) for client in (control, treatment)] == own
+
+    where = (FEATURE, "--app", app)
+    killed = ok(shop.operator("override", "set", *where, "--set", "enabled=false", "--reason", "it shows nonsense")).out
+    assert f"paused: {name}; a person resumes" in killed
+    assert f"next: alcove override clear {FEATURE} --app {app}" in killed
+    assert [config_of(client) for client in (control, treatment)] == [one | {"enabled": False} for one in own]
+    assert {client.feature(FEATURE).predict("Guten Tag").version for client in (control, treatment)} == {version}
+
+    status = ok(shop.operator("rollout", "status", name)).out
+    assert "OVERRIDDEN on every device: enabled=false, by operator/" in status
+    assert ": it shows nonsense" in status
+    assert "paused" in status
+    (shown,) = ok(shop.operator("rollout", "status", name, "--json")).json
+    assert (shown["state"], shown["override"]["values"]) == ("paused", {"enabled": False})
+    assert "enabled=false" in ok(shop.operator("override", "list", "--app", app)).out
+    refused = shop.operator("rollout", "resume", name)
+    assert refused.code != 0
+    assert "alcove override clear" in refused.err
+    (entry,) = ok(shop.operator("audit", "list", "--object", f"{app}/{FEATURE}", "--json")).json
+    assert (entry["action"], entry["details"]["reason"]) == ("override values", "it shows nonsense")
+
+    cleared = ok(shop.operator("override", "clear", *where, "--reason", "fixed in the app")).out
+    assert f"next: alcove rollout resume {name}" in cleared
+    assert [config_of(client) for client in (control, treatment)] == own
+    (shown,) = ok(shop.operator("rollout", "status", name, "--json")).json
+    assert (shown["state"], shown["override"]) == ("paused", None)
+    assert "no value is overridden" in ok(shop.operator("override", "list", "--app", app)).out
+    ok(shop.operator("rollout", "resume", name))
+    ok(shop.operator("rollout", "rollback", name, "--reason", "end of the test"))
+
+
+def test_a_kill_switch_works_while_an_experiment_runs(shop: Shop, version: str, devices: Any) -> None:
+    """Its arms go on without reports, and show says which value stands over theirs."""
+    app, at_once = "killed-in-arms", ("--share", "100%", "--override-reason", "test")
+    ok(create(shop, app, version, *at_once))
+    arms = ("--arm", f"control={version}:50%", "--arm", f"tight={version}:50%", "--set", "tight.threshold=0.7")
+    created = ok(shop.operator("experiment", "create", "--app", app, "--feature", FEATURE, *arms, "--start", "--json"))
+    name = created.json[0]["experiment_id"]
+    client = devices(app, 1)
+    before = config_of(client)
+    said = ok(shop.operator("override", "set", FEATURE, "--app", app, "--set", "enabled=false", "--reason", "bad")).out
+    assert f"without reports until then, on their arms: {name}" in said
+    assert config_of(client) == before | {"enabled": False}
+    for command in ("show", "results"):
+        assert "OVERRIDDEN on every device: enabled=false" in ok(shop.operator("experiment", command, name)).out
+        found = ok(shop.operator("experiment", command, name, "--json")).json
+        shown = found[0] if command == "show" else found
+        assert shown["override"]["reason"] == "bad"
+    ok(shop.operator("override", "clear", FEATURE, "--app", app, "--reason", "good"))
+    assert config_of(client) == before
+    ok(shop.operator("experiment", "stop", name))
+
+
+def test_model_show_lists_the_parameters_that_its_team_declared(shop: Shop, version: str) -> None:
+    """Name, type, default, bounds, what it is for, and the oldest runtime that reads it; a table and JSON."""
+    said = ok(shop.operator("model", "show", f"{FEATURE}@{version}"))
+    cells = [cell.strip() for line in said.out.splitlines() for cell in line.split("│")]
+    for words in (["threshold", "float", "0.5", "0.1 to 0.9", WORDS], ["enabled", "bool", "true", "true, false"]):
+        start = cells.index(words[0])
+        assert cells[start : start + len(words)] == words
+    assert "devices of runtime 0.1.0 or newer" in said.out
+    shown = ok(shop.operator("model", "show", f"{FEATURE}@{version}", "--json")).json
+    bool_bounds = {"minimum": None, "maximum": None, "choices": [], "description": ""}
+    float_bounds = {"minimum": "0.1", "maximum": "0.9", "choices": [], "description": WORDS}
+    assert shown["parameters"] == [
+        {"name": "enabled", "type": "bool", "default": True} | bool_bounds,
+        {"name": "threshold", "type": "float", "default": "0.5"} | float_bounds,
+    ]
+    assert shown["min_runtime"] == "0.1.0"
+
+
 def test_values_of_arms_are_shown(shop: Shop, version: str) -> None:
     """By show and in JSON; and they can be changed while it is a draft."""
     arms = ("--arm", f"control={version}:50%", "--arm", f"tight={version}:50%")
@@ -113,7 +209,9 @@ def test_values_of_arms_are_shown(shop: Shop, version: str) -> None:
     assert [arm["values"] for arm in draft["arms"]] == [{}, {"threshold": "0.7"}]
     name = draft["experiment_id"]
     ok(shop.operator("experiment", "update", name, *arms, "--set", "tight.enabled=false"))
-    assert "values of tight: enabled=false" in ok(shop.operator("experiment", "show", name)).out
+    shown = ok(shop.operator("experiment", "show", name)).out
+    assert "values of tight: enabled=false" in shown
+    assert f"tight {version} (enabled=false) (50 %)" in shown
 
 
 @pytest.mark.parametrize(

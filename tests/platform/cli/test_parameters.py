@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from alcove.platform.cli.parameters import parse_parameter
+from alcove.platform.cli.parameters import parse_parameter, parse_parameters
 from alcove.registry.manifest import Manifest
 from alcove.registry.parameters import Parameter
 
@@ -49,6 +49,23 @@ def test_a_parameter_that_is_none_is_refused(text: str, message: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         parse_parameter(text)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("rows=how many", "write NAME=WORDS, once, of threshold, enabled; got 'rows=how many'"),
+        ("threshold=", "write NAME=WORDS, once, of threshold, enabled; got 'threshold='"),
+        ("threshold=" + "x" * 201, "a description has at most 200 characters; got 201 of threshold"),
+    ],
+)
+def test_a_description_of_no_parameter_is_refused(words: str, message: str) -> None:
+    """With the names that there are, or the bound; one that is right is with its parameter, by name."""
+    texts = ["threshold:float=0.5:0.1..0.9", "enabled:bool=true"]
+    assert [one.description for one in parse_parameters(texts, ["threshold=how sure"])] == ["", "how sure"]
+    with pytest.raises(typer.BadParameter) as caught:
+        parse_parameters(texts, [words])
+    assert caught.value.message == message
 
 
 def test_a_pushed_version_declares_its_parameters(shop: Shop, programs: tuple[Path, Path], tmp_path: Path) -> None:
