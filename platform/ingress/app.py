@@ -10,6 +10,7 @@
 Nothing here logs a remote address, and no answer depends on who asks, except how often (`connections`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from alcove.platform.ingress.check_ins import count_check_ins
 from alcove.platform.ingress.report_handler import reports_handler
 from alcove.platform.ingress.reports import ReportCollector
 from alcove.platform.ingress.static import static_routes
@@ -39,6 +41,7 @@ def create_ingress(
     blobs: BlobStore | None = None,
     connections: Connections | None = None,
     routes: Sequence[web.RouteDef] = (),
+    check_ins: Counter[str] | None = None,
 ) -> web.Application:
     """Return the application; the caller runs it, without an access log.
 
@@ -50,9 +53,11 @@ def create_ingress(
         blobs: where they are no files of the tree.
         connections: those on which requests come; None: without their limits.
         routes: of the issuer of tokens, if this server has one.
+        check_ins: counts them by what devices got (`check_ins.OUTCOMES`); None: nobody asks.
     """
+    counting = [] if check_ins is None else [count_check_ins(check_ins)]
     limits = [] if connections is None else [limit_connections(connections)]
-    app = web.Application(client_max_size=0, middlewares=[*limits, _no_bodies, _own_errors])
+    app = web.Application(client_max_size=0, middlewares=[*counting, *limits, _no_bodies, _own_errors])
     app.on_response_prepare.append(_say_nothing_of_the_server)
     app.add_routes(static_routes(tree_folder, blobs))
     app.add_routes([web.post("/reports", reports_handler(collector, rate, bodies)), web.get("/healthz", _healthz)])

@@ -15,11 +15,13 @@ class IngressFigures:
         counted: reports counted.
         refused: bodies and connections refused, by reason.
         connections: open at this moment.
+        check_ins: reads of the timestamp, by what the device got (`check_ins.OUTCOMES`).
     """
 
     counted: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     connections: int = 0
+    check_ins: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return one line."""
@@ -35,6 +37,7 @@ class IngressFigures:
         try:
             fields = json.loads(line)
             refused = {str(reason): int(count) for reason, count in fields["refused"].items()}
-            return cls(int(fields["counted"]), refused, int(fields["connections"]))
+            check_ins = {str(outcome): int(count) for outcome, count in fields["check_ins"].items()}
+            return cls(int(fields["counted"]), refused, int(fields["connections"]), check_ins)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError("no figures of an ingress") from None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 from alcove.platform.ingress.figures import IngressFigures
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 __all__ = ["IngressGauges", "create_ingress_page"]
@@ -21,6 +21,12 @@ class IngressGauges:
             ("reason",),
             registry=registry,
         )
+        self._check_ins = Gauge(
+            "alcove_check_ins",
+            "Check-ins of devices since the start, by what they got; not those that a CDN or nginx answers.",
+            ("outcome",),
+            registry=registry,
+        )
         self._connections = Gauge("alcove_device_connections", "Connections of devices, open now.", registry=registry)
 
     def show(self, figures: IngressFigures) -> None:
@@ -29,11 +35,14 @@ class IngressGauges:
         self._connections.set(figures.connections)
         for reason, count in figures.refused.items():
             self._refused.labels(reason).set(count)
+        for outcome, count in figures.check_ins.items():
+            self._check_ins.labels(outcome).set(count)
 
 
 def create_ingress_page(figures: Callable[[], IngressFigures]) -> web.Application:
     """Return the application that answers GET /metrics with an ingress's own figures."""
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     gauges = IngressGauges(registry)
 
     async def answer(_request: web.Request) -> web.Response:

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ import structlog
 from aiohttp import web
 from alcove.platform.core.log import configure_log
 from alcove.platform.ingress.app import create_ingress
+from alcove.platform.ingress.check_ins import OUTCOMES
 from alcove.platform.ingress.figures import IngressFigures
 from alcove.platform.ingress.page import create_ingress_page
 from alcove.platform.ingress.reports import ReportCollector
@@ -58,12 +60,13 @@ class Ingress:
     collector: ReportCollector
     connections: Connections
     http_url: str
+    check_ins: Counter[str]
     metrics_url: str | None = None
 
     def figures(self) -> IngressFigures:
         """Return its sums."""
         refused = dict(self.collector.refused + self.connections.refused)
-        return IngressFigures(self.collector.counted, refused, len(self.connections))
+        return IngressFigures(self.collector.counted, refused, len(self.connections), dict(self.check_ins))
 
     def ready_line(self) -> str:
         """Return the one line of JSON that tells a parent process that devices are answered, and where."""
@@ -95,6 +98,7 @@ async def run_ingress(
         stack.push_async_callback(collector.close)
         rate = RateLimit(settings.reports_per_second, time.monotonic)
         bodies = RateLimit(settings.bodies_per_second, time.monotonic)
+        check_ins: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         app = create_ingress(
             settings.tree,
             collector,
@@ -103,9 +107,10 @@ async def run_ingress(
             blobs=blobs,
             connections=connections,
             routes=_issuer_routes(settings, store, collector, clock),
+            check_ins=check_ins,
         )
         port = await start_listening(stack, app, listener, connections, open_tls(settings))
-        ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}")
+        ingress = Ingress(collector, connections, f"{settings.scheme}://{settings.url_host}:{port}", check_ins)
         if settings.metrics_port is not None:
             page = create_ingress_page(ingress.figures)
             metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))

@@ -18,6 +18,7 @@ from alcove.platform.ingress.page import IngressGauges
 from alcove.platform.services.collection import count_windows
 from alcove.platform.store.alerts import read_queue_state
 from alcove.platform.store.usage import count_alarms, experiments_by_state, rollouts_by_state
+from alcove.platform.store.value_overrides import standing_overrides
 from alcove.registry.rules import delegations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -62,6 +63,11 @@ class Metrics:
         )
         self.rollouts = Gauge("alcove_rollouts", "Rollouts by state.", ("state",), registry=registry)
         self.experiments = Gauge("alcove_experiments", "Experiments by state.", ("state",), registry=registry)
+        self.overrides = Gauge(
+            "alcove_value_overrides",
+            "Features of apps whose values an operator has overridden on every device.",
+            registry=registry,
+        )
         self.alarms = Gauge(
             "alcove_evidence_alarms",
             "Rollouts on devices whose present stage has reports that no devices can have sent.",
@@ -123,6 +129,7 @@ def create_metrics_page(
         async with store.read() as session:
             states = await rollouts_by_state(session)
             experiments = await experiments_by_state(session)
+            overrides = await standing_overrides(session)
             alarms = await count_alarms(session)
             windows = await count_windows(session, clock.now_s())
             alerts = await read_queue_state(session)
@@ -134,6 +141,7 @@ def create_metrics_page(
             metrics.rollouts.labels(state).set(count)
         for state, count in experiments.items():
             metrics.experiments.labels(state).set(count)
+        metrics.overrides.set(len(overrides))
         for state, count in windows.items():
             metrics.windows.labels(state).set(count)
         if collector is not None:
@@ -146,6 +154,8 @@ def create_metrics_page(
         page = generate_latest(metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST, "Cache-Control": "no-store"})
 
+    if ingress is not None:
+        ProcessCollector("alcove_ingress", pid=lambda: ingress.pid or "none", registry=metrics.registry)
     app = web.Application()
     app.add_routes([web.get("/metrics", answer)])
     return app

@@ -13,7 +13,7 @@ from alcove.platform.testing import ServerWorld
 
 from tools.test_packages import find_tool
 
-NAME = re.compile(r"\balcove_[a-z_]+\b")
+NAME = re.compile(r"\b(?:alcove|process)_[a-z_]+\b")
 ENDINGS = re.compile(r"_(total|created|bucket|count|sum)$")
 SERIES = {"histogram": ("_bucket", "_count", "_sum")}  # of each kind of metric; the text format names others whole
 
@@ -51,7 +51,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
             text = page.read().decode()
     finally:
         assert served.stop() == 0
-    kinds = dict(re.findall(r"^# TYPE (alcove_\w+) (\w+)$", text, re.MULTILINE))
+    kinds = dict(re.findall(r"^# TYPE ((?:alcove|process)_\w+) (\w+)$", text, re.MULTILINE))
     return {f"{name}{ending}" for name, kind in kinds.items() for ending in SERIES.get(kind, ("",))}
 
 

@@ -203,5 +203,5 @@ def test_a_line_that_is_no_figures_is_refused(line: str) -> None:
     """A stray line from the other process is a ValueError, nothing else."""
     with pytest.raises(ValueError, match="no figures"):
         IngressFigures.from_json(line)
-    figures = IngressFigures(1, {"malformed": 2}, 3)
+    figures = IngressFigures(1, {"malformed": 2}, 3, {"changed": 4})
     assert IngressFigures.from_json(figures.to_json()) == figures

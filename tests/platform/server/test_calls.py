@@ -253,7 +253,15 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(running.http_url + "/metrics", timeout=60)
 
+        def check_in() -> None:
+            timestamp = running.http_url + "/metadata/timestamp.json"
+            with urllib.request.urlopen(timestamp, timeout=60) as answer:
+                tag = answer.headers["ETag"]
+            with pytest.raises(urllib.error.HTTPError, match="304"):
+                urllib.request.urlopen(urllib.request.Request(timestamp, headers={"If-None-Match": tag}), timeout=60)
+
         await asyncio.to_thread(refuse)
+        await asyncio.to_thread(check_in)
         text = await asyncio.to_thread(page, running.metrics_url)
     method = "/alcove.api.rollout.v1.RolloutService/ListRollouts"
     assert f'alcove_rpc_seconds_count{{method="{method}",status="OK"}} 2.0' in text
@@ -262,6 +270,15 @@ async def test_metrics_tell_of_calls_reports_rollouts_and_signatures(world: Serv
     assert 'alcove_bodies_refused{reason="malformed"} 1.0' in text
     assert "alcove_reports_counted 0.0" in text
     assert "alcove_evidence_alarms 0.0" in text
+    assert "alcove_value_overrides 0.0" in text
+    for outcome, count in (("changed", 1), ("unchanged", 1), ("absent", 0), ("refused", 0), ("failed", 0)):
+        assert f'alcove_check_ins{{outcome="{outcome}"}} {count}.0' in text
+    for state in ("draft", "running", "stopped"):
+        assert f'alcove_experiments{{state="{state}"}} 0.0' in text
+    for process in ("process", "alcove_ingress_process"):
+        for name in ("cpu_seconds_total", "resident_memory_bytes", "open_fds", "max_fds"):
+            (found,) = re.findall(rf"^{process}_{name} (\S+)", text, re.MULTILINE)
+            assert float(found) > 0, (process, name)
     for state in ("draft", "running", "paused", "completed", "rolled_back", "halted"):
         assert re.search(rf'alcove_rollouts{{state="{state}"}} 0\.0', text.replace(" back", "_back")), state
     for state in ("draft", "running", "stopped"):
