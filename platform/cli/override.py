@@ -114,11 +114,11 @@ def override_lines(override: "ValueOverride | None") -> list[str]:
     return [
         f"OVERRIDDEN on every device: {values_text(override.values)}, {by}",
         f"until alcove override clear {override.feature} --app {override.app} no device reports on the feature",
-        *_unreached(override),
+        *_unreached_lines(override),
     ]
 
 
-def _unreached(override: "ValueOverride") -> list[str]:
+def _unreached_lines(override: "ValueOverride") -> list[str]:
     if not override.unreached_versions:
         return []
     names = ", ".join(override.unreached_versions)
@@ -139,5 +139,5 @@ def _show(found: "list[ValueOverride]") -> None:
     ]
     print_rows(rows, as_json=False, empty="")
     for one in found:
-        for line in _unreached(one):
+        for line in _unreached_lines(one):
             say(line)
