@@ -127,22 +127,34 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     if title is not None:  # not the table's own, which is folded at the table's width
         console.print(plain(title), style="italic", soft_wrap=True)
     is_bounded = console.is_terminal and not _wide.get()
-    if is_bounded and _least_width(names, cells) > console.width:
+    widths = _column_widths(names, cells, console.width) if is_bounded else None
+    if is_bounded and widths is None:
         _print_blocks(names, cells)
         return
     table = make_table()
-    for name in names:
-        table.add_column(name, overflow="fold", no_wrap=not is_bounded)
+    for name, width in zip(names, widths or [None] * len(names), strict=True):
+        table.add_column(name, overflow="fold", no_wrap=widths is None, width=width)
     for row in cells:
         table.add_row(*row)
     console.print(table, crop=False)
 
 
-def _least_width(names: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
-    """Return the characters that a table takes with every cell's words below each other."""
-    columns = zip(names, *cells, strict=True)
-    longest = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
-    return sum(longest) + 3 * len(longest) + 1
+def _column_widths(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return how wide each column is in a table of at most `width` characters; None: its words do not fit.
+
+    Each has its longest word; what is left goes to the columns that need least to have no line broken, first.
+    """
+    columns = list(zip(names, *cells, strict=True))
+    widths = [max(cell_len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    spare = width - sum(widths) - 3 * len(widths) - 1
+    if spare < 0:
+        return None
+    needs = [max(map(cell_len, column)) - least for column, least in zip(columns, widths, strict=True)]
+    for done, index in enumerate(sorted(range(len(widths)), key=needs.__getitem__)):
+        more = min(needs[index], spare // (len(widths) - done))
+        widths[index] += more
+        spare -= more
+    return widths
 
 
 def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

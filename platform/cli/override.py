@@ -6,7 +6,7 @@ import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_json, print_rows, say, when
-from alcove.platform.cli.parameter_values import SetInRollout, values_of, values_text
+from alcove.platform.cli.parameter_values import SetEverywhere, values_of, values_text
 
 if TYPE_CHECKING:
     from alcove.platform.client import Experiment, Rollout, ValueOverride
@@ -28,7 +28,7 @@ def set_command(
     *,
     feature: Feature,
     app_name: App,
-    values: SetInRollout = None,
+    values: SetEverywhere = None,
     reason: Reason,
     validate_only: ValidateOnly = False,
     call: CallOptions,

@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from alcove.platform.client import Arm
     from alcove.platform.client.parameter_values import ParameterValue
 
-__all__ = ["SetInArm", "SetInRollout", "arms_with_values", "runtime_line", "values_of", "values_text", "version_text"]
+__all__ = [
+    "SetEverywhere",
+    "SetInArm",
+    "SetInRollout",
+    "arms_with_values",
+    "runtime_line",
+    "values_of",
+    "values_text",
+    "version_text",
+]
 
 _HINT = "--set"
 
@@ -20,6 +29,14 @@ SetInRollout = Annotated[
         metavar="PARAMETER=VALUE",
         help="Value of a parameter that the version declares, such as threshold=0.4 or enabled=false; the others have "
         "their defaults. Repeatable.",
+    ),
+]
+SetEverywhere = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PARAMETER=VALUE",
+        help="Value of a parameter on every device, such as enabled=false; the others stay as they are. Repeatable.",
     ),
 ]
 SetInArm = Annotated[

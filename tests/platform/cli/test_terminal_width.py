@@ -64,6 +64,25 @@ def test_states_are_words_without_a_color(variables: dict[str, str]) -> None:
     assert "validated" in said
 
 
+RESULTS = """
+from alcove.platform.cli.output import print_table
+from alcove.platform.cli.parameter_values import version_text
+arm = ["12345", "50.0% [49.0, 51.0]", "81.2% [80.1, 82.3]", "20.3 ms [19.1, 21.5]"]
+versions = [version_text("1.2.0", values) for values in ({}, {"enabled": False, "threshold": "0.4"})]
+print_table(["arm", "version", "devices", "share", "accepted", "latency"],
+            [["control", versions[0], *arm], ["tight", versions[1], *arm]])
+"""
+
+
+def test_results_with_values_beside_the_versions_fit_80_columns() -> None:
+    """As a table, with the values below the version that they are of."""
+    said = _show_at_terminal(RESULTS)
+    assert max(map(len, said.splitlines())) <= 80
+    assert "┃ arm" in said
+    column = " ".join(line.split("│")[2].strip() for line in said.splitlines() if line.count("│") == 7)
+    assert "1.2.0 (enabled=false, threshold=0.4)" in column
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_shows_every_option_whole_and_flags_without_a_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No name is cut, no flag takes a <bool>, and lines fit a terminal of 80 columns."""
