@@ -19,6 +19,7 @@ from alcove.platform.client import Arm
 from alcove.platform.domain.permissions import PERMISSIONS
 from alcove.platform.testing import Served, ServerWorld
 from alcove.platform.testing.wire import METHODS, Wire, field_paths, method_path, request_class
+from alcove.registry.parameters import Parameter
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
@@ -35,7 +36,7 @@ REQUEST_ID = ("", "short", "x" * 65, "with space", "ümlaut-ümlaut", "new-line\
 REASON = ("", "   ", "x" * 501, "a\x00b", "two\nlines", "bell\x07")
 ETAG = ("0", "01", "-1", "x", '"1"', "1" * 19)
 METRIC = ("", "Upper", "1st", "a b", "a:b", "a\n", "x" * 65, LONG)
-PARAMETER = ("", "unknown", "Upper", "a b", LONG)  # the versions of these requests declare none
+PARAMETER = ("", "unknown", "Upper", "a b", LONG)  # the versions of these requests declare `enabled`
 ALIAS = ("", "Upper", "1.0.0", "a b", "a\n", "x" * 33, "-a", "@production", "é")
 KEY = ("", "Upper", "1k", "a b", "k=v", "é", "x" * 65)
 SHA256 = ("", "0" * 63, "0" * 65, "A" * 64, "g" * 64)
@@ -373,6 +374,24 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     "GetReadout": {"readout_id": ID},
     "ListReadouts": {"app": APP, **PAGED},
+    "OverrideValues": {
+        "request_id": REQUEST_ID,
+        "app": APP,
+        "feature": FEATURE,
+        "values": (NO_BOUND,),
+        "values.name": PARAMETER,
+        **{f"values.{kind}": (NO_BOUND,) for kind in ("boolean", "integer", "text")},  # test_value_overrides.py
+        "reason": REASON,
+        "validate_only": (NO_BOUND,),
+    },
+    "ClearOverride": {
+        "request_id": REQUEST_ID,
+        "app": APP,
+        "feature": FEATURE,
+        "reason": REASON,
+        "validate_only": (NO_BOUND,),
+    },
+    "ListOverrides": {"app": NAMES},
     "GetPolicy": {"app": APP},
 }
 # What the message calls a field, where it is another name than the field's own.
@@ -445,7 +464,7 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
     own = "text_158"
     with world.client(served, "team:text") as team:
         for version in ("1.0.0", "2.0.0"):
-            world.publish(team, own, version)
+            world.publish(team, own, version, parameters=(Parameter(name="enabled", type="bool", default=True),))
     with world.client(served, "operator") as operator:
         rollout_id = operator.create_rollout("app-fields", own, "1.0.0").rollout_id
     package = world.package(own, "9.0.0")
@@ -517,6 +536,8 @@ def caller(world: ServerWorld, served: Served) -> Iterator[Caller]:
             "armSharesBasisPoints": [5000, 5000],
         },
         "StartReadout": {"app": "app-read", "features": [own], "untilS": str(int(time.time()) + 90 * 86_400)},
+        "OverrideValues": {"app": "app-read", "values": [{"name": "enabled", "boolean": False}]},
+        "ClearOverride": {"app": "app-read"},
         "StopReadout": {"readout_id": "hr-0"},
         "GetReadout": {"readout_id": "hr-0"},
         "PlanReadout": {"devices": 100_000, "shareBasisPoints": 1000},
