@@ -132,11 +132,11 @@ def test_the_arm_with_the_better_mean_wins_and_everything_that_is_shown_is_in_th
     assert view.arms[1].chance_best > 0.999
     assert view.differences[0].difference.mean == pytest.approx(mean(FEW) - mean(MANY), abs=2e-3)
     table = table_of(found).splitlines()
-    assert table[0].endswith("numerator_weight,denominator_weight,metric_bin")
-    assert [line.rsplit(",", 3)[1:] for line in table[1:4]] == [
-        ["0.0", "1.0", "0"],
-        ["1.5", "1.0", "1"],
-        ["3.5", "1.0", "2"],
+    assert table[0].endswith("numerator_weight,denominator_weight,metric_bin,note")
+    assert [line.rsplit(",", 4)[1:] for line in table[1:4]] == [
+        ["0.0", "1.0", "0", ""],
+        ["1.5", "1.0", "1", ""],
+        ["3.5", "1.0", "2", ""],
     ]
 
 
