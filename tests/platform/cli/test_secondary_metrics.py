@@ -60,7 +60,7 @@ def test_rows_have_both_p_values_and_say_that_they_decide_nothing(capsys: pytest
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if "new - old" in line]
     assert rows == [
         ["error / all", "new - old", "-1.00 % [-2.00, -0.10]", "0.012", "0.024"],
-        ["latency_quantile 0.95", "new - old", "12.500 ms [-3.250, …]", "-", "-"],
+        ["latency_quantile 0.95", "new - old", "12.500 ms [-3.250, …]", "none yet", "none yet"],
     ]
     show_secondary(experiment("ACCEPTED"), SecondaryView())
     assert capsys.readouterr().out == ""
