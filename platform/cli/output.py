@@ -132,7 +132,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
         _print_blocks(names, cells)
         return
     table = make_table()
-    for name, width in zip(names, widths or [None] * len(names), strict=True):
+    chosen: Sequence[int | None] = widths or [None for _ in names]
+    for name, width in zip(names, chosen, strict=True):
         table.add_column(name, overflow="fold", no_wrap=widths is None, width=width)
     for row in cells:
         table.add_row(*row)
