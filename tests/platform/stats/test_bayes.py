@@ -59,7 +59,7 @@ def test_privacy_noise_is_in_the_posterior(epsilon: Fraction, without_noise: Cal
     aggregate = fleet.aggregate(np.round(400_000 * fleet.response_probabilities()).astype(np.int64))
     metric = Metric(bin_values_ms=fleet.bin_values_ms)
     estimates = estimate(aggregate, metric)
-    one, other = estimates.accuracies
+    one, other = estimates.accepted_parts
     assert one is not None
     assert other is not None
     variance = one.variance.total + other.variance.total - 2.0 * estimates.moments.ratio_covariance(one, other).total

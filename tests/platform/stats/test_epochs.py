@@ -37,10 +37,10 @@ def test_one_epoch_is_what_a_fixed_split_shows() -> None:
     alone = estimate(fleet.aggregate(found), ONE_BIN)
     combined = combine_epochs([alone])
     assert combined is not None
-    values = [ratio.value for ratio in alone.accuracies if ratio is not None]
+    values = [ratio.value for ratio in alone.accepted_parts if ratio is not None]
     assert combined.values.tolist() == pytest.approx(values)
     assert bayesian_view_of_epochs([alone]) == bayesian_view(alone)
-    variances = [ratio.variance.total for ratio in alone.accuracies if ratio is not None]
+    variances = [ratio.variance.total for ratio in alone.accepted_parts if ratio is not None]
     assert np.diagonal(combined.covariance).tolist() == pytest.approx(variances)
 
 
@@ -62,7 +62,7 @@ def test_two_epochs_weigh_by_what_they_know() -> None:
     assert found is not None
     differences, variances = [], []
     for each in (one, other):
-        first, second = each.accuracies
+        first, second = each.accepted_parts
         assert first is not None
         assert second is not None
         differences.append(second.value - first.value)
