@@ -57,7 +57,7 @@ async def list_audit(session: AsyncSession, page: Page) -> list[AuditEntry]:
     return [_entry(row) for row in await session.scalars(query)]
 
 
-def select_newest(wanted: AuditFilter, *, before: int, size: int) -> Select[tuple[AuditRow]]:
+def select_newest(wanted: AuditFilter, *, before: int, size: int) -> Select[AuditRow]:
     """Return the query of `newest_audit`; by a subject it reads the entries of that subject alone, by their index."""
     query = select(AuditRow).order_by(AuditRow.sequence.desc()).limit(size)
     if before:

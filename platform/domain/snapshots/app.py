@@ -133,7 +133,8 @@ class AppSnapshot:
 
     def digests_of(self, features: Collection[str]) -> set[str]:
         """Return the manifest digests of all versions of some features that the policy may name."""
-        parts = [*self.defaults.values(), *self.rollouts.values(), *([] if self.former is None else [self.former])]
+        parts: list[Default | RolloutRecord] = [*self.defaults.values(), *self.rollouts.values()]
+        parts += [] if self.former is None else [self.former]
         found = {part.manifest_sha256 for part in parts if part.feature in features}
         compared = (one for one in self.experiments.values() if one.feature in features)
         return found | {arm.manifest_sha256 for one in compared for arm in one.arms}

@@ -192,8 +192,8 @@ def test_model_show_lists_the_parameters_that_its_team_declared(shop: Shop, vers
         assert cells[start : start + len(words)] == words
     assert "devices of runtime 0.1.0 or newer" in said.out
     shown = ok(shop.operator("model", "show", f"{FEATURE}@{version}", "--json")).json
-    bool_bounds = {"minimum": None, "maximum": None, "choices": [], "description": ""}
-    float_bounds = {"minimum": "0.1", "maximum": "0.9", "choices": [], "description": WORDS}
+    bool_bounds: dict[str, object] = {"minimum": None, "maximum": None, "choices": [], "description": ""}
+    float_bounds: dict[str, object] = {"minimum": "0.1", "maximum": "0.9", "choices": [], "description": WORDS}
     assert shown["parameters"] == [
         {"name": "enabled", "type": "bool", "default": True} | bool_bounds,
         {"name": "threshold", "type": "float", "default": "0.5"} | float_bounds,
