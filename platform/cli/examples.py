@@ -49,6 +49,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "alcove audit list --app messenger --since 2d",
             "alcove audit list --object messenger/language_id --json",
         ),
+        "alert list": ("alcove alert list --data-dir server --state dead",),
+        "alert retry": ("alcove alert retry --all-dead --data-dir server",),
         "model inspect": ("alcove model inspect language_id.alc --html program.html",),
         "model profile": ("alcove model profile language_id.alc --runs 50 --top 10",),
         "model generate": ('alcove model generate writer.alc --text "Once upon" --max-new-tokens 40',),
