@@ -43,7 +43,12 @@ from alcove.registry.online import (
 )
 from alcove.registry.policy.document import Halt, Policy, VersionRef, halt_from_bytes, policy_from_bytes
 from alcove.registry.rollback_guard import check_rollback, record_published
-from alcove.registry.team_verification import check_manifests, check_policy_versions, check_team_metadata
+from alcove.registry.team_verification import (
+    TEAM_ADVICE,
+    check_manifests,
+    check_policy_versions,
+    check_team_metadata,
+)
 from alcove.registry.trust import TrustedState, VerifiedCache, read_state, read_target
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from alcove.runtime.files import DISK, Disk
@@ -150,7 +155,7 @@ class Repository:
         role = layout.team_role(team)
         roles = self.state().roles
         if role not in roles:
-            raise MissingTargetError(role)
+            raise MissingTargetError(role, TEAM_ADVICE)
         return team_bytes(role, roles)
 
     def targets_bytes(self) -> bytes:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from alcove.registry.policy.document import Policy
     from alcove.registry.trust import TrustedState
 
+TEAM_ADVICE: Final = "alcove keys add-team makes one; is this the team's name?"
 _DIGESTS: Final = {"sha256"}
 
 
@@ -61,7 +62,7 @@ def find_signer(state: TrustedState, metadata: Metadata[Targets], team: str | No
     roles = [role for role in delegations(state.targets) if role.startswith(TEAM_PREFIX)]
     if team is not None:
         if team_role(team) not in roles:
-            raise MissingTargetError(team_role(team), "alcove keys add-team makes one; is this the team's name?")
+            raise MissingTargetError(team_role(team), TEAM_ADVICE)
         verify(state.targets, team_role(team), metadata)
         return team_role(team)
     for role in roles:
@@ -179,7 +180,7 @@ def _owner(state: TrustedState, update: TeamMetadata, team: str | None) -> str:
     """Return the team role that an update is of."""
     if update.role is not None:
         if update.role not in delegations(state.targets) or not is_team(update.role):
-            raise MissingTargetError(update.role)
+            raise MissingTargetError(update.role, TEAM_ADVICE)
         if team is not None and team_role(team) != update.role:
             raise SignatureError(team_role(team), f"this is metadata of {update.role}")
         return update.role

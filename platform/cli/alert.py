@@ -49,10 +49,7 @@ def list_command(
     is_wide: Wide = False,  # noqa: ARG001 - its callback is what it does
     as_json: AsJson = False,
 ) -> None:
-    """List deliveries, the newest first: what, to whom, how often tried, and why the last attempt failed.
-
-    Example: alcove alert list --data-dir /srv/alcove --state dead
-    """
+    """List deliveries, the newest first: what, to whom, how often tried, and why the last attempt failed."""
     from alcove.platform.services.alerts import list_local_deliveries  # noqa: PLC0415 - help needs no database
     from alcove.platform.store.alerts import DeliveryState  # noqa: PLC0415
 
@@ -88,10 +85,7 @@ def show_command(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one delivery: what it says, and what came of it.
-
-    Example: alcove alert show 12 --data-dir /srv/alcove
-    """
+    """Show one delivery: what it says, and what came of it."""
     from alcove.platform.services.alerts import get_local_delivery  # noqa: PLC0415
 
     found = get_local_delivery(data_dir, number, database=database)
@@ -117,10 +111,7 @@ def retry_command(
     all_dead: Annotated[bool, typer.Option("--all-dead", help="Send again everything that was given up.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let the server send deliveries again, under the same ids.
-
-    Example: alcove alert retry --all-dead --data-dir /srv/alcove
-    """
+    """Let the server send deliveries again, under the same ids."""
     if bool(numbers) == all_dead:
         problem = "name the numbers of deliveries, or --all-dead"
         raise typer.BadParameter(problem, param_hint="NUMBER")
@@ -141,10 +132,7 @@ def try_command(
     to: Annotated[str, typer.Option(help="Try this destination alone.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send a test to each destination now, from this machine, and say whether it arrived; fails where one did not.
-
-    Example: alcove alert test --config alerts.toml
-    """
+    """Send a test to each destination now, from this machine, and say whether it arrived; fails where one did not."""
     from alcove.platform.alerts.config import read_alerts_config  # noqa: PLC0415
     from alcove.platform.alerts.running import make_port  # noqa: PLC0415
     from alcove.platform.domain.alerts.conditions import alert_of_test  # noqa: PLC0415

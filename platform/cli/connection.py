@@ -87,9 +87,14 @@ def make_client(server: str, token: str, tls_root: Path | None) -> "PlatformClie
     """Return a client of a server, which is shown the caller's certificate where the environment names one.
 
     Raises:
-        typer.BadParameter: the environment names one file of two.
+        typer.BadParameter: the server is a URL of another protocol, or the environment names one file of two.
         OSError: a file cannot be read.
     """
+    if "://" in server and not server.startswith(("dns://", "unix://", "xds://")):
+        problem = (
+            f"gRPC is at HOST:PORT, such as {LOCAL_SERVER}, without {server.partition('://')[0]}://; got {server!r}"
+        )
+        raise typer.BadParameter(problem, param_hint="--server")
     from alcove.platform.client import PlatformClient  # noqa: PLC0415 - a mistake in the options needs no gRPC
 
     trusted = None if tls_root is None else tls_root.read_bytes()

@@ -25,7 +25,14 @@ from pydantic import ValidationError
 
 __all__ = ["explain", "name_options"]
 
-_OTHERWISE: Final = MappingProxyType({"share_basis_points": "--share", "lifetime_s": "--days"})
+_OTHERWISE: Final = MappingProxyType(
+    {
+        "share_basis_points": "--share",
+        "lifetime_s": "--days",
+        "arms.share_basis_points": "--arm",
+        "arms.name": "--arm",
+    }
+)
 """Options by the fields that are called otherwise."""
 
 
@@ -48,6 +55,8 @@ def _no_answer(error: ClientError) -> str:
     cause = message.rpartition("Failed to connect to remote host: ")[2]
     if any(sign in message for sign in ("Socket closed", "Connection reset", "EOF was observed")):
         cause += "\nDoes the server speak TLS?  Then name the certificate to trust: --tls-root."
+    elif "Failed parsing HTTP/2" in message:
+        cause = "what answers there is no gRPC server (devices ask at another port than alcove's commands)"
     elif "handshake" in message.lower() or "ssl" in message.lower():
         cause += "\nIs the server's certificate one that --tls-root trusts, and does it speak TLS at all?"
     return f"no answer: {cause}\nIs the server running (alcove serve)?  Repeating is safe."

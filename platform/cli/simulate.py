@@ -66,7 +66,10 @@ def simulate(
     plan, _ = planned.plan()
     mechanism = Mechanism.PRIO3 if plan.mechanism == "prio3" else Mechanism.RANDOMIZED_RESPONSE
     if mechanism is Mechanism.PRIO3:
-        say("alcove: prio3 is planned; what devices send today is --mechanism randomized-response", err=True)
+        say(
+            "alcove: prio3 takes two aggregators (alcove serve --aggregators); without them devices send randomized-response",
+            err=True,
+        )
     usual = _behavior("--control", control, Behavior())
     try:
         scenario = Scenario(

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from alcove.platform.client.client import PlatformClient
-from alcove.platform.client.errors import ConflictError, FailedPreconditionError
+from alcove.platform.client.errors import ConflictError, FailedPreconditionError, NotFoundError
 from alcove.platform.client.models import Version
 from alcove.registry import limits
 from alcove.registry.layout import TEAM_LIFETIME_S
+from alcove.registry.manifest import Manifest
 from alcove.registry.package import Package, verify_package
 from alcove.registry.signing_request import SigningRequest
 from alcove.registry.team import draft_version, sign_version, split_signed
@@ -137,8 +138,9 @@ def recent_programs(
         client: with a token that may read.
         feature: whose versions they are.
         variants: names of the variants that are wanted.
-        but: a version that is left out: the one that is being pushed, perhaps for the second time.
-        versions: how many versions to look at, revoked ones aside.
+        but: the version that is being pushed.  Where it is published already the programs are those that its deltas
+            start from, whatever was published since: a push that is repeated makes the same package.
+        versions: how many versions to look at, revoked ones aside; 0: none.
         progress: called with each step, for people.
 
     Raises:
@@ -147,14 +149,31 @@ def recent_programs(
     found: dict[str, list[bytes]] = {name: [] for name in variants}
     if not versions:
         return found
-    listed = client.versions(feature, order="newest", limit=versions + limits.DELTAS_MAX)
-    chosen = [item for item in listed if item.version != but and item.state != "revoked"][:versions]
+    bases = _published_bases(client, feature, but)
+    if bases is None:
+        listed = client.versions(feature, order="newest", limit=versions + limits.DELTAS_MAX)
+        chosen = [item for item in listed if item.state != "revoked"][:versions]
+        bases = [(item.version, variant.name, variant.sha256) for item in chosen for variant in item.variants]
     with tempfile.TemporaryDirectory() as folder:
-        for item in chosen:
-            for variant in item.variants:
-                if variant.name in found:
-                    progress(f"fetching {item.version} for a delta")
-                    path = Path(folder) / variant.sha256
-                    client.download_blob(variant.sha256, path)
-                    found[variant.name].append(path.read_bytes())
+        for version, variant, digest in bases:
+            if variant in found:
+                progress(f"fetching {version} for a delta")
+                path = Path(folder) / digest
+                try:
+                    client.download_blob(digest, path)
+                except NotFoundError:  # a base that was revoked since
+                    continue
+                found[variant].append(path.read_bytes())
     return found
+
+
+def _published_bases(client: PlatformClient, feature: str, version: str) -> list[tuple[str, str, str]] | None:
+    """Return what to call it, variant and digest of each base of a version's deltas; None where it is not published."""
+    try:
+        _, manifest = client.version(feature, version)
+    except NotFoundError:
+        return None
+    variants = Manifest.from_bytes(manifest).variants
+    return [
+        (f"the base of {version}", variant.name, delta.base_sha256) for variant in variants for delta in variant.deltas
+    ]

@@ -68,7 +68,7 @@ def arm_records(report: ExperimentReport) -> list[Record]:
             "version": arm.version,
             "device_count": arm.devices,
             **_triple("reported_share", arm.share),
-            **_triple("accepted_share", arm.accuracy),
+            **_triple("accepted_share", arm.accepted),
             **_triple("latency_ms", arm.latency_ms),
             **_triple("median_latency_ms", arm.median_latency_ms),
             **_triple("metric_own", arm.own_metric),

@@ -123,12 +123,14 @@ class Port:
         value: key of its value; "" for an output that is refused because it is no tensor.
         labels: for indices that name things.
         refusal: why this port cannot be one of a program; usually empty.
+        source: "file.py:line" of what computes an output that is refused; usually empty.
     """
 
     name: str
     value: str
     labels: tuple[str, ...] = ()
     refusal: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)

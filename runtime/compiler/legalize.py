@@ -65,7 +65,7 @@ def _port_findings(graph: Graph, kind: str, ports: Sequence[Port]) -> list[Findi
         if not reason and bad is not None:
             reason = f"label {bad!r} is not printable or has more than {MAX_LABEL_BYTES} bytes"
         if reason:
-            found.append(Finding(op=f"{kind} {port.name}", module_path="", source="", suggestion=reason))
+            found.append(Finding(op=f"{kind} {port.name}", module_path="", source=port.source, suggestion=reason))
     return found
 
 

@@ -299,16 +299,18 @@ class _Lowering(FlowLowering):
             name = next(names)
             if argument is None:
                 continue
+            source = origin_of(argument).source if isinstance(argument, fx.Node) else ""
             if isinstance(argument, fx.Node) and argument in self.pairs:
-                self.outputs.append(Port(name, "", refusal="it is complex; return torch.view_as_real of it"))
+                refusal = "it is complex; return torch.view_as_real of it"
+                self.outputs.append(Port(name, "", refusal=refusal, source=source))
                 continue
             if not isinstance(argument, fx.Node) or argument not in self.results:
                 what = "a number read out of one" if isinstance(argument, fx.Node) else repr(argument)
-                self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {what}"))
+                self.outputs.append(Port(name, "", refusal=f"only tensors can be outputs, not {what}", source=source))
                 continue
             (value,) = self.results[argument]
             if argument in self.picks:
-                self.outputs.append(Port(name, "", refusal=f"it is what a mask picks; {ADVICE}"))
+                self.outputs.append(Port(name, "", refusal=f"it is what a mask picks; {ADVICE}", source=source))
                 continue
             labels = self.labels.get(value.key, ())
             refusal = ""
@@ -320,7 +322,7 @@ class _Lowering(FlowLowering):
                 value = self._copy(node, value, name)
             value = self._assert_picked(node, value)
             refusal = refusal or self.asserted or self._label_refusal(value, labels)
-            self.outputs.append(Port(name, value.key, labels, refusal))
+            self.outputs.append(Port(name, value.key, labels, refusal, source if refusal else ""))
 
     def _assert_picked(self, node: fx.Node, value: Value) -> Value:
         """Return an output by what ends the run where a mask picks nothing, though the module asserts that it does."""

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import typer
+from alcove.platform.cli.examples import EXAMPLES
 from alcove.platform.cli.main import app_of
 
-BLOCK = re.compile(r"^```(?:sh|console|bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHELLS = {"", "sh", "console", "bash"}
 INDENTED = re.compile(r"(?:^(?: {4}|\$ ).*\n)+", re.MULTILINE)
 USAGE_ERROR: type[Any] = typer.BadParameter.__bases__[0]  # whichever click typer uses
 INLINE = re.compile(r"(?<!`)`(?:\.venv/bin/)?(alcove [^`]+)`(?!`)")
@@ -38,7 +40,8 @@ def split_words(line: str) -> list[str]:
 
 def commands_in(page: str) -> Iterator[tuple[list[str], bool]]:
     """Every call of `alcove` on a page: its words after `alcove`, and whether the whole line is there."""
-    for block in [*BLOCK.findall(page), *INDENTED.findall(BLOCK.sub("", page))]:
+    blocks = [text for language, text in BLOCK.findall(page) if language in SHELLS]
+    for block in [*blocks, *INDENTED.findall(BLOCK.sub("", page))]:
         for line in join_lines(block):
             words = split_words(line)
             for is_pipe, group in itertools.groupby(words, lambda word: word in {"|", "&&", "&", ";", "||", ">", "<"}):
@@ -125,11 +128,20 @@ def test_variables_in_the_operators_pages_are_those_that_are_read(repository: Pa
     }
 
 
+def test_every_command_of_the_readme_shows_an_example(repository: Path) -> None:
+    """Whoever looks a command of the first release up by --help finds one to copy."""
+    team = (repository / "README.md").read_text(encoding="utf-8").partition("## In a team")[2].partition("\n## ")[0]
+    typed = [" ".join(words) + " " for words, _ in commands_in(team)]
+    known = [text for text in typed if any(text.startswith(name + " ") for name in EXAMPLES)]
+    assert len(set(known)) > 8
+    assert known == typed
+
+
 @pytest.mark.parametrize(
     ("page", "message"),
     [
         ("```sh\nalcove model fly x.alc\n```\n", "no command 'fly'"),
-        ("```sh\nalcove serve --keys\n```\n", "requires an argument"),
+        ("```python\nx = 1\n```\n\n```sh\nalcove serve --keys\n```\n", "requires an argument"),
         ("```sh\nalcove token create --role reader\n```\n", "Missing option"),
         ("`alcove model inspect --wings`", "no options"),
         ("`alcove model show | fly`", "no command"),

@@ -183,8 +183,9 @@ class NoDefaultVersionError(StateError):
     def __init__(self, app: str, feature: str, share_basis_points: int) -> None:
         self.app, self.feature, self.share_basis_points = app, feature, share_basis_points
         super().__init__(
-            f"feature {feature!r} of app {app!r} has no default version yet, which the other devices of a share of "
-            f"{share_basis_points} basis points would run: advance to 10000, or start an experiment"
+            f"feature {feature!r} of app {app!r} has no default version yet, which the devices outside of a share of "
+            f"{share_basis_points / 100:g} % would run: give all of them a first version (a share of 100 %), or start "
+            "an experiment"
         )
 
 

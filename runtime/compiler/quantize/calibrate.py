@@ -61,7 +61,7 @@ def check_samples(graph: Graph, calibration: object) -> list[Sample]:
                 raise CalibrationError(f"{port.name}: {reason}", sample=index)
         samples.append(values)
     if not samples:
-        raise CalibrationError("there are no samples")
+        raise CalibrationError("calibration: expected at least 1 sample, got none")
     return samples
 
 

@@ -42,7 +42,7 @@ def report(kind: str = "accepted", **more: Any) -> ExperimentReport:
     )  # fmt: skip
     estimate = {"value": 0.6, "low": 0.5, "high": 0.7}
     shown = [
-        {"name": name, "version": version, "devices": 100.0, "share": estimate, "accuracy": estimate,
+        {"name": name, "version": version, "devices": 100.0, "share": estimate, "accepted": estimate,
          "latency_ms": {"value": 7.5}, "median_latency_ms": {}}
         for name, version in (("control", "1.0.0"), ("new", "2.0.0"))
     ]  # fmt: skip

@@ -206,6 +206,21 @@ def test_the_command_simulates_tells_and_draws(tmp_path: Path) -> None:
         assert problem in " ".join(refused.err.replace("│", " ").split()), refused.err
 
 
+def test_a_plan_by_two_aggregators_says_what_it_takes(repository: Path) -> None:
+    """A page once planned with aggregators that nobody had, and so with a guardrail that misses most of the harm.
+
+    The command says what such a plan takes, and no page plans with it unasked.
+    """
+    plan = ("--stage", "5%", "--guard", "crash_fallback:0.5%", "--treatment", "crash_fallback=2.1%")
+    small = ("--devices", "2000", "--runs", "1", "--windows", "1")
+    shared = alcove("simulate", *plan, *small, "--mechanism", "prio3")
+    assert (shared.code, "prio3 takes two aggregators (alcove serve --aggregators)" in shared.err) == (0, True)
+    assert alcove("simulate", *plan, *small).err.strip() == ""
+    for page in (repository / "README.md", *(repository / "docs" / "tutorials").glob("*.md")):
+        for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+            assert not line.startswith("alcove simulate") or "prio3" not in line, page
+
+
 def test_devices_that_spent_on_an_experiment_report_less_until_their_budget_is_back() -> None:
     """Of eight 6 are spent: one report of two in 30 days, then four again; all spent: silence."""
     task = task_of("ro-1", RolloutPlan(), 10_000)
