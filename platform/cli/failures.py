@@ -25,14 +25,7 @@ from pydantic import ValidationError
 
 __all__ = ["explain", "name_options"]
 
-_OTHERWISE: Final = MappingProxyType(
-    {
-        "share_basis_points": "--share",
-        "lifetime_s": "--days",
-        "arms.share_basis_points": "--arm",
-        "arms.name": "--arm",
-    }
-)
+_OTHERWISE: Final = MappingProxyType({"share_basis_points": "--share", "lifetime_s": "--days"})
 """Options by the fields that are called otherwise."""
 
 

@@ -209,7 +209,7 @@ def capture(
     except ExportError:
         raise
     except Exception as error:  # whatever stops the tracer is the finding, and it is chained
-        raise ExportError([_finding(error, said.getvalue(), module)]) from error
+        raise ExportError([_finding(error, said.getvalue(), module, has_texts=bool(texts))]) from error
     # Torch asks within flex_attention, which is refused by its name.
     if questions.unchecked and not any(str(node.target) == "flex_attention" for node in exported.graph.nodes):
         raise _fixed_size_error(questions.unchecked[0], {})
@@ -430,7 +430,7 @@ def _calm_torch(said: io.StringIO) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
+def _finding(error: Exception, said: str, module: nn.Module, *, has_texts: bool) -> Finding:
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__
     source = source_of_traceback(error.__traceback__, __file__)
     path = path_of_traceback(error.__traceback__, module)
@@ -453,6 +453,8 @@ def _finding(error: Exception, said: str, module: nn.Module) -> Finding:
     elif suggestion is None:
         summary = f"forward stops with {type(error).__name__}" if source else "torch cannot trace it"
         suggestion = f"{summary}: {first_line}"
+        if has_texts and "uint8" in first_line:  # what a text is while torch traces
+            suggestion += f"; {TEXT_ONLY}"
     return Finding(op=op, module_path=path, source=source, suggestion=suggestion)
 
 

@@ -16,7 +16,9 @@ from alcove.runtime.format.spec import DType
 if TYPE_CHECKING:
     from alcove.runtime.compiler.builder import Builder
 
-TEXT_ONLY: Final = "a text can only be read, whole, by alcove::ngram_hash or alcove::tokenize"
+TEXT_ONLY: Final = (
+    "a text can only be read, whole, by NgramHash (alcove.runtime.ops) or a tokenizer (alcove.runtime.tokenizers)"
+)
 
 DTYPES: Final[Mapping[torch.dtype, DType]] = {
     torch.float32: DType.F32,

@@ -75,6 +75,10 @@ def train():
     return Dropped().train(), (torch.ones(1, 4),)
 
 
+def text():
+    return nn.Embedding(10, 4).eval(), ("hello",)
+
+
 def branch(x):
     if x.sum() > 0:
         return x + 1
@@ -187,6 +191,13 @@ def test_what_depends_on_data_is_found_with_its_line_and_the_way_out(
     assert "finding(s) keep this module from export" in said.err
     assert "somebodys.py:" in said.err
     assert words in said.err, said.err
+
+
+def test_a_text_that_no_layer_can_read_names_those_that_can(source: Path, tmp_path: Path) -> None:
+    """A `str` as the example input of a layer of numbers: what reads a text, and where it is."""
+    said = _export(source, "text", tmp_path / "x.alc")
+    assert said.code == 1
+    assert "by NgramHash (alcove.runtime.ops) or a tokenizer (alcove.runtime.tokenizers)" in said.err
 
 
 def test_all_findings_come_at_once(source: Path, tmp_path: Path) -> None:
