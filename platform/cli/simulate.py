@@ -66,10 +66,8 @@ def simulate(
     plan, _ = planned.plan()
     mechanism = Mechanism.PRIO3 if plan.mechanism == "prio3" else Mechanism.RANDOMIZED_RESPONSE
     if mechanism is Mechanism.PRIO3:
-        say(
-            "alcove: prio3 takes two aggregators (alcove serve --aggregators); without them devices send randomized-response",
-            err=True,
-        )
+        note = "prio3 takes two aggregators (alcove serve --aggregators); without them devices send randomized-response"
+        say(f"alcove: {note}", err=True)
     usual = _behavior("--control", control, Behavior())
     try:
         scenario = Scenario(

@@ -56,19 +56,22 @@ def fault_of(evidence: str, repository: Path) -> str:
     named = re.findall(r"`([^`]+)`", evidence)
     if not named:
         return "nothing shows it"
-    if rest := re.sub(r"`[^`]+`", "", evidence).replace(",", "").strip():
-        return f"{rest!r} is no test, no verb and no reason"
-    verbs = set(re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for name in named:
-        file, _, test = name.partition("::")
-        if name.startswith("make "):
-            if name.split()[1] not in verbs:
-                return f"make has no verb {name.split()[1]!r}"
-        elif not (repository / file).is_file():
-            return f"there is no {file}"
-        elif file.startswith("tests/") and test not in find_tests(repository / file):
-            return f"{file} has no test {test!r}"
-    return ""
+    rest = re.sub(r"`[^`]+`", "", evidence).replace(",", "").strip()
+    faults = [f"{rest!r} is no test, no verb and no reason"] if rest else []
+    return "; ".join([*faults, *filter(None, (missing(name, repository) for name in named))])
+
+
+def missing(name: str, repository: Path) -> str:
+    """Why a verb of make, a test or a script is not there; "" where it is."""
+    if name.startswith("make "):
+        makefile = (repository / "Makefile").read_text(encoding="utf-8")
+        is_there = re.search(rf"^{re.escape(name.split()[1])}:", makefile, re.MULTILINE)
+        return "" if is_there else f"make has no verb {name.split()[1]!r}"
+    file, _, test = name.partition("::")
+    if not (repository / file).is_file():
+        return f"there is no {file}"
+    is_lacking = file.startswith("tests/") and test not in find_tests(repository / file)
+    return f"{file} has no test {test!r}" if is_lacking else ""
 
 
 def pages(repository: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What somebody meets who exports a first module of their own: what works at once, and what each mistake is answered."""
+"""What somebody meets who exports a first module of their own: what works at once, and what mistakes get."""
 
 from pathlib import Path
 
