@@ -229,7 +229,7 @@ def test_two_inputs_are_given_in_order_or_by_name(source: Path, tmp_path: Path) 
         assert words in alcove("model", "run", out, *given).err
 
 
-def test_damaged_files_and_files_of_another_kind_are_told_apart(source: Path, tmp_path: Path) -> None:
+def test_damaged_files_and_files_of_another_kind_are_named_as_such(source: Path, tmp_path: Path) -> None:
     """Cut short, one bit elsewhere, no program at all: what is wrong, which part of the file, and exit code 1."""
     ok(_export(source, "two", tmp_path / "two.alc"))
     program = (tmp_path / "two.alc").read_bytes()

@@ -92,7 +92,7 @@ def test_a_push_for_another_team_or_feature_names_the_command_that_helps(
     assert (team.code, feature.code) == (4, 1)
 
 
-def test_an_address_that_is_no_grpc_server_is_told_apart_from_one_that_is_away(shop: Shop) -> None:
+def test_an_address_that_is_no_grpc_server_is_not_taken_for_one_that_is_away(shop: Shop) -> None:
     """A URL, the port of the devices, nobody at all: each has its sentence, none shows gRPC's own words."""
     token = ("--token-file", shop.folder / "operator.token")
     url = alcove("model", "list", "--server", shop.http, *token)
