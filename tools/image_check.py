@@ -40,7 +40,7 @@ def run(*command: object, **options: Any) -> str:
     done = subprocess.run(words, check=False, text=True, capture_output=True, **options)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
+    return str(done.stdout)
 
 
 class Machine:

@@ -38,7 +38,7 @@ def is_allowed(address: str, allowed: Sequence[Network]) -> bool:
     inner = _inner(found)
     if any(each in network for each in (found, inner) for network in allowed if each.version == network.version):
         return True
-    return all(each.is_global and not each.is_multicast for each in (found, inner) if each is not None)
+    return all(each.is_global and not each.is_multicast for each in (found, inner))
 
 
 def _inner(address: Address) -> Address:

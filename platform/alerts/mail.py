@@ -103,6 +103,7 @@ class _Attempt:
         config = self._config
         context = ssl.create_default_context(cafile=None if config.tls_root is None else str(config.tls_root))
         where = (config.host, config.smtp_port)
+        smtp: smtplib.SMTP
         if config.security == "tls":
             self._smtp = smtp = smtplib.SMTP_SSL(*where, timeout=config.timeout_s, context=context)
         else:

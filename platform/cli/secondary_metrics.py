@@ -20,7 +20,7 @@ SECONDARY_HELP: Final = (
     "accepted/accepted,refused; or metric:NAME, a metric of your own that the experiment asks about. Repeatable; '' "
     "for none."
 )
-_SHARES: "Final[dict[str, tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]]]" = {
+_SHARES: Final[dict[str, "tuple[tuple[OutcomeName, ...], tuple[OutcomeName, ...]]"]] = {
     "refused": (("refused",), ("refused", "accepted")),
     "error": (("error",), ()),
     "crash_fallback": (("fallback",), ()),

@@ -89,7 +89,8 @@ def plot_rollout(rollout: Rollout, history: Sequence[AuditLine | Rollout] = ()) 
         for analysis in analyses:
             interval = analysis.intervals[number] if number < len(analysis.intervals) else None
             if interval is not None and interval.difference is not None:
-                place = float(date2num(datetime.fromtimestamp(analysis.analyzed_at_s, UTC)))
+                when = datetime.fromtimestamp(analysis.analyzed_at_s, UTC)
+                place = float(date2num(when))  # type: ignore[no-untyped-call]
                 low, high = (None if end is None else end * scale for end in (interval.low, interval.high))
                 points.append((place, interval.difference * scale, low, high))
         _draw(axes, [("treatment − control", 0, points)])

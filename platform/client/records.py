@@ -86,6 +86,7 @@ def difference_records(report: ExperimentReport) -> list[Record]:
     experiment, found = report.experiment, report.results
     names = [arm.name for arm in experiment.arms]
     records = []
+    when: dict[str, int | None]
     for number, look in enumerate(experiment.interim_analyses, 1):
         when = {"analysis": number, "analyzed_at_s": look.analyzed_at_s, "report_count": look.report_count}
         records += [

@@ -18,6 +18,7 @@ import aiohttp
 import grpc
 import grpc.aio
 import structlog
+from aiohttp import web
 from alcove.api.audit.v1 import audit_pb2
 from alcove.api.audit.v1.audit_pb2_grpc import add_AuditServiceServicer_to_server
 from alcove.api.experiment.v1 import experiment_pb2
@@ -179,10 +180,9 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
                 stack.callback(kept.ask_to_stop)  # all end at the same time
         collector = await _make_collector(stack, store, aggregators, clock)
         metrics_url = None
-        if metrics is not None and settings.metrics_port is not None:
+        if metrics is not None:
             page = create_metrics_page(metrics, store, tree, clock, ingress=ingress, collector=collector)
-            metrics_port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port))
-            metrics_url = f"http://{settings.url_host}:{metrics_port}/metrics"
+            metrics_url = await _start_metrics(stack, settings, page)
         monitors = Monitors(clock)
         works: list[Repeated] = [
             ("the renewal of signatures", settings.refresh_s, _refreshing(tree, lock, mutations, metrics)),
@@ -224,6 +224,12 @@ async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
         _log.info("serving", grpc=running.grpc_address, http=running.http_url, console=running.console_url)
         await stopped.wait()
         _log.info("stopping")
+
+
+async def _start_metrics(stack: AsyncExitStack, settings: Settings, page: web.Application) -> str:
+    """Answer Prometheus; return where."""
+    port = await start_http(stack, page, listen_http(settings.host, settings.metrics_port or 0))
+    return f"http://{settings.url_host}:{port}/metrics"
 
 
 async def _open_store(stack: AsyncExitStack, settings: Settings) -> Store:

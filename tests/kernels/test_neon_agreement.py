@@ -76,7 +76,7 @@ def sample_cases() -> Cases:
     """The small programs that together have every operator, and the committed ones."""
     random = np.random.default_rng(70)
     results: dict[str, tuple[bytes, Any]] = {}
-    families = op_samples()
+    families = dict(op_samples())
     tokens = families.pop("tokens")
     for name, program in families.items():
         spec = read_spec(program)

@@ -9,6 +9,7 @@ from alcove.platform.alerts.config import AlertsConfig
 from alcove.platform.alerts.monitors import Monitors
 from alcove.platform.alerts.outbox import OLDEST_S, AlertOutbox
 from alcove.platform.domain.alerts.alert import AlertKind
+from alcove.platform.domain.alerts.from_audit import alert_of_entry
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.store import Store
 from alcove.platform.store.alerts import (
@@ -119,7 +120,7 @@ async def test_more_entries_than_one_transaction_takes_are_all_read(
 
 async def test_an_entry_that_gives_no_alert_holds_up_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault in one sentence costs that alert, not all that come after it."""
-    real = outbox_module.alert_of_entry
+    real = alert_of_entry
 
     def fail(source: str, entry: Any, thing: Any) -> Any:
         if entry.subject == "text 1.0.0":

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+from typing import Any
 
 import pytest
 from alcove.platform.alerts.signing import parse_secret, sign
@@ -37,9 +38,9 @@ def test_each_secret_has_its_signature(secrets: list[bytes], body: bytes) -> Non
 @pytest.mark.parametrize("change", ["id", "time", "body"])
 def test_whatever_is_changed_has_another_signature(change: str) -> None:
     """Id, time and body are all signed."""
-    given_parts = {"message_id": "m", "at_s": 7, "body": b"x"}
-    other = {"id": {"message_id": "n"}, "time": {"at_s": 8}, "body": {"body": b"y"}}[change]
-    marks = {sign([SECRET], **parts)["webhook-signature"] for parts in (given_parts, given_parts | other)}  # type: ignore[arg-type]
+    given_parts: dict[str, Any] = {"message_id": "m", "at_s": 7, "body": b"x"}
+    changes: dict[str, dict[str, Any]] = {"id": {"message_id": "n"}, "time": {"at_s": 8}, "body": {"body": b"y"}}
+    marks = {sign([SECRET], **parts)["webhook-signature"] for parts in (given_parts, given_parts | changes[change])}
     assert len(marks) == 2
 
 

@@ -2,6 +2,7 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -22,7 +23,7 @@ from tests.platform.alerts.receivers import (
 NOW_S = 1_800_000_100
 
 
-async def send(url: str, **more: object) -> Outcome:
+async def send(url: str, **more: Any) -> Outcome:
     """Send one alert to a URL."""
     sender = Webhook(webhook(url, **more), source="alcove", console="", now=lambda: NOW_S)
     return await sender.send(make_alert())

@@ -153,7 +153,14 @@ def test_a_rollout_s_history_is_each_analysis_once_in_order() -> None:
     other = AuditLine(at_s=1, who="p", action="pause rollout", subject="ro-1", details={})
     said = {"analysis": "the first stage, under guardrails"}
     first = AuditLine(at_s=1, who="p", action="advance rollout", subject="ro-1", details=said)
-    history = [make_line(1_800_000_000), other, first, make_line(5, "ro-2"), rollout(1_800_000_600), rollout()]
+    history: list[AuditLine | Rollout] = [
+        make_line(1_800_000_000),
+        other,
+        first,
+        make_line(5, "ro-2"),
+        rollout(1_800_000_600),
+        rollout(),
+    ]
     records = rollout().records(history)
     assert [record["analyzed_at_s"] for record in records[::3]] == [1_800_000_000, 1_800_000_600, 1_800_086_400]
     assert [record["guardrail"] for record in records[:3]] == ["error", "latency at 0.9", "minutes"]

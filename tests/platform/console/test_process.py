@@ -9,6 +9,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from alcove.platform.console.app import create_console
 from alcove.platform.console.calls import open_calls
@@ -25,7 +26,7 @@ PATIENCE_S = 120.0
 
 
 @asynccontextmanager
-async def lonely(**settings: object) -> AsyncIterator[TestClient]:
+async def lonely(**settings: object) -> AsyncIterator[TestClient[web.Request, web.Application]]:
     """A console whose server is away."""
     made = ConsoleSettings.model_validate({"grpc_target": "unix:/nowhere/console.sock", **settings})
     async with open_calls(made.grpc_target, 2) as calls, TestClient(TestServer(create_console(made, calls))) as client:
@@ -93,7 +94,7 @@ def test_the_console_answers_to_the_names_of_the_certificate(tmp_path: Path) -> 
 
     leaf = trustme.CA().issue_cert("console.example", "*.any.example", "192.0.2.7", "2001:db8::1")
     pem = leaf.cert_chain_pems[0].bytes()
-    assert x509.load_pem_x509_certificate(pem)
+    x509.load_pem_x509_certificate(pem)  # it is one
     assert names_of_certificate(pem) == ("console.example", "192.0.2.7", "[2001:db8::1]")
     assert names_of_certificate(b"none") == ()
     (tmp_path / "chain.pem").write_bytes(pem)
