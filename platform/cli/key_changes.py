@@ -214,17 +214,21 @@ def public(
 def sign(
     *,
     change: File,
-    key: Annotated[Path, typer.Option(help="Private key file, or a public one that says where its private key is.")],
+    key: Annotated[
+        list[Path],
+        typer.Option(help="Private key file, or a public one that says where its private key is. Repeatable."),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Sign every role of a change that names this key; nothing is sent anywhere."""
+    """Sign every role of a change that names these keys; nothing is sent anywhere."""
     from alcove.registry.signers import load_any_signer  # noqa: PLC0415 - loads the signed tree's libraries
 
-    signer = load_any_signer(key, secrets=lambda what: str(typer.prompt(what, hide_input=True)))
-    signed, roles = read_change(change).sign(signer)
-    write_change(change, signed)
-    if not as_json:
-        say(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
+    for path in key:
+        signer = load_any_signer(path, secrets=lambda what: str(typer.prompt(what, hide_input=True)))
+        signed, roles = read_change(change).sign(signer)
+        write_change(change, signed)
+        if not as_json:
+            say(f"signed {', '.join(roles)} with {signer.public_key.keyid}")
     _show(change, as_json=as_json)
 
 

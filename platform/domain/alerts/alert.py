@@ -50,7 +50,7 @@ class Alert:
         app: whose devices it concerns; "": those of no app in particular.
         feature: likewise.
         facts: names and values, for people who read on.
-        path: of the thing's page in the console, without a leading slash; "": it has none.
+        path: of the thing's page in the console, without a leading slash; "": the first one, which says what waits.
     """
 
     alert_id: str

@@ -76,10 +76,10 @@ def alert_of_entry(source: str, entry: Audited, thing: _Thing = None) -> Alert |
     path, app, feature = "", "", ""
     match thing:
         case RolloutRecord():
-            path, app, feature = f"rollouts/{thing.rollout_id}", thing.app, thing.feature
+            app, feature = thing.app, thing.feature
             facts |= {"version": thing.version, "share_percent": f"{thing.share_basis_points / 100:g}"}
         case ExperimentRecord():
-            path, app, feature = f"experiments/{thing.experiment_id}", thing.app, thing.feature
+            app, feature = thing.app, thing.feature
             facts["arms"] = ", ".join(f"{arm.name} ({arm.version})" for arm in thing.arms)
         case _:
             feature = entry.subject.partition("@")[0].partition(" ")[0]

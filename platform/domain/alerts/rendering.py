@@ -76,4 +76,4 @@ def render_mail(alert: Alert, *, source: str, console: str = "") -> tuple[str, s
 
 
 def _link(alert: Alert, console: str) -> str:
-    return f"{console.rstrip('/')}/{alert.path}" if console and alert.path else ""
+    return f"{console.rstrip('/')}/{alert.path}" if console else ""

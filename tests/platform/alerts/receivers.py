@@ -203,7 +203,7 @@ def make_alert(number: int = 1, **more: Any) -> Alert:
         "app": "mail",
         "feature": "text",
         "facts": (("by", "operator/ab12"), ("reason", "crashes")),
-        "path": "rollouts/ro-1",
+        "path": "features/language_id",
     }
     return Alert(**fields | more)
 

@@ -203,8 +203,12 @@ def test_ceremony_by_file_exchange(tmp_path: Path) -> None:
         *("--targets-key", people["targets1"], "--targets-key", people["targets2"], "--targets-threshold", 2),
     )
     assert said.code == 0, said.err
-    for name in names[:-1]:
+    for name in names[:-3]:
         assert alcove("keys", "sign", change, "--key", private(people[name])).code == 0
+    both = [part for name in names[-3:-1] for part in ("--key", private(people[name]))]
+    signed = alcove("keys", "sign", change, *both)  # one person with two keys
+    assert signed.code == 0, signed.err
+    assert signed.out.count("signed ") == 2
     assert accept(tmp_path, change).code == 1
     assert alcove("keys", "sign", change, "--key", private(people["text"])).code == 0
     accepted = accept(tmp_path, change)

@@ -207,14 +207,14 @@ def test_an_event_is_one_of_cloudevents_and_of_standard_webhooks() -> None:
     assert event["specversion"] == "1.0"
     assert event["type"] == "alcove.rollout.halted"
     assert event["time"] == event["timestamp"] == "2027-01-15T08:00:00Z"
-    assert event["data"]["link"] == "https://c.example/rollouts/ro-1"
+    assert event["data"]["link"] == "https://c.example/features/language_id"
     assert event["data"]["facts"] == {"by": "operator/ab12", "reason": "crashes"}
 
 
 def test_a_chat_service_gets_the_sentence_and_the_link() -> None:
     """The other format is what chat services read."""
     said = json.loads(render_text(make_alert(), console="https://c.example"))
-    assert said == {"text": f"{make_alert().summary} https://c.example/rollouts/ro-1"}
+    assert said == {"text": f"{make_alert().summary} https://c.example/features/language_id"}
 
 
 def test_a_mail_is_sentences() -> None:
@@ -228,7 +228,7 @@ def test_a_mail_is_sentences() -> None:
         "reason: crashes",
         "time: 2027-01-15 08:00:00 UTC",
         "",
-        "https://c.example/rollouts/ro-1",
+        "https://c.example/features/language_id",
         "",
         f"Sent by alcove; {make_alert().alert_id} of type alcove.rollout.halted.",
     ]
