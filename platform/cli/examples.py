@@ -43,6 +43,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "keys create": ("alcove keys create keys --team text=language_id --data-dir /srv/alcove",),
         "token create": ("alcove token create --data-dir /srv/alcove --role operator \\", "  --out operator.token"),
+        "token list": ("alcove token list --data-dir /srv/alcove --sessions",),
         "token renew": ("alcove token renew 0123456789abcdef --data-dir /srv/alcove",),
         "token revoke": ("alcove token revoke 0123456789abcdef --data-dir /srv/alcove",),
         "audit list": (

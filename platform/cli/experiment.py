@@ -444,7 +444,7 @@ def show(*, experiment_id: ExperimentId, call: CallOptions) -> None:
     """Show one experiment: its arms, what decides it, what it needs, and its decision once it has stopped."""
     with call.connect() as client:
         experiment = client.experiment(experiment_id)
-        override = find_override(client.overrides(experiment.app), experiment)
+        override = find_override(client.overrides(), experiment)
     if call.as_json:
         print_json([experiment.model_dump(mode="json") | override_json(override)])
         return
@@ -488,7 +488,7 @@ def results(
         validate_path(export)
     with call.connect() as client:
         report = client.results(experiment_id, with_cells=export is not None)
-        override = find_override(client.overrides(report.experiment.app), report.experiment)
+        override = find_override(client.overrides(), report.experiment)
     if export is not None:
         write_report(export, report)
         say(f"{export}: {export.stat().st_size:,} bytes", err=call.as_json)

@@ -1,27 +1,29 @@
 """Says in words where there are too few reports for a number: in a table, in JSON and in a file of cells alike."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from alcove.platform.client import ArmResult, Estimate, Experiment, ExperimentReport, Rollout
+if TYPE_CHECKING:
+    from alcove.platform.client import ArmResult, Estimate, Experiment, ExperimentReport, Rollout
+
 
 __all__ = ["TOO_FEW", "arm_note", "group_notes", "is_known", "results_json", "spell_p_value"]
 
 TOO_FEW: Final = "too few reports"
 
 
-def is_known(estimate: Estimate | None) -> bool:
+def is_known(estimate: "Estimate | None") -> bool:
     """Tell whether an estimate says anything: one without an interval may lie anywhere."""
     return estimate is not None and estimate.value is not None and (estimate.low, estimate.high) != (None, None)
 
 
-def arm_note(experiment: Experiment, arm: ArmResult) -> str:
+def arm_note(experiment: "Experiment", arm: "ArmResult") -> str:
     """Return why nothing can be said of an arm yet, with the bound; "" where its own estimate and size are there."""
     if arm.devices < experiment.minimum_cohort:
         return f"{TOO_FEW}: about {max(arm.devices, 0.0):.0f} devices of at least {experiment.minimum_cohort}"
     return "" if is_known(arm.own_metric or arm.accepted) else TOO_FEW
 
 
-def results_json(report: ExperimentReport) -> dict[str, Any]:
+def results_json(report: "ExperimentReport") -> dict[str, Any]:
     """Return results as JSON; each arm has a `note`, "" where its numbers may be read."""
     found = report.model_dump(mode="json")
     for shown, arm in zip(found["results"]["arms"], report.results.arms, strict=True):
@@ -29,7 +31,7 @@ def results_json(report: ExperimentReport) -> dict[str, Any]:
     return found
 
 
-def group_notes(rollout: Rollout) -> list[str]:
+def group_notes(rollout: "Rollout") -> list[str]:
     """Return what a rollout's last analysis has too few reports for: groups, and guardrails without a difference."""
     analysis = rollout.analysis
     if analysis is None:

@@ -185,7 +185,7 @@ def status(
             show_explanations(client, app_name, feature, device=device, secret=secret, as_json=call.as_json)
             return
         rollouts = [client.rollout(rollout_id)] if rollout_id else client.rollouts(app_name, feature)
-        overrides = client.overrides(rollouts[0].app if rollout_id else app_name)
+        overrides = client.overrides()
     if call.as_json:
         over = [find_override(overrides, rollout) for rollout in rollouts]
         pairs = zip(rollouts, over, strict=True)

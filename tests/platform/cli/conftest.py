@@ -47,7 +47,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("shop")
     data_dir = folder / "server"
     for arguments in (
-        ("keys", "create", folder / "keys", "--data-dir", data_dir, "--team", "writing=polite,kind,planned,adjusted"),
+        (
+            "keys",
+            "create",
+            folder / "keys",
+            "--data-dir",
+            data_dir,
+            "--team",
+            "writing=polite,kind,planned,adjusted,first",
+        ),
         ("token", "create", "--data-dir", data_dir, "--role", "operator", "--out", folder / "operator.token"),
         ("token", "create", "--data-dir", data_dir, "--role", "team:writing", "--out", folder / "team.token"),
     ):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.platform.cli.terminal import Said, Shop, alcove, ok
 
-FEATURE = "adjusted"
+FEATURE = "first"
 
 
 @pytest.fixture(scope="module")

@@ -244,5 +244,5 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert report().records()
     for thing in (report(), report().experiment, rollout()):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'alcove\[plot\]'"):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'alcove-platform\[plot\]'"):
             thing.plot()

@@ -146,7 +146,8 @@ def test_malformed_messages_end_the_call_and_nothing_else(
         for method in METHODS:
             if method.client_streaming or method.server_streaming:
                 continue
-            for body in (b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x00" * 100, b"\x0a\x02\xff\xfe"):
+            bodies = (b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x00" * 100, b"\x0a\x02\xff\xfe")
+            for body in bodies if method.input_type.fields else bodies[:2]:  # a message without fields passes over any
                 with pytest.raises(grpc.RpcError) as failure:
                     plain.unary_unary(path(method))(body, timeout=60, metadata=[header])
                 assert failure.value.code() is not grpc.StatusCode.OK

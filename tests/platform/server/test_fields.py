@@ -393,6 +393,15 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     "ListOverrides": {"app": NAMES},
     "GetPolicy": {"app": APP},
+    "ListFeatures": {
+        "team": optional(TEAM),
+        "text": ("x" * 201, "two\nlines"),
+        "page_size": PAGE_SIZE,
+        "page_token": optional(FEATURE),  # the last name of the page before
+    },
+    "CreateSession": {},
+    "GetSession": {},
+    "DeleteSession": {},
 }
 # What the message calls a field, where it is another name than the field's own.
 CALLED = {

@@ -138,7 +138,7 @@ def test_movements_between_layers_stay_in_int8() -> None:
 @pytest.mark.parametrize(
     ("calibration", "sample", "words"),
     [
-        ([], None, "no samples"),
+        ([], None, "expected at least 1 sample, got none"),
         ("text", None, "sequence of samples"),
         (7, None, "sequence of samples"),
         ([(torch.zeros(1, 1, 16, 16),), ()], 1, "0 tensors, expected 1"),
