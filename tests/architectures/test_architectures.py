@@ -13,6 +13,7 @@ from torch import nn
 from benchmarks.architectures import __main__ as command
 from benchmarks.architectures.registry import Architecture, architectures
 from benchmarks.architectures.run import BOUND, eager_outputs, evaluate, largest_difference, native_outputs
+from tests.selection import quick_every
 
 SMALL = [entry for entry in architectures() if entry.is_small]
 FIRST = {entry.family: entry.name for entry in reversed(SMALL)}
@@ -28,7 +29,7 @@ def one_of_each_family(entries: Sequence[Architecture]) -> list[ParameterSet]:
     ]
 
 
-@pytest.mark.parametrize("architecture", one_of_each_family(SMALL))
+@pytest.mark.parametrize("architecture", quick_every(one_of_each_family(SMALL), 4))
 def test_architecture_gives_without_torch_what_it_gives_with_it(architecture: Architecture) -> None:
     """Export, a process without torch, all outputs of all calls within the bound."""
     result = evaluate(architecture)

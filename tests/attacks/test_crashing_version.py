@@ -15,6 +15,8 @@ from alcove.sdk.limits import CRASH_WEIGHT_S, MAX_CRASHES, MAX_CRASHES_KEPT, PUL
 from alcove.sdk.load_attempts import AttemptLog, Crash, is_crash_loop
 from alcove.sdk.storage import Files
 
+from tests.selection import quick_among
+
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 DIGEST = "cd" * 32
@@ -74,7 +76,7 @@ def starts_until_quarantine(folder: Path, life: Callable[[Any], object], most: i
     return most + 1
 
 
-@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
+@pytest.mark.parametrize("how", quick_among([signal.SIGSEGV, signal.SIGKILL], {signal.SIGSEGV}))
 def test_crash_at_the_nth_answer_ends_after_three_starts_for_every_n(folder: Path, how: int) -> None:
     """At the first, the second, a later one, the thousandth; and where every answer takes a second."""
     for count in (1, 2, 3, 5, 11, 64, 1000):

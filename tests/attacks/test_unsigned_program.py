@@ -35,6 +35,8 @@ from alcove.registry.package import Package, create_package
 from alcove.registry.team import sign_version
 from alcove.registry.testing import FakeVerifier
 
+from tests.selection import quick_among, quick_every
+
 RunServer = Callable[..., AbstractAsyncContextManager[Any]]
 HOSTILE = "alcove.platform.testing.hostile_child"
 FEATURES = Path(__file__).parents[2] / "features"
@@ -145,7 +147,7 @@ BOUNDED = {
 }
 
 
-@pytest.mark.parametrize("deed", BOUNDED)
+@pytest.mark.parametrize("deed", quick_among(BOUNDED, {"sleep", "allocate", "crash"}))
 async def test_a_program_that_runs_wild_ends_alone(
     blobs: BlobStore, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
@@ -176,7 +178,7 @@ IMPOSSIBLE = [name for name in DEEDS if name.replace("-", "_") not in BOUNDED]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="system calls are filtered on Linux")
-@pytest.mark.parametrize("deed", IMPOSSIBLE)
+@pytest.mark.parametrize("deed", quick_every(IMPOSSIBLE, 3))
 async def test_a_program_can_do_nothing_but_compute(blobs: BlobStore, deed: str) -> None:
     """Files, folders, sockets, processes, threads, limits, other users: each is refused by the system."""
     with pytest.raises(ProgramRefusedError, match=REFUSAL):

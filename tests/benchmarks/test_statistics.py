@@ -87,6 +87,7 @@ def test_simulated_calls_are_those_of_the_guardrail_itself() -> None:
         assert not called.all()
 
 
+@pytest.mark.thorough
 def test_intervals_cover_as_often_as_stated() -> None:
     """95 +- 1.4 % of 4,000 runs for shares, and of 1,000 for other metrics within what 1,000 runs can tell."""
     rng = np.random.default_rng(20_271_107)

@@ -134,6 +134,7 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "keys").exists()
 
 
+@pytest.mark.thorough
 def test_a_step_that_does_not_hold_is_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no program can be loaded the demo ends with 1, says why, and writes the record all the same."""
     keep = tmp_path / "keep"

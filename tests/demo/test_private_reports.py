@@ -78,6 +78,7 @@ def test_clock_begins_in_the_past_and_goes_from_window_to_window(tmp_path: Path)
     assert clock.boot_id() == other.boot_id()
 
 
+@pytest.mark.thorough
 async def test_reports_of_both_forms_reach_both_aggregators_once(aggregators: Aggregators) -> None:
     """Some made in Python, the others by the native core, with the leader killed between: each is added once."""
     task = _task(aggregators, "both-forms")

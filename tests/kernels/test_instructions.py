@@ -7,6 +7,7 @@ from benchmarks.models.alcove import compile_native
 
 
 @pytest.mark.needs("valgrind")
+@pytest.mark.thorough
 def test_no_hot_kernel_takes_more_instructions_than_its_bound() -> None:
     """`python -m benchmarks.instructions --write` replaces the bounds, for a kernel that became faster."""
     executable = compile_native("run_twice")

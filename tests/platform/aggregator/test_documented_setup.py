@@ -47,6 +47,7 @@ async def is_healthy(url: str, authority: Authority) -> bool:
 
 
 @pytest.mark.needs("postgresql")
+@pytest.mark.thorough
 async def test_page_about_aggregators_is_followed_to_its_end(
     repository: Path, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,6 +279,7 @@ def stage(compose: dict[str, Any], folder: Path, tmp_path: Path) -> Iterator[Sta
 
 
 @pytest.mark.needs("nginx")
+@pytest.mark.thorough
 def test_device_gets_what_a_team_pushed_through_the_composed_services(
     stage: Stage, repository: Path, postgres: PostgresServer, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

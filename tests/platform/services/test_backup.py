@@ -9,6 +9,7 @@ from alcove.platform.testing import ServerWorld
 FEATURE = "text_00"
 
 
+@pytest.mark.thorough
 def test_server_with_a_restored_data_folder_does_not_start_and_says_why(tmp_path: Path) -> None:
     """It names what its tree says, what it has published, and what to do; with the newer files it starts again."""
     world = ServerWorld(tmp_path / "world")

@@ -144,6 +144,7 @@ def test_second_backup_stores_only_what_changed(world: ServerWorld, tmp_path: Pa
         assert check(target) == count
 
 
+@pytest.mark.thorough
 def test_backups_made_while_versions_are_pushed_are_each_sound(tmp_path: Path) -> None:
     """Rows and tree of each are of one moment, whatever the server did meanwhile."""
     world = ServerWorld(tmp_path / "world", teams={"text": (FEATURE,)})

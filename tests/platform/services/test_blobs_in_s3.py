@@ -107,6 +107,7 @@ def test_a_version_is_published_into_the_bucket_and_read_through_the_server(
     assert Repository(remote.data_dir / "tree", blobs=open_blob_store(url)).check().is_sound
 
 
+@pytest.mark.thorough
 def test_pushing_and_reading_fail_clearly_while_the_bucket_is_gone(
     remote: ServerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

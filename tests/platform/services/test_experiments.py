@@ -188,6 +188,7 @@ def test_enough_reports_name_a_winner_and_its_rollout_needs_no_reason(
     assert again == found
 
 
+@pytest.mark.thorough
 def test_swapping_the_arms_swaps_the_winner(
     *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, served: Served, app: str, feature: str
 ) -> None:

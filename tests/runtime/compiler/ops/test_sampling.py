@@ -108,7 +108,7 @@ def space_cases(mode: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("mode", [pytest.param("bilinear", marks=pytest.mark.thorough), "nearest"])
 def test_grid_sample_of_volumes(agrees: Agrees, mode: str) -> None:
     """Points within and far outside, on voxels and between, that are no numbers; voxels that are none."""
     functions = space_cases(mode)
