@@ -132,7 +132,7 @@ def test_results_show_the_corrected_difference_and_what_the_correction_did(
             },
         }
     )  # fmt: skip
-    answering = nullcontext(SimpleNamespace(results=lambda _, **__: report, overrides=lambda _: []))
+    answering = nullcontext(SimpleNamespace(results=lambda _, **__: report, overrides=list))
     monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
     command.results(experiment_id="ex-1", call=CallOptions())
     output = capsys.readouterr().out

@@ -62,7 +62,7 @@ def numbers_of(value: Any) -> list[float]:
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, **calls: Any) -> None:
     """Let the client answer so, with no override."""
-    answering = nullcontext(SimpleNamespace(overrides=lambda _: [], **calls))
+    answering = nullcontext(SimpleNamespace(overrides=list, **calls))
     monkeypatch.setattr(CallOptions, "connect", lambda _: answering)
 
 
