@@ -282,9 +282,7 @@ def test_the_command_asks_for_the_cells_and_says_what_it_wrote(
         asked.append(with_cells)
         return report
 
-    monkeypatch.setattr(
-        CallOptions, "connect", lambda _: nullcontext(SimpleNamespace(results=answer, overrides=list))
-    )
+    monkeypatch.setattr(CallOptions, "connect", lambda _: nullcontext(SimpleNamespace(results=answer, overrides=list)))
     command.results(experiment_id="ex-1", export=tmp_path / "cells.csv", call=CallOptions())
     assert f"cells.csv: {(tmp_path / 'cells.csv').stat().st_size:,} bytes" in capsys.readouterr().out
     command.results(experiment_id="ex-1", export=None, call=CallOptions())
