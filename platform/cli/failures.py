@@ -27,6 +27,9 @@ __all__ = ["explain", "name_options"]
 
 _OTHERWISE: Final = MappingProxyType({"share_basis_points": "--share", "lifetime_s": "--days"})
 """Options by the fields that are called otherwise."""
+_BASIS_POINTS: Final = re.compile(
+    r"^(?P<field>(?:\w+\.)*share_basis_points): expected (?P<bound>.*), got '?(?P<got>\d+)'?$", re.DOTALL
+)
 
 
 def explain(error: Exception, options: Collection[str] = ()) -> tuple[str, int] | None:
@@ -62,6 +65,7 @@ def name_options(message: str, options: Collection[str]) -> str:
         message: names fields as the wire does: "override_reason", or "version: expected …".
         options: of the command, such as "--override-reason".
     """
+    message = _BASIS_POINTS.sub(_in_percent, message)
     if "--set" in options:  # of parameters' values, such as values.threshold and arms.tight.values.threshold
         message = re.sub(r"^(?:arms\.)?(?:([^: ]+?)\.)?values\.(?:name|(?P<name>\w+))(?=: )", _set_option, message)
     if "--arm" in options:  # which holds an arm's name, version and share
@@ -73,6 +77,14 @@ def name_options(message: str, options: Collection[str]) -> str:
             words = "|".join(word for word in named.split("|") if "_" in word)
             message = re.sub(rf"(?<![\w.-])(?:{words})(?![\w-])", option, message)
     return message
+
+
+def _in_percent(match: re.Match[str]) -> str:
+    """Return a refusal of a share as people type shares: 5 %, where the wire has 500 basis points."""
+    bound = match["bound"].replace("0 (left out)", "nothing")
+    bound = re.sub(r"\d+(?: basis points)? \(([\d.]+ %)\)", r"\1", bound)
+    bound = re.sub(r"(?<![\d.])(\d+)(?! ?%|[\d.])", lambda number: f"{int(number[1]) / 100:g} %", bound)
+    return f"{match['field']}: expected {bound}, got {int(match['got']) / 100:g} %"
 
 
 def _set_option(match: re.Match[str]) -> str:

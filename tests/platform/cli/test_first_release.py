@@ -222,7 +222,7 @@ def test_arms_that_cannot_be_are_refused_without_ids_and_objects(shop: Shop, rel
     """More than all devices, and one name twice: the bound and the value, in the words of the command."""
     old, new = released
     for arms, words in (
-        ((f"old={old}:50%", f"a={new}:60%"), "got 11000"),
+        ((f"old={old}:50%", f"a={new}:60%"), "got 110 %"),
         ((f"old={old}:50%", f"old={new}:50%"), "different name"),
     ):
         said = _create(shop, "arms", *arms)

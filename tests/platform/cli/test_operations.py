@@ -270,7 +270,7 @@ BAD_PLANS = (
     (("--guard", "latency>160ms:20ms"), "latency>160ms:1%"),
     (("--stage", "1%", "--guard", "latency:9ms", "--latency-edge", "10", "--latency-edge", "80"), "71, 75.5, 80, 84.5"),
     (("--plan", "nowhere.json"), "nowhere.json"),
-    (("--stage", "10%", "--stage", "5%"), "more than 1000"),
+    (("--stage", "10%", "--stage", "5%"), "more than 10 %"),
     (("--audience", "shoe_size == 46"), "shoe_size"),
     (("--mechanism", "prio3"), "this server has none: ask for randomized response"),
     (("--mechanism", "exact"), "randomized-response"),

@@ -142,6 +142,19 @@ def test_a_message_names_fields_as_options_and_nothing_else() -> None:
         assert name_options(f"arms.{field}: expected other ones", ["--arm"]) == "--arm: expected other ones"
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("0 (left out), or 1000 (10 %), the next stage's, got 500", "nothing, or 10 %, the next stage's, got 5 %"),
+        ("1 to 10000; the rollout has no stages, got 0", "0.01 % to 100 %; the rollout has no stages, got 0 %"),
+        ("1 to 10000, got 20000", "0.01 % to 100 %, got 200 %"),
+    ],
+)
+def test_a_share_is_refused_in_the_unit_that_it_is_typed_in(said: str, shown: str) -> None:
+    """Per cent, as --share takes it, not the basis points of the wire."""
+    assert name_options(f"share_basis_points: expected {said}", ["--share"]) == f"--share: expected {shown}"
+
+
 def test_mistakes_of_an_export_are_reported_before_torch_loads() -> None:
     """The compiler's modes are known here without it; a wrong one, or no file, loads neither torch nor gRPC."""
     cases = (
