@@ -21,6 +21,9 @@ from tools.test_packages import find_tool
 
 WAIT_S = 180.0
 TARGETS = '"alcove-grpc:9464", "alcove-ingress:9464"'
+ABSENT = "alcove_alert_deliveries_total"  # has its first figure once an alert is sent, and this server sends none
+    "alcove_alert_deliveries_total"  # it has its first figure once an alert is sent, and this server has none to send
+)
 pytestmark = [pytest.mark.needs("prometheus"), pytest.mark.thorough]
 
 
@@ -116,7 +119,7 @@ def test_dashboard_shows_figures_of_the_server(prometheus: Prometheus, repositor
             filled = target["expr"].replace("$__rate_interval", "1m").replace("$__range", "1m")
             filled = filled.replace("$instance", ".*")
             assert "$" not in filled
-            if not prometheus.ask("query", query=filled)["result"]:
+            if ABSENT not in filled and not prometheus.ask("query", query=filled)["result"]:
                 empty.add(panel["title"])
     assert empty == set()
 
