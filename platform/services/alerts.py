@@ -1,23 +1,17 @@
 """Lists deliveries of alerts and sends them again, in the server's database, even while the server runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.limits import PAGE_SIZE
+from alcove.platform.services.local_store import LOCAL_PRINCIPAL, with_store
 from alcove.platform.store import Store
 from alcove.platform.store.alerts import Delivery, DeliveryState, get_delivery, list_deliveries, retry_delivery
-from alcove.platform.store.database import database_of
-from alcove.platform.store.note import compare_stores
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["get_local_delivery", "list_local_deliveries", "retry_local_deliveries"]
-
-_PRINCIPAL = "local"  # the owner of the data folder, in the audit log
-_T = TypeVar("_T")
 
 
 def list_local_deliveries(
@@ -45,7 +39,7 @@ def list_local_deliveries(
         async with store.read() as session:
             return await list_deliveries(session, states, destination=destination, limit=limit)
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def get_local_delivery(data_dir: Path, number: int, *, database: str | None = None) -> Delivery:
@@ -60,7 +54,7 @@ def get_local_delivery(data_dir: Path, number: int, *, database: str | None = No
         async with store.read() as session:
             return await get_delivery(session, number)
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def retry_local_deliveries(
@@ -86,21 +80,9 @@ def retry_local_deliveries(
                 dead = await list_deliveries(session, [DeliveryState.DEAD], limit=PAGE_SIZE[1])
                 chosen = [each.sequence for each in reversed(dead)]
             retried = [await retry_delivery(session, number, now_s=clock.now_s()) for number in chosen]
-            uow = UnitOfWork(session, _PRINCIPAL, clock.now_s())
+            uow = UnitOfWork(session, LOCAL_PRINCIPAL, clock.now_s())
             for each in retried:
                 await uow.audit("retry alert", str(each.sequence), destination=each.destination)
         return retried
 
-    return asyncio.run(_with_store(data_dir, database, work))
-
-
-async def _with_store(data_dir: Path, database: str | None, work: Callable[[Store], Awaitable[_T]]) -> _T:
-    if not await asyncio.to_thread(data_dir.is_dir):
-        raise InvalidFieldError("data_dir", "the server's data folder (made by 'alcove keys create')", str(data_dir))
-    location = database_of(data_dir, database)
-    await asyncio.to_thread(compare_stores, data_dir, database=location, has_blobs=False)
-    store = await Store.open(location)
-    try:
-        return await work(store)
-    finally:
-        await store.close()
+    return asyncio.run(with_store(data_dir, database, work))

@@ -1,19 +1,16 @@
 """Issues, lists and revokes tokens and reads the audit log in the server's database, even while the server runs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 from alcove.platform.domain.errors import InvalidFieldError, ResourceNotFoundError
 from alcove.platform.domain.limits import PAGE_SIZE
 from alcove.platform.domain.principal import Role
 from alcove.platform.domain.records import Page
 from alcove.platform.services.auth.tokens import issue_token
+from alcove.platform.services.local_store import LOCAL_PRINCIPAL, with_store
 from alcove.platform.store import Store
 from alcove.platform.store.audit import AuditEntry, AuditFilter, list_audit, newest_audit
-from alcove.platform.store.database import database_of
-from alcove.platform.store.note import compare_stores
 from alcove.platform.store.tokens import (
     TokenRecord,
     add_token,
@@ -33,9 +30,6 @@ __all__ = [
     "renew_local_token",
     "revoke_local_token",
 ]
-
-_PRINCIPAL = "local"  # the owner of the data folder, in the audit log
-_T = TypeVar("_T")
 
 
 def create_local_token(
@@ -65,13 +59,13 @@ def create_local_token(
         issued = issue_token(Role.parse(role), now_s=clock.now_s(), lifetime_s=lifetime_s, name=name)
         async with store.write() as session:
             await add_token(session, issued.record)
-            uow = UnitOfWork(session, _PRINCIPAL, clock.now_s())
+            uow = UnitOfWork(session, LOCAL_PRINCIPAL, clock.now_s())
             details: dict[str, object] = {"name": name} if name else {}
             details |= {"role": role, "expires_at_s": issued.record.expires_at_s}
             await uow.audit("create token", issued.record.token_id, **details)
         return issued.text, issued.record
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def renew_local_token(
@@ -107,13 +101,13 @@ def renew_local_token(
             await add_token(session, issued.record)
             await limit_token(session, token_id, now_s + overlap_s)
             details: dict[str, object] = {"role": old.role, "expires_at_s": issued.record.expires_at_s}
-            await UnitOfWork(session, _PRINCIPAL, now_s).audit(
+            await UnitOfWork(session, LOCAL_PRINCIPAL, now_s).audit(
                 "renew token", issued.record.token_id, in_place_of=token_id, **details
             )
             kept = await find_token(session, token_id)
         return issued.text, issued.record, old if kept is None else kept
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def list_local_tokens(data_dir: Path, *, database: str | None = None) -> list[TokenRecord]:
@@ -127,7 +121,7 @@ def list_local_tokens(data_dir: Path, *, database: str | None = None) -> list[To
         async with store.read() as session:
             return await list_tokens(session)
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def list_local_audit(data_dir: Path, *, database: str | None = None) -> list[AuditEntry]:
@@ -144,7 +138,7 @@ def list_local_audit(data_dir: Path, *, database: str | None = None) -> list[Aud
                 entries += page
         return entries
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def newest_local_audit(
@@ -168,7 +162,7 @@ def newest_local_audit(
                     break
         return entries
 
-    return asyncio.run(_with_store(data_dir, database, work))
+    return asyncio.run(with_store(data_dir, database, work))
 
 
 def revoke_local_token(
@@ -184,19 +178,7 @@ def revoke_local_token(
     async def work(store: Store) -> TokenRecord:
         async with store.write() as session:
             record = await revoke_token(session, token_id, clock.now_s())
-            await UnitOfWork(session, _PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
+            await UnitOfWork(session, LOCAL_PRINCIPAL, clock.now_s()).audit("revoke token", token_id)
         return record
 
-    return asyncio.run(_with_store(data_dir, database, work))
-
-
-async def _with_store(data_dir: Path, database: str | None, work: Callable[[Store], Awaitable[_T]]) -> _T:
-    if not await asyncio.to_thread(data_dir.is_dir):
-        raise InvalidFieldError("data_dir", "the server's data folder (made by 'alcove keys create')", str(data_dir))
-    location = database_of(data_dir, database)
-    await asyncio.to_thread(compare_stores, data_dir, database=location, has_blobs=False)
-    store = await Store.open(location)
-    try:
-        return await work(store)
-    finally:
-        await store.close()
+    return asyncio.run(with_store(data_dir, database, work))
