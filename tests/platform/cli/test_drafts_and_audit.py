@@ -20,12 +20,12 @@ from tests.platform.cli.terminal import Shop, alcove, ok
 def kinds(shop: Shop, programs: tuple[Path, Path]) -> tuple[str, str]:
     """Two released versions of a feature."""
     key = shop.folder / "keys" / "teams" / "writing.pem"
-    for version, program in zip(("7.0.0", "7.1.0"), programs, strict=True):
+    for version, program in zip(("14.0.0", "14.1.0"), programs, strict=True):
         options = ("--feature", "kind", "--version", version, "--team", "writing", "--key", key)
         ok(shop.team("model", "push", program, *options))
         ok(shop.team("model", "validate", f"kind@{version}"))
         ok(shop.team("model", "release", f"kind@{version}", "--reason", "sound"))
-    return "7.0.0", "7.1.0"
+    return "14.0.0", "14.1.0"
 
 
 def test_a_draft_is_deleted_and_what_has_begun_is_not(shop: Shop, kinds: tuple[str, str]) -> None:
