@@ -8,10 +8,10 @@ import pytest
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, SessionError, UnauthenticatedError
 from alcove.platform.domain.principal import Principal, Role
-from alcove.platform.services.auth import local
 from alcove.platform.services.auth.local import create_local_token, renew_local_token
 from alcove.platform.services.auth.sessions import create_session, delete_session
 from alcove.platform.services.auth.tokens import IssuedToken, authenticate, issue_session, issue_token
+from alcove.platform.services.local_store import with_store
 from alcove.platform.store import Store
 from alcove.platform.store.tokens import add_token, find_token, limit_token, list_tokens, revoke_token
 
@@ -97,6 +97,6 @@ def test_a_session_is_not_renewed(tmp_path: Path) -> None:
         principal = Principal(record.token_id, Role.parse("reader"))
         return await create_session(store, principal, now_s=record.created_at_s)
 
-    made = asyncio.run(local._with_store(tmp_path, None, work))
+    made = asyncio.run(with_store(tmp_path, None, work))
     with pytest.raises(InvalidFieldError, match="signing in"):
         renew_local_token(tmp_path, made.record.token_id)
