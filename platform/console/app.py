@@ -13,7 +13,11 @@ from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.client import ClientError, UnauthenticatedError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
-from alcove.platform.console.pages import features, home, versions
+from alcove.platform.console.pages import (
+    features,
+    home,
+    versions,
+)
 from alcove.platform.console.pages.page import Pages
 from alcove.platform.console.problems import Problem, problem_of, problem_of_http
 from alcove.platform.console.rendering import THEME_COOKIE, THEMES, Renderer, wants_json
@@ -34,7 +38,11 @@ __all__ = ["create_console"]
 
 FORM_BYTES: Final = 16 * 1024  # of a form; a reason of 500 characters is 2 000 bytes, escaped three times that
 YEAR_S: Final = 365 * 86_400
-AREAS: Final = (home, features, versions)
+AREAS: Final = (  # a line each
+    home,
+    features,
+    versions,
+)
 _log = structlog.get_logger()
 
 

@@ -34,18 +34,21 @@ class Renderer:
 
     Args:
         assets: have addresses.
+
+    Attributes:
+        environment: of the templates.
     """
 
     def __init__(self, assets: Assets) -> None:
-        self._environment = Environment(
+        self.environment = Environment(
             loader=PackageLoader("alcove.platform.console"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= FILTERS
-        self._environment.globals |= {
+        self.environment.filters |= FILTERS
+        self.environment.globals |= {
             "asset": assets.address,
             "htmx_config": _HTMX,
             "csrf_field": CSRF_FIELD,
@@ -70,7 +73,7 @@ class Renderer:
             "address": str(request.rel_url),
             "json_address": json_address(request) if request.method == "GET" else "",
         }
-        text = self._environment.get_template(template).render(common | dict(context))
+        text = self.environment.get_template(template).render(common | dict(context))
         answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
         answer.enable_compression()
         return answer
