@@ -16,7 +16,7 @@ from alcove.platform.console.assets import VENDORED
 
 VENDOR = Path(__file__).resolve().parent.parent / "platform" / "console" / "assets" / "vendor"
 DIGESTS = VENDOR / "digests.json"
-LICENCES = {"htmx.org": "0BSD"}
+LICENCES = {"htmx.org": "0BSD", "uplot": "MIT"}
 AXE = ("axe-core", "4.14.1", "axe.min.js")  # of tests; its file goes to build/, not into the repository
 
 

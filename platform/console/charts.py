@@ -4,11 +4,23 @@ A page makes a `Chart` of what it has read; `components/charts.html` shows it.  
 is, and a screen reader reads it either way.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-__all__ = ["Axis", "Chart", "Line", "Point", "Series"]
+__all__ = ["MARKS", "Axis", "Chart", "Line", "Point", "Series"]
+
+MARKS: Final = (
+    "M1 0A1 1 0 1 1 -1 0A1 1 0 1 1 1 0Z",  # disc
+    "M-.9 -.9H.9V.9H-.9Z",  # square
+    "M0 -1.15L1.1 .85H-1.1Z",  # triangle
+    "M0 -1.3L1.2 0L0 1.3L-1.2 0Z",  # diamond
+    "M0 1.15L1.1 -.85H-1.1Z",  # triangle on its tip
+    "M-.4 -1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z",  # cross
+    "M0 -1.2L1.2 -.3L.75 1.1H-.75L-1.2 -.3Z",  # pentagon
+)
+"""Tell series apart beside their colors: outlines round (0, 0), as SVG writes paths, in the order of the series."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +114,23 @@ class Chart:
     empty: str = "No reports yet."
 
     @property
+    def marks(self) -> Sequence[str]:
+        """Outlines of the series' marks, as SVG writes paths; a series past the last has the first again."""
+        return MARKS
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to draw."""
         return not any(point.y is not None for series in self.series for point in series.points)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the script draws, and programs read."""
-        return asdict(self)
+        """Return what the script draws, and programs read; an end that is infinite is unbounded, None."""
+        found = asdict(self)
+        for series in found["series"]:
+            for point in series["points"]:
+                for name in ("y", "low", "high"):
+                    if point[name] is not None and not math.isfinite(point[name]):
+                        point[name] = None
+        for axis in ("x", "y"):
+            found[axis]["words"] = getattr(self, axis).words
+        return found

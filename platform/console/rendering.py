@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
-from alcove.platform.console.assets import Assets
+from alcove.platform.console.assets import LAZY, Assets
 from alcove.platform.console.markdown import render_markdown
 from alcove.platform.console.problems import Problem
 from alcove.platform.console.security import CSRF_FIELD, CSRF_HEADER
@@ -50,6 +50,7 @@ class Renderer:
         self.environment.filters |= FILTERS
         self.environment.globals |= {
             "asset": assets.address,
+            "lazy_assets": {name: assets.address(name) for name in LAZY},
             "htmx_config": _HTMX,
             "csrf_field": CSRF_FIELD,
             "csrf_header": CSRF_HEADER,

@@ -10,14 +10,22 @@ from typing import Final
 
 from aiohttp import web
 
-__all__ = ["VENDORED", "Assets"]
+__all__ = ["LAZY", "VENDORED", "Assets"]
 
 TYPES: Final = MappingProxyType(
     {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "json": "application/json"}
 )
-OURS: Final = ("console.css", "console.js", "alcove.svg")
-VENDORED: Final = MappingProxyType({"htmx.min.js": ("htmx.org", "2.0.11", "dist/htmx.min.js")})
+OURS: Final = ("console.css", "console.js", "charts.js", "live.js", "alcove.svg")
+VENDORED: Final = MappingProxyType(
+    {
+        "htmx.min.js": ("htmx.org", "2.0.11", "dist/htmx.min.js"),
+        "uPlot.min.js": ("uplot", "1.6.32", "dist/uPlot.iife.min.js"),
+        "uPlot.min.css": ("uplot", "1.6.32", "dist/uPlot.min.css"),
+    }
+)
 """Files of others by name: package, version and path in it (`tools/console_assets.py` fetches them)."""
+LAZY: Final = ("charts.js", "live.js", "uPlot.min.js", "uPlot.min.css")
+"""Files that `console.js` loads where a page needs them."""
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 

@@ -1,7 +1,10 @@
-// Shows times in the viewer's zone, lets a button wait for the words that confirm it, and says when the console is away.
+// Shows times in the viewer's zone, lets a button wait for the words that confirm it, says when the console is away, and
+// loads the scripts of charts and of live regions where a page has some.
 "use strict";
 
 const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const assets = JSON.parse(document.querySelector('meta[name="assets"]').content);
+const loaded = new Map();
 
 function localize(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
@@ -21,9 +24,33 @@ function guard(root) {
   }
 }
 
+// Loads one of the files that only some pages need; once.
+function load(name) {
+  if (!loaded.has(name)) {
+    loaded.set(name, new Promise((done, failed) => {
+      const isStyle = name.endsWith(".css");
+      const part = document.createElement(isStyle ? "link" : "script");
+      Object.assign(part, isStyle ? { rel: "stylesheet", href: assets[name] } : { src: assets[name] });
+      part.addEventListener("load", done);
+      part.addEventListener("error", () => { loaded.delete(name); part.remove(); failed(new Error(`${name} did not load`)); });
+      document.head.append(part);
+    }));
+  }
+  return loaded.get(name);
+}
+
+async function drawCharts(root) {
+  if (root.querySelector(".chart-plot[data-chart]")) {
+    await Promise.all([load("uPlot.min.css"), load("uPlot.min.js")]);
+    await load("charts.js");
+    window.alcove.drawCharts(root);
+  }
+}
+
 function prepare(root) {
   localize(root);
   guard(root);
+  drawCharts(root).catch(() => setConnected(false));
 }
 
 function setConnected(isConnected) {
@@ -33,7 +60,11 @@ function setConnected(isConnected) {
   }
 }
 
+window.alcove = { localize, prepare };
 prepare(document);
+if (document.querySelector("[data-live]")) {
+  load("live.js").catch(() => setConnected(false));
+}
 document.addEventListener("htmx:afterSwap", (event) => prepare(event.detail.target.isConnected ? event.detail.target : document));
 document.addEventListener("htmx:sendError", () => setConnected(false));
 document.addEventListener("htmx:responseError", () => setConnected(false));
