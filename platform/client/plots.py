@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from alcove.platform.client.audit import AuditLine
     from alcove.platform.client.experiment_models import Estimate, Experiment, PairDifference, Results
-    from alcove.platform.client.rollout_models import Rollout
+    from alcove.platform.client.rollout_models import KeptAnalysis, Rollout
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -71,7 +71,7 @@ def plot_experiment(experiment: Experiment, results: Results | None = None) -> F
     return figure
 
 
-def plot_rollout(rollout: Rollout, history: Sequence[AuditLine | Rollout] = ()) -> Figure:
+def plot_rollout(rollout: Rollout, history: Sequence[AuditLine | KeptAnalysis | Rollout] = ()) -> Figure:
     """Return each guardrail's difference to the control over time, with its margin.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from alcove.platform.client.audit import AuditLine
     from alcove.platform.client.experiment_models import Decision, Estimate, Experiment, ExperimentReport, Primary
-    from alcove.platform.client.rollout_models import Rollout
+    from alcove.platform.client.rollout_models import KeptAnalysis, Rollout, StageAnalysis
 
 __all__ = ["Analysis", "Interval", "arm_records", "difference_records", "find_analyses", "guardrail_records", "unit_of"]
 
@@ -110,12 +110,12 @@ def difference_records(report: ExperimentReport) -> list[Record]:
     return records
 
 
-def guardrail_records(rollout: Rollout, history: Sequence[AuditLine | Rollout] = ()) -> list[Record]:
+def guardrail_records(rollout: Rollout, history: Sequence[AuditLine | KeptAnalysis | Rollout] = ()) -> list[Record]:
     """Return one record for each guardrail and analysis of a rollout, the oldest analysis first.
 
     Args:
         rollout: as the server answers it; its last analysis is the last one.
-        history: earlier ones: lines of the audit log, or rollouts as `watch_rollout` yielded them.
+        history: earlier ones: of `stage_analyses`, lines of the audit log, or rollouts as `watch_rollout` yielded them.
     """
     records = []
     for analysis in find_analyses(rollout, history):
@@ -163,7 +163,7 @@ def guardrails_of(rollout: Rollout) -> list[GuardrailName]:
     return found + [GuardrailName(own.metric, "own", own.margin) for own in rollout.plan.own_guardrails]
 
 
-def find_analyses(rollout: Rollout, history: Sequence[AuditLine | Rollout] = ()) -> list[Analysis]:
+def find_analyses(rollout: Rollout, history: Sequence[AuditLine | KeptAnalysis | Rollout] = ()) -> list[Analysis]:
     """Return the analyses that a rollout and its history have, each once, the oldest first."""
     found: dict[int, Analysis] = {}
     for each in (*history, rollout):
@@ -185,12 +185,12 @@ def decision_in_words(arms: Sequence[str], decision: Decision | None) -> str:
     return f"undecided: {reason}"
 
 
-def _analysis_of(each: AuditLine | Rollout, rollout_id: str) -> Analysis | None:
-    """Return the analysis in a line of the audit log or in a rollout; None: there is none of this rollout."""
+def _analysis_of(each: AuditLine | KeptAnalysis | Rollout, rollout_id: str) -> Analysis | None:
+    """Return the analysis in an entry of a history; None: there is none of this rollout."""
     details: Mapping[str, Any] | None = getattr(each, "details", None)
     if details is None:
-        seen = getattr(each, "analysis", None)
-        if seen is None or getattr(each, "rollout_id", "") != rollout_id:
+        seen: StageAnalysis | None = getattr(each, "analysis", None)
+        if seen is None or getattr(each, "rollout_id", rollout_id) != rollout_id:
             return None
         intervals = [
             Interval(verdict.kind, verdict.difference, verdict.low, verdict.high, verdict.reason)

@@ -19,12 +19,14 @@ __all__ = [
     "Ending",
     "GuardrailPlan",
     "GuardrailVerdict",
+    "KeptAnalysis",
     "Mechanism",
     "OwnGuardrail",
     "OwnVerdict",
     "Plan",
     "Proposal",
     "Rollout",
+    "RolloutState",
     "StageAnalysis",
     "StagePlan",
     "UncollectedWindow",
@@ -35,6 +37,10 @@ Kind = Annotated[Literal["harmful", "safe", "inconclusive"], without_prefix("GUA
 Decision = Annotated[Literal["wait", "hold", "ready", "harm", "timeout", "alarm"], without_prefix("STAGE_DECISION_")]
 Mechanism = Annotated[Literal["unspecified", "randomized_response", "prio3"], without_prefix("MECHANISM_")]
 Action = Annotated[Literal["unspecified", "hold", "pause", "roll_back", "halt"], without_prefix("ACTION_")]
+
+RolloutState = Annotated[
+    Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], without_prefix("ROLLOUT_STATE_")
+]
 
 
 class StagePlan(Value):
@@ -139,6 +145,14 @@ class StageAnalysis(Value):
     own_verdicts: tuple[OwnVerdict, ...] = ()
 
 
+class KeptAnalysis(Value):
+    """An analysis that the server keeps, with its stage and the share of devices that ran the version then."""
+
+    stage: int = 0
+    share_basis_points: int = 0
+    analysis: StageAnalysis
+
+
 class Proposal(Value):
     """An advance that waits for a second person."""
 
@@ -187,9 +201,7 @@ class Rollout(Value):
     app: str
     feature: str
     version: str
-    state: Annotated[
-        Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], without_prefix("ROLLOUT_STATE_")
-    ]
+    state: RolloutState
     share_basis_points: int
     created_at_s: int
     updated_at_s: int
@@ -207,19 +219,19 @@ class Rollout(Value):
     collection: Collection | None = None
     values: ParameterValues = Field(default_factory=dict)
 
-    def records(self, history: "Sequence[AuditLine | Self]" = ()) -> list[dict[str, Any]]:
+    def records(self, history: "Sequence[AuditLine | KeptAnalysis | Self]" = ()) -> list[dict[str, Any]]:
         """Return one flat record for each guardrail of each analysis, the oldest first.
 
         Columns: rollout_id, app, feature, version, analyzed_at_s, report_count, decision, guardrail, verdict, reason,
         and difference, difference_low, difference_high and margin, each with _share, _ms and _own (the unit).
 
         Args:
-            history: earlier analyses: `client.audit(about=rollout_id)`, which has those that led to an action, or
-                rollouts that `watch_rollout` yielded; the rollout itself has the last one.
+            history: earlier analyses: `client.stage_analyses(rollout_id)`, rollouts that `watch_rollout` yielded, or
+                `client.audit(about=rollout_id)`, which has those that led to an action; the rollout itself has the last.
         """
         return guardrail_records(self, history)
 
-    def plot(self, history: "Sequence[AuditLine | Self]" = ()) -> "Figure":
+    def plot(self, history: "Sequence[AuditLine | KeptAnalysis | Self]" = ()) -> "Figure":
         """Return a matplotlib figure of each guardrail's interval over time, with its margin.
 
         Args:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal
 
 from alcove.api.planner.v1 import planner_pb2
 from alcove.api.planner.v1.planner_pb2_grpc import PlannerServiceStub
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.platform.client.calls import Caller, Streamer, new_id
-from alcove.platform.client.models import value_of
+from alcove.platform.client.models import Page, value_of
 from alcove.platform.client.parameter_values import ParameterValue, setting_messages
 from alcove.platform.client.planner_models import RolloutForecast
-from alcove.platform.client.rollout_models import Plan, Rollout
+from alcove.platform.client.rollout_models import KeptAnalysis, Plan, Rollout, RolloutState
+from alcove.platform.domain.limits import PAGE_SIZE
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import ParseDict
 
@@ -156,17 +158,62 @@ class RolloutCalls:
         for answer in self._stream(self._rollout.WatchRollout, request, timeout_s=timeout_s):
             yield value_of(Rollout, answer.rollout)
 
-    def rollouts(self, app: str = "", feature: str = "") -> list[Rollout]:
-        """Return all rollouts, oldest first; of one app or feature where given."""
+    def rollouts(self, app: str = "", feature: str = "", *, states: Sequence[RolloutState] = ()) -> list[Rollout]:
+        """Return all rollouts, oldest first; of one app, one feature or in some states where given."""
         rollouts: list[Rollout] = []
         token = ""
         while True:
-            request = pb.ListRolloutsRequest(app=app, feature=feature, page_token=token)
-            answer: pb.ListRolloutsResponse = self._call(self._rollout.ListRollouts, request)
-            rollouts += [value_of(Rollout, item) for item in answer.rollouts]
-            token = answer.next_page_token
+            page = self.rollouts_page(app, feature, states=states, token=token)
+            rollouts += page.items
+            token = page.next_token
             if not token:
                 return rollouts
+
+    def rollouts_page(
+        self,
+        app: str = "",
+        feature: str = "",
+        *,
+        states: Sequence[RolloutState] = (),
+        text: str = "",
+        order: Literal["oldest", "newest"] = "oldest",
+        size: int = 0,
+        token: str = "",
+    ) -> Page[Rollout]:
+        """Return one page of the rollouts that fit every filter.
+
+        Args:
+            app: only of this app.
+            feature: only of this feature.
+            states: only in one of these.
+            text: only where each of its words occurs in id, app, feature or version.
+            order: by when they were created.
+            size: most rollouts; 0: as the server likes.
+            token: of the page; "": the first one.
+        """
+        request = pb.ListRolloutsRequest(
+            app=app,
+            feature=feature,
+            states=[pb.RolloutState.Value(f"ROLLOUT_STATE_{state.upper()}") for state in states],
+            text=text,
+            order=pb.RolloutOrder.Value(f"ROLLOUT_ORDER_{order.upper()}"),
+            page_size=size,
+            page_token=token,
+        )
+        answer: pb.ListRolloutsResponse = self._call(self._rollout.ListRollouts, request)
+        return Page(tuple(value_of(Rollout, item) for item in answer.rollouts), answer.next_page_token)
+
+    def stage_analyses(self, rollout_id: str) -> list[KeptAnalysis]:
+        """Return the analyses of a rollout's stages that the server keeps, oldest first: of older ones fewer."""
+        kept: list[KeptAnalysis] = []
+        token = ""
+        while True:
+            request = pb.ListStageAnalysesRequest(rollout_id=rollout_id, page_size=PAGE_SIZE[1], page_token=token)
+            answer: pb.ListStageAnalysesResponse = self._call(self._rollout.ListStageAnalyses, request)
+            kept += [value_of(KeptAnalysis, item) for item in answer.analyses]
+            token = answer.next_page_token
+            if not token:
+                return kept
 
     def plan_rollout(
         self,

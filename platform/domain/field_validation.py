@@ -24,6 +24,7 @@ __all__ = [
     "validate_page",
     "validate_reason",
     "validate_request_id",
+    "validate_search",
 ]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -142,3 +143,18 @@ def validate_page(page_size: int, page_token: str) -> Page:
     if page_token and not (page_token.isascii() and page_token.isdigit() and len(page_token) <= 18):
         raise InvalidFieldError("page_token", "a next_page_token of this list", page_token)
     return Page(after=int(page_token or 0), size=page_size or default)
+
+
+def validate_search(text: str) -> tuple[str, ...]:
+    """Return the words of a search, in lower case; each must occur in what is found.
+
+    Raises:
+        InvalidFieldError: there are too many, or the text is too long or not printable.
+    """
+    most_words, most_characters = limits.SEARCH_WORDS
+    if len(text) > most_characters or not text.isprintable():
+        raise InvalidFieldError("text", f"at most {most_characters} printable characters", text)
+    words = tuple(text.lower().split())
+    if len(words) > most_words:
+        raise InvalidFieldError("text", f"at most {most_words} words", len(words))
+    return words

@@ -91,6 +91,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _ROLLOUT + "GetRollout": _read("rollouts"),
         _ROLLOUT + "WatchRollout": _read("rollouts"),
         _ROLLOUT + "ListRollouts": _read("rollouts"),
+        _ROLLOUT + "ListStageAnalyses": _read("analyses of rollouts"),
         _PLANNER + "PlanRollout": _read("forecasts of rollouts"),
         _PLANNER + "PlanExperiment": _read("forecasts of experiments"),
         _PLANNER + "PlanReadout": _read("forecasts of read-outs"),

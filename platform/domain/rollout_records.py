@@ -13,6 +13,7 @@ __all__ = [
     "BegunStage",
     "Evidence",
     "GuardrailRecord",
+    "KeptAnalysis",
     "LookRecord",
     "PlanAction",
     "Proposal",
@@ -192,6 +193,16 @@ class AnalysisRecord:
     looks: int = 0
     next_look_at_s: int = 0
     horizon_at_s: int = 0
+
+
+@dataclass(frozen=True)
+class KeptAnalysis:
+    """An analysis that was kept, with the stage whose reports it read and the stage's share in 1/10 000."""
+
+    sequence: int
+    stage: int
+    share_basis_points: int
+    analysis: AnalysisRecord
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Converts rollouts to and from wire messages."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -12,11 +13,13 @@ from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import (
     AnalysisRecord,
     GuardrailRecord,
+    KeptAnalysis,
     PlanAction,
     RolloutPlan,
     Stage,
     StageDecisionKind,
 )
+from alcove.platform.domain.rollouts.search import RolloutOrder
 from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
 from alcove.platform.server.parameter_values import setting_messages
 from alcove.platform.server.wire import to_message
@@ -25,7 +28,17 @@ from alcove.platform.stats import GuardKind, GuardMetric, Mechanism
 from alcove.platform.store.audit import AuditEntry
 from alcove.registry.policy import Aggregation
 
-__all__ = ["collection_message", "ending_message", "metric_number", "plan_from", "rollout_message", "update_spec"]
+__all__ = [
+    "collection_message",
+    "ending_message",
+    "kept_message",
+    "metric_number",
+    "order_from",
+    "plan_from",
+    "rollout_message",
+    "states_from",
+    "update_spec",
+]
 
 _STATES: Final = {state: pb.RolloutState.Value(f"ROLLOUT_STATE_{state.name}") for state in RolloutState}
 _ACTIONS: Final = {action: pb.Action.Value(f"ACTION_{action.name}") for action in PlanAction}
@@ -37,6 +50,10 @@ _MECHANISMS: Final = {
     Mechanism.PRIO3: pb.MECHANISM_PRIO3,
 }
 _ACTIONS_FROM: Final = {int(number): action for action, number in _ACTIONS.items()}
+_STATES_FROM: Final = {int(number): state for state, number in _STATES.items()}
+_ORDERS_FROM: Final[dict[int, RolloutOrder]] = {pb.ROLLOUT_ORDER_UNSPECIFIED: RolloutOrder.OLDEST} | {
+    int(pb.RolloutOrder.Value(f"ROLLOUT_ORDER_{order.name}")): order for order in RolloutOrder
+}
 _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items()}
 
 
@@ -60,6 +77,36 @@ def rollout_message(record: RolloutRecord) -> pb.Rollout:
 def ending_message(entry: AuditEntry) -> pb.Ending:
     """Return the message of how a rollout ended, as the audit log has it."""
     return pb.Ending(principal=entry.principal, reason=str(entry.details.get("reason", "")), ended_at_s=entry.at_s)
+
+
+def kept_message(kept: KeptAnalysis) -> pb.KeptAnalysis:
+    """Return the message of an analysis that is kept."""
+    analysis = _analysis_message(kept.analysis)
+    return pb.KeptAnalysis(stage=kept.stage, share_basis_points=kept.share_basis_points, analysis=analysis)
+
+
+def states_from(numbers: Iterable[int]) -> tuple[RolloutState, ...]:
+    """Return the states that a request names.
+
+    Raises:
+        InvalidFieldError: one is unspecified or unknown.
+    """
+    names = " | ".join(f"ROLLOUT_STATE_{state.name}" for state in RolloutState)
+    for number in (numbers := tuple(numbers)):
+        if number not in _STATES_FROM:
+            raise InvalidFieldError("states", names, number)
+    return tuple(_STATES_FROM[number] for number in numbers)
+
+
+def order_from(number: int) -> RolloutOrder:
+    """Return the order that a request names.
+
+    Raises:
+        InvalidFieldError: it is unknown.
+    """
+    if number not in _ORDERS_FROM:
+        raise InvalidFieldError("order", " | ".join(f"ROLLOUT_ORDER_{known.name}" for known in RolloutOrder), number)
+    return _ORDERS_FROM[number]
 
 
 def collection_message(found: CollectionStatus) -> pb.Collection:

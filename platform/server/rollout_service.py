@@ -13,19 +13,24 @@ from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
 from alcove.platform.domain.records import RolloutState
 from alcove.platform.domain.rollouts.machine import allowed_actions
+from alcove.platform.domain.rollouts.search import parse_query
 from alcove.platform.server.parameter_values import values_from
 from alcove.platform.server.rollout_convert import (
     collection_message,
     ending_message,
+    kept_message,
+    order_from,
     plan_from,
     rollout_message,
+    states_from,
     update_spec,
 )
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
 from alcove.platform.store.audit import find_last_entry
-from alcove.platform.store.rollouts import get_rollout, list_rollouts
+from alcove.platform.store.rollouts import get_rollout, search_rollouts
+from alcove.platform.store.stage_analyses import list_analyses
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, FeatureName, VersionText
 from alcove.registry.policy import Aggregation
@@ -188,22 +193,45 @@ class RolloutService(rpc.RolloutServiceServicer):
             await asyncio.sleep(limits.WATCH_S)
 
     async def ListRollouts(self, request: pb.ListRolloutsRequest, context: Any) -> pb.ListRolloutsResponse:
-        """List rollouts, oldest first."""
-        page = validate_page(request.page_size, request.page_token)
-        app, feature = request.app or None, request.feature or None
+        """List the rollouts that fit every filter, a page at a time."""
+        query = parse_query(
+            app=request.app,
+            feature=request.feature,
+            states=states_from(request.states),
+            text=request.text,
+            order=order_from(request.order),
+            page_size=request.page_size,
+            page_token=request.page_token,
+        )
         store = self._mutations.store
 
         async def read() -> pb.ListRolloutsResponse:
             async with store.read() as session:
-                records = await list_rollouts(session, page, app=app, feature=feature)
-            token = str(records[-1].sequence) if len(records) == page.size else ""
+                records, has_more = await search_rollouts(session, query)
             return pb.ListRolloutsResponse(
-                rollouts=[rollout_message(record) for record in records], next_page_token=token
+                rollouts=[rollout_message(record) for record in records],
+                next_page_token=str(records[-1].sequence) if has_more else "",
             )
 
-        return await store.version_cache.answer(
-            ("rollouts", page, app, feature), read, pb.ListRolloutsResponse.ByteSize
-        )
+        return await store.version_cache.answer(("rollouts", query), read, pb.ListRolloutsResponse.ByteSize)
+
+    async def ListStageAnalyses(
+        self, request: pb.ListStageAnalysesRequest, context: Any
+    ) -> pb.ListStageAnalysesResponse:
+        """List the analyses of a rollout's stages that are kept, oldest first."""
+        page, rollout_id = validate_page(request.page_size, request.page_token), request.rollout_id
+        store = self._mutations.store
+
+        async def read() -> pb.ListStageAnalysesResponse:
+            async with store.read() as session:
+                found = await list_analyses(session, await get_rollout(session, rollout_id), page)
+            return pb.ListStageAnalysesResponse(
+                analyses=[kept_message(kept) for kept in found[: page.size]],
+                next_page_token=str(found[page.size - 1].sequence) if len(found) > page.size else "",
+            )
+
+        key = ("stage analyses", page, rollout_id)
+        return await store.version_cache.answer(key, read, pb.ListStageAnalysesResponse.ByteSize)
 
 
 class _Mutation(Protocol):

@@ -6,22 +6,23 @@ Plan, proposal, last analysis, evidence and values are kept as JSON: nothing sea
 from typing import Any
 
 from alcove.platform.domain.errors import ResourceNotFoundError
-from alcove.platform.domain.records import Page, RolloutRecord, RolloutState
+from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
 from alcove.platform.domain.rollouts.machine import LIVE
+from alcove.platform.domain.rollouts.search import RolloutOrder, RolloutQuery
 from alcove.platform.store.parameter_values import values_from_text, values_to_text
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
-from sqlalchemy import select
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_rollout",
     "delete_rollout",
     "get_rollout",
-    "list_rollouts",
     "live_rollouts",
     "save_rollout",
+    "search_rollouts",
     "watched_rollouts",
 ]
 
@@ -79,16 +80,24 @@ async def get_rollout(session: AsyncSession, rollout_id: str) -> RolloutRecord:
     return _record(row)
 
 
-async def list_rollouts(
-    session: AsyncSession, page: Page, *, app: str | None = None, feature: str | None = None
-) -> list[RolloutRecord]:
-    """Return rollouts in order of creation."""
-    query = select(RolloutRow).where(RolloutRow.sequence > page.after).order_by(RolloutRow.sequence).limit(page.size)
-    if app is not None:
-        query = query.where(RolloutRow.app == app)
-    if feature is not None:
-        query = query.where(RolloutRow.feature == feature)
-    return [_record(row) for row in await session.scalars(query)]
+async def search_rollouts(session: AsyncSession, query: RolloutQuery) -> tuple[list[RolloutRecord], bool]:
+    """Return the rollouts of a page, in the query's order, and whether more follow."""
+    number, after, size = RolloutRow.sequence, query.page.after, query.page.size
+    is_newest_first = query.order is RolloutOrder.NEWEST
+    statement = select(RolloutRow).order_by(number.desc() if is_newest_first else number).limit(size + 1)
+    if after:
+        statement = statement.where(number < after if is_newest_first else number > after)
+    if query.app is not None:
+        statement = statement.where(RolloutRow.app == query.app)
+    if query.feature is not None:
+        statement = statement.where(RolloutRow.feature == query.feature)
+    if query.states:
+        statement = statement.where(RolloutRow.state.in_(query.states))
+    for word in query.words:
+        texts = (RolloutRow.rollout_id, RolloutRow.app, RolloutRow.feature, RolloutRow.version)
+        statement = statement.where(or_(*(func.lower(each).contains(word, autoescape=True) for each in texts)))
+    found = [_record(row) for row in await session.scalars(statement)]
+    return found[:size], len(found) > size
 
 
 async def live_rollouts(session: AsyncSession, app: str | None = None) -> list[RolloutRecord]:

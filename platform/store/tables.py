@@ -36,6 +36,7 @@ __all__ = [
     "ReportCountRow",
     "RequestRow",
     "RolloutRow",
+    "StageAnalysisRow",
     "TokenRow",
     "ValueOverrideRow",
     "VersionRow",
@@ -117,7 +118,12 @@ class RolloutRow(Base):
     """A rollout; `plan`, `proposal`, `analysis`, `evidence` and `parameter_values` ("" for none) are JSON; S4."""
 
     __tablename__ = "rollouts"
-    __table_args__ = (_partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),)
+    __table_args__ = (
+        _partial_index("ix_rollouts_live", "app", "feature", where="state IN ('running', 'paused')"),
+        Index("ix_rollouts_state_sequence", "state", "sequence"),  # a page of those in a state
+        Index("ix_rollouts_app_sequence", "app", "sequence"),  # of an app
+        Index("ix_rollouts_feature_sequence", "feature", "sequence"),  # of a feature
+    )
     sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     rollout_id: Mapped[str] = mapped_column(Text, unique=True)
     app: Mapped[str] = mapped_column(Text)
@@ -140,6 +146,19 @@ class RolloutRow(Base):
     evidence: Mapped[str] = mapped_column(Text)
     revision: Mapped[int]
     parameter_values: Mapped[str] = mapped_column(Text, server_default="")
+
+
+class StageAnalysisRow(Base):
+    """An analysis (JSON) of a rollout's stage that found something new; old ones are thinned out."""
+
+    __tablename__ = "stage_analyses"
+    __table_args__ = (Index("ix_stage_analyses_rollout_sequence", "rollout_sequence", "sequence"),)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    rollout_sequence: Mapped[int] = mapped_column(ForeignKey("rollouts.sequence"))
+    stage: Mapped[int]
+    share_basis_points: Mapped[int]
+    analyzed_at_s: Mapped[int]
+    analysis: Mapped[str] = mapped_column(Text)
 
 
 class ExperimentRow(Base):

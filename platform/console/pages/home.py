@@ -40,7 +40,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 def _read(client: PlatformClient, team: str) -> _Needs:
     """Ask for all that could need somebody; drafts of a team where the viewer is of one."""
-    rollouts = client.rollouts()
+    rollouts = client.rollouts(states=("draft", "running", "paused", "halted"))
     now_s = int(time.time())
     stopped = [one for one in rollouts if _needs_somebody(one, now_s)]
     approvals = [one for one in rollouts if one.proposal is not None and one.state in ("draft", "running", "paused")]

@@ -16,7 +16,7 @@ from enum import StrEnum
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.names import AliasName, TagKey, TagValue, sort_key
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.field_validation import validate_field
+from alcove.platform.domain.field_validation import validate_field, validate_search
 from alcove.platform.domain.records import VersionRecord, VersionState
 from alcove.registry.canonical import FeatureName, TeamName
 
@@ -88,7 +88,7 @@ def parse_query(
             (validate_field("tags.key", TagKey, key), validate_field("tags.value", TagValue, value) if value else None)
             for key, value in tags
         ),
-        words=_words(text),
+        words=validate_search(text),
         order=order,
         size=page_size or default,
     )
@@ -99,16 +99,6 @@ def page_token(query: VersionQuery, last: VersionRecord) -> str:
     """Return the token of the page that begins after `last`."""
     place = [last.feature, sort_key(last.version)] if query.order is VersionOrder.HIGHEST else ["", last.sequence]
     return base64.urlsafe_b64encode(json.dumps([_digest(query), *place]).encode()).decode()
-
-
-def _words(text: str) -> tuple[str, ...]:
-    most_words, most_characters = limits.SEARCH_WORDS
-    if len(text) > most_characters or not text.isprintable():
-        raise InvalidFieldError("text", f"at most {most_characters} printable characters", text)
-    words = tuple(text.lower().split())
-    if len(words) > most_words:
-        raise InvalidFieldError("text", f"at most {most_words} words", len(words))
-    return words
 
 
 def _after(query: VersionQuery, token: str) -> tuple[str, int]:

@@ -25,6 +25,7 @@ from alcove.platform.services.loading import load_rollout
 from alcove.platform.services.rollouts.reports import ReportSource
 from alcove.platform.services.saving import save_app
 from alcove.platform.stats import StatsError
+from alcove.platform.store.stage_analyses import keep_analysis
 from alcove.platform.store.unit_of_work import UnitOfWork
 
 __all__ = ["PRINCIPAL", "analyze_all", "analyze_rollout"]
@@ -82,6 +83,7 @@ async def analyze_rollout(uow: UnitOfWork, rollout_id: str, source: ReportSource
         decision = decide(rollout, result, now_s=uow.now_s)
     analysis = _analysis_record(rollout, result, keep_alarm(rollout, decision), uow.now_s)
     rollout = replace(rollout, evidence=replace(rollout.evidence, looks=result.looks))
+    await keep_analysis(uow.session, rollout, analysis)
     after = follow_plan(before, rollout, analysis, now_s=uow.now_s, principal=uow.principal)
     if any(entry.action == ALARM for entry in after.entries):
         _log.error("reports that no devices can have sent", rollout=rollout_id, reason=analysis.reason)

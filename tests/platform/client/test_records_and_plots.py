@@ -14,6 +14,7 @@ from alcove.platform.client import (
     Estimate,
     Experiment,
     ExperimentReport,
+    KeptAnalysis,
     PairDifference,
     Primary,
     Results,
@@ -149,16 +150,19 @@ def test_a_difference_is_in_the_columns_of_its_unit(kind: str, more: dict[str, A
 
 
 def test_a_rollout_s_history_is_each_analysis_once_in_order() -> None:
-    """From the audit log or from what was watched; other rollouts and other lines are left out."""
+    """From what the server keeps, the audit log or what was watched; other rollouts and lines are left out."""
     other = AuditLine(at_s=1, who="p", action="pause rollout", subject="ro-1", details={})
     said = {"analysis": "the first stage, under guardrails"}
     first = AuditLine(at_s=1, who="p", action="advance rollout", subject="ro-1", details=said)
-    history: list[AuditLine | Rollout] = [
+    watched = rollout(1_800_000_600)
+    assert watched.analysis is not None
+    history: list[AuditLine | KeptAnalysis | Rollout] = [
+        KeptAnalysis(stage=1, share_basis_points=100, analysis=watched.analysis),
         make_line(1_800_000_000),
         other,
         first,
         make_line(5, "ro-2"),
-        rollout(1_800_000_600),
+        watched,
         rollout(),
     ]
     records = rollout().records(history)

@@ -268,7 +268,13 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "DeleteRollout": BOUND,
     "GetRollout": {"rollout_id": ID},
     "WatchRollout": {"rollout_id": ID},
-    "ListRollouts": FILTERED,
+    "ListRollouts": {
+        **FILTERED,
+        "states": (0, 7, 99),
+        "text": ("x" * 201, "two\nlines", "a b c d e f g h i"),
+        "order": (3, 99),
+    },
+    "ListStageAnalyses": {"rollout_id": ID, **PAGED},
     "CreateExperiment": {
         "request_id": REQUEST_ID,
         "app": APP,

@@ -65,6 +65,7 @@ ROWS: Final = {
     "GetRollout": Row(ROLLOUT),
     "WatchRollout": Row(ROLLOUT),
     "ListRollouts": Row(),
+    "ListStageAnalyses": Row(ROLLOUT),
     "CreateExperiment": Row(("arms.version", "segment.layer")),
     "UpdateExperiment": Row(("experiment_id", "arms.version", "segment.layer"), True, ("draft",), "update"),
     "StartExperiment": Row(EXPERIMENT, True, ("draft",), "start"),

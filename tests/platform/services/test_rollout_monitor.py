@@ -14,8 +14,16 @@ from alcove.platform.domain.errors import (
     ResourceNotFoundError,
 )
 from alcove.platform.domain.records import Default, Page, RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import GuardrailRecord, PlanAction, RolloutPlan, Stage, StageDecisionKind
+from alcove.platform.domain.rollout_records import (
+    GuardrailRecord,
+    KeptAnalysis,
+    PlanAction,
+    RolloutPlan,
+    Stage,
+    StageDecisionKind,
+)
 from alcove.platform.domain.rollouts.analysis import StageCounts
+from alcove.platform.domain.rollouts.history import KEPT_NEWEST
 from alcove.platform.domain.rollouts.task import stage_tasks, task_of
 from alcove.platform.services.rollouts import engine
 from alcove.platform.services.rollouts.engine import RolloutSpec
@@ -27,6 +35,7 @@ from alcove.platform.store.catalog import add_rules
 from alcove.platform.store.defaults import set_default
 from alcove.platform.store.publications import last_publication
 from alcove.platform.store.rollouts import get_rollout, watched_rollouts
+from alcove.platform.store.stage_analyses import list_analyses
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.platform.store.usage import count_alarms
 from alcove.registry.errors import StorageError
@@ -399,3 +408,51 @@ async def test_a_restart_forgets_nothing_and_two_servers_act_once(life: Life) ->
     assert [entry.action for entry in await life.audit()].count("halt rollout") == 1
     async with life.store.read() as session:
         assert await watched_rollouts(session) == []
+
+
+async def kept_of(life: Life, size: int = 1000) -> list[KeptAnalysis]:
+    """The analyses of the rollout that the store keeps."""
+    async with life.store.read() as session:
+        return await list_analyses(session, await get_rollout(session, life.rollout_id), Page(0, size))
+
+
+async def test_analyses_that_found_something_new_are_kept_with_their_stage(life: Life) -> None:
+    """One that found what was known is not; the one that led to an action is of the stage before it."""
+    await life.begin(replace(PLAN, auto_advance_reason="a canary of our own"))
+    given = Given()
+    while (await life.now()).stage == 1:
+        await life.analyze(given)
+    first = await kept_of(life)
+    assert (first[-1].stage, first[-1].share_basis_points) == (1, 100)
+    assert first[-1].analysis.decision is StageDecisionKind.READY
+    await life.analyze(given, 60)
+    await life.analyze(given, 60)
+    kept = await kept_of(life)
+    assert len(kept) == len(first) + 1
+    assert (kept[-1].stage, kept[-1].share_basis_points) == (2, 2000)
+    last = (await life.now()).analysis
+    assert last is not None
+    assert replace(kept[-1].analysis, analyzed_at_s=0, reason="") == replace(last, analyzed_at_s=0, reason="")
+    assert [each.sequence for each in kept] == sorted(each.sequence for each in kept)
+
+
+async def test_the_number_of_kept_analyses_is_bounded(life: Life) -> None:
+    """However often reports come."""
+    await life.begin()
+    for number in range(KEPT_NEWEST + 20):
+        await life.analyze(Given(devices=(5000 + number, 5000)), 60)
+    kept = await kept_of(life)
+    assert len(kept) <= KEPT_NEWEST + 2
+    assert [each.analysis.analyzed_at_s for each in kept][-KEPT_NEWEST:] == [
+        life.now_s - 60 * number for number in reversed(range(KEPT_NEWEST))
+    ]
+
+
+async def test_an_action_that_fails_leaves_no_analysis_behind(life: Life) -> None:
+    """It is written in the transaction of the action."""
+    await life.begin(replace(PLAN, on_harm=PlanAction.HALT))
+    with pytest.raises(StorageError):
+        async with life.store.write() as session:
+            await analyze_rollout(UnitOfWork(session, PRINCIPAL, life.now_s + DAY), life.rollout_id, Given())
+            raise StorageError("tree", "full")
+    assert await kept_of(life) == []

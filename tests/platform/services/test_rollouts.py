@@ -8,6 +8,7 @@ from alcove.platform.client import (
     Arm,
     FailedPreconditionError,
     InvalidRequestError,
+    NotFoundError,
     PlatformClient,
     Rollout,
 )
@@ -276,3 +277,36 @@ def test_a_repeated_step_is_done_once(
         operator.advance_rollout(made[0].rollout_id, 200, override_reason=WHY, request_id=f"advance-{app}")
     with pytest.raises(AlreadyExistsError, match=f"advance-{app}"):
         operator.pause_rollout(made[0].rollout_id, request_id=f"advance-{app}")
+
+
+def test_rollouts_are_found_by_state_and_words_in_either_order(
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """Every filter must fit; pages go on where the one before ended; % and _ stand for themselves."""
+    two_versions(world, team, operator, app, feature)
+    first, second, third = (operator.create_rollout(app, feature, "2.0.0").rollout_id for _ in range(3))
+    operator.roll_back_rollout(second, "for a test")
+    drafts = operator.rollouts_page(app, states=["draft"])
+    assert [one.rollout_id for one in drafts.items] == [first, third]
+    assert drafts.next_token == ""
+    newest = operator.rollouts_page(app, text=f"2.0.0 {feature.upper()}", order="newest", size=2)
+    assert [one.rollout_id for one in newest.items] == [third, second]
+    rest = operator.rollouts_page(app, text=f"2.0.0 {feature.upper()}", order="newest", token=newest.next_token)
+    assert ([one.rollout_id for one in rest.items], rest.next_token) == ([first], "")
+    assert [one.rollout_id for one in operator.rollouts_page(text=third[3:]).items] == [third]
+    assert [one.state for one in operator.rollouts(app, states=["completed", "rolled_back"])] == [
+        "completed",
+        "rolled_back",
+    ]
+    for nothing in ("%", "r__", "halted"):
+        assert operator.rollouts_page(app, text=nothing).items == ()
+
+
+def test_a_rollout_that_was_never_watched_has_no_analyses(
+    *, world: ServerWorld, team: PlatformClient, operator: PlatformClient, app: str, feature: str
+) -> None:
+    """An empty list; of a rollout that is not there an error."""
+    two_versions(world, team, operator, app, feature)
+    assert operator.stage_analyses(operator.create_rollout(app, feature, "2.0.0").rollout_id) == []
+    with pytest.raises(NotFoundError, match="ro-nothing"):
+        operator.stage_analyses("ro-nothing")
