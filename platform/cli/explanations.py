@@ -4,11 +4,10 @@ The signed policy is read from the server and resolved here, with the code that 
 device, and a secret that is given goes nowhere.
 """
 
-import hashlib
 import re
 import secrets
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from alcove.platform.cli.output import print_json, print_rows, print_table, say
@@ -16,7 +15,8 @@ from alcove.platform.cli.parameter_values import values_text
 
 if TYPE_CHECKING:
     from alcove.platform.client import PlatformClient
-    from alcove.registry.policy import DeviceAttributes, Explanation, FeaturePolicy, Halt, Policy
+    from alcove.platform.domain.device_view import Answer
+    from alcove.registry.policy import DeviceAttributes, Policy
 
 __all__ = ["Explained", "show_explanations"]
 
@@ -47,70 +47,42 @@ def show_explanations(
         typer.BadParameter: no app, an unknown feature, or a device or secret that cannot be read.
         ClientError: the server refused, or knows no policy of the app.
     """
-    from alcove.registry.policy import explain  # noqa: PLC0415 - loads pydantic
+    from alcove.platform.domain.device_view import DescribedDevice, answers_of  # noqa: PLC0415 - loads pydantic
 
     if not app:
         raise typer.BadParameter("--explain needs --app: a policy is an app's")
     attributes, key = _attributes(device), _secret(secret)
     policy, halt = client.policy(app)
-    names = [feature] if feature else sorted(policy.features)
-    if unknown := set(names) - policy.features.keys():
-        raise typer.BadParameter(f"the policy of {app!r} has no feature {', '.join(sorted(unknown))}")
+    if feature and feature not in policy.features:
+        raise typer.BadParameter(f"the policy of {app!r} has no feature {feature}")
     now_s = int(time.time())  # a read-out of the holdout ends by it
-    explanations = [
-        explain(policy, name, key, attributes=attributes, halted=halt.digests, now_s=now_s) for name in names
-    ]
+    answers = answers_of(policy, halt, DescribedDevice(key, attributes), now_s=now_s, feature=feature)
     if as_json:
-        print_json([_plain(one, halt, policy.features[one.feature]) for one in explanations])
+        print_json([one.to_json() for one in answers])
         return
     facts = ", ".join(f"{name}={getattr(attributes, name)}" for name in sorted(attributes.values)) or "nothing"
     say(f"policy {policy.serial} of {app}; the device says {facts}; secret {key.hex()}")
-    _print(policy, halt, explanations)
+    _print(policy, answers)
 
 
-def _print(policy: "Policy", halt: "Halt", explanations: "list[Explanation]") -> None:
-    for one in explanations:
-        rows = [[step.subject, step.check, "yes" if step.passed else "no", step.detail] for step in one.steps]
+def _print(policy: "Policy", answers: "list[Answer]") -> None:
+    for one in answers:
+        steps = one.explanation.steps
+        rows = [[step.subject, step.check, "yes" if step.passed else "no", step.detail] for step in steps]
         print_table(["about", "question", "goes_on", "because"], rows, title=f"{one.feature}: {_result(one)}")
-        for note in _notes(one, halt, policy.features[one.feature]):
+        for note in one.notes:
             say(f"  {note}")
-    if not explanations:
+    if not answers:
         print_rows([], as_json=False, empty=f"the policy of {policy.app} has no feature")
 
 
-def _result(explanations: "Explanation") -> str:
-    found = explanations.resolution
+def _result(answer: "Answer") -> str:
+    found = answer.explanation.resolution
     if found is None:
         return "nothing may run: the device keeps its previous version or the one inside the app"
     side = "" if found.arm is None else f", arm {found.arm}"
-    values = values_text({setting.name: setting.value for setting in found.values})
+    values = values_text(answer.values)
     return f"{found.version.version}{values and ' with ' + values} ({found.reason}{side})"
-
-
-def _notes(explanations: "Explanation", halt: "Halt", rules: "FeaturePolicy") -> list[str]:
-    """Return what else decides on a device: a freeze, and what it fetches."""
-    notes = []
-    if explanations.feature in halt.frozen:
-        notes.append("frozen: a device that has a version of this feature keeps it")
-    parts = [one for one in (*rules.experiments, rules.rollout) if one is not None and one.own_arm]
-    notes += [f"own_arm: devices in {one.id} fetch their own arm only, so downloads tell it" for one in parts]
-    return notes
-
-
-def _plain(explanations: "Explanation", halt: "Halt", rules: "FeaturePolicy") -> dict[str, Any]:
-    found = explanations.resolution
-    return {
-        "feature": explanations.feature,
-        "version": None if found is None else found.version.version,
-        "reason": None if found is None else str(found.reason),
-        "arm": None if found is None else found.arm,
-        "values": {} if found is None else {setting.name: setting.value for setting in found.values},
-        "steps": [
-            {"about": step.subject, "question": str(step.check), "goes_on": step.passed, "because": step.detail}
-            for step in explanations.steps
-        ],
-        "notes": _notes(explanations, halt, rules),
-    }
 
 
 def _attributes(text: str) -> "DeviceAttributes":
@@ -125,10 +97,12 @@ def _attributes(text: str) -> "DeviceAttributes":
 
 def _secret(text: str) -> bytes:
     """Return the secret that is given, that of a numbered device (as in the frozen vectors), or a random one."""
+    from alcove.platform.domain.device_view import secret_of_number  # noqa: PLC0415 - loads pydantic
+
     if not text:
         return secrets.token_bytes(SECRET_BYTES)
     if _NUMBER.fullmatch(text):
-        return hashlib.sha256(text.encode()).digest()
+        return secret_of_number(text)
     if _HEX.fullmatch(text):
         return bytes.fromhex(text)
     raise typer.BadParameter("--secret is 64 hexadecimal digits, or a number of up to 18 digits")

@@ -1,6 +1,7 @@
 """Makes the calls about layers, holdouts and the policy of an app.  Mixed into `PlatformClient`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from alcove.api.experiment.v1 import experiment_pb2
@@ -10,12 +11,28 @@ from alcove.api.policy.v1 import policy_pb2 as pb
 from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub
 from alcove.platform.client.calls import Caller, new_id
 from alcove.platform.client.experiment_models import Estimate
-from alcove.platform.client.models import Value, value_of, without_prefix
+from alcove.platform.client.models import Page, Value, value_of, without_prefix
 from alcove.platform.client.planner_models import ReadoutForecast
 from alcove.platform.client.rollout_models import Mechanism
 from alcove.registry.policy import Halt, Policy, halt_from_bytes, policy_from_bytes
 
-__all__ = ["Claim", "Holdout", "KeptVersion", "Layer", "PolicyCalls", "Readout", "ReadoutResult"]
+__all__ = [
+    "Claim",
+    "Holdout",
+    "KeptVersion",
+    "Layer",
+    "NoiseShare",
+    "PolicyCalls",
+    "PolicyCause",
+    "PolicySignature",
+    "PolicySummary",
+    "PrivacyFigures",
+    "Readout",
+    "ReadoutResult",
+    "RefusedCount",
+    "SignedPolicy",
+    "TaskReports",
+]
 
 
 class Claim(Value):
@@ -95,6 +112,93 @@ class Readout(Value):
     promise: str
     task_id: str
     summary: str
+
+
+class PolicyCause(Value):
+    """An entry of the audit log of the change that decided a policy."""
+
+    sequence: int
+    action: str
+    object: str
+
+
+class PolicySummary(Value):
+    """A policy without its document; `decided_at_s` 0: it was decided before that was kept."""
+
+    app: str
+    serial: int
+    decided_at_s: int
+    decided_by: str
+    causes: tuple[PolicyCause, ...] = ()
+    is_published: bool
+    size_bytes: int
+
+
+class PolicySignature(Value):
+    """Who signed the role of the tree that names the policy of each app."""
+
+    version: int
+    key_ids: tuple[str, ...]
+    signing_key_ids: tuple[str, ...]
+    threshold: int
+    expires_at_s: int
+
+
+@dataclass(frozen=True)
+class SignedPolicy:
+    """A policy of an app, as it is signed.
+
+    Attributes:
+        policy: what it says.
+        document: its canonical bytes.
+        halt: the newest halt.
+        summary: when, by whom and why it was decided.
+        signature: None where devices read another policy now, or it is not published yet.
+    """
+
+    policy: Policy
+    document: bytes
+    halt: Halt
+    summary: PolicySummary
+    signature: PolicySignature | None
+
+
+class NoiseShare(Value):
+    """Part of the variance of a comparison of an arm with arm 0 that is privacy noise, 0 to 1."""
+
+    arm: int = 0
+    quantity: str
+    share: float = 0.0
+
+
+class TaskReports(Value):
+    """What the server has of the reports of a running task."""
+
+    task_id: str
+    report_count: int
+    window_count: int
+    waiting_windows: int
+    missing_windows: int
+    noise: tuple[NoiseShare, ...] = ()
+
+
+class RefusedCount(Value):
+    """How many bodies or connections were refused for one reason."""
+
+    reason: str
+    count: int
+
+
+class PrivacyFigures(Value):
+    """What the server has of an app's reports, and what the devices' process refused since its start, of all apps.
+
+    Without `counts_refusals` another server answers devices, and neither count is known.
+    """
+
+    tasks: tuple[TaskReports, ...] = ()
+    counts_refusals: bool
+    accepted_count: int
+    refused: tuple[RefusedCount, ...] = ()
 
 
 class PolicyCalls:
@@ -250,6 +354,30 @@ class PolicyCalls:
         Raises:
             DocumentError: this client is too old to understand them.
         """
-        answer = self._call(self._policy.GetPolicy, pb.GetPolicyRequest(app=app))
-        halt = halt_from_bytes(answer.halt) if answer.halt else Halt(app=app, serial=0)
-        return policy_from_bytes(answer.policy), halt
+        found = self.policy_at(app)
+        return found.policy, found.halt
+
+    def policy_at(self, app: str, serial: int = 0) -> SignedPolicy:
+        """Return a policy of an app, the newest where `serial` is 0, with the newest halt.
+
+        Raises:
+            DocumentError: this client is too old to understand them.
+        """
+        answer = self._call(self._policy.GetPolicy, pb.GetPolicyRequest(app=app, serial=serial))
+        return SignedPolicy(
+            policy=policy_from_bytes(answer.policy),
+            document=answer.policy,
+            halt=halt_from_bytes(answer.halt) if answer.halt else Halt(app=app, serial=0),
+            summary=value_of(PolicySummary, answer.summary),
+            signature=value_of(PolicySignature, answer.signature) if answer.HasField("signature") else None,
+        )
+
+    def policies_page(self, app: str = "", *, size: int = 0, token: str = "") -> Page[PolicySummary]:
+        """Return one page of an app's policies, the newest first; without an app of the newest policy of each."""
+        request = pb.ListPoliciesRequest(app=app, page_size=size, page_token=token)
+        answer = self._call(self._policy.ListPolicies, request)
+        return Page(tuple(value_of(PolicySummary, each) for each in answer.policies), answer.next_page_token)
+
+    def privacy(self, app: str) -> PrivacyFigures:
+        """Return what the server has of the reports of an app's running tasks, and what was refused: sums alone."""
+        return value_of(PrivacyFigures, self._call(self._policy.GetPrivacy, pb.GetPrivacyRequest(app=app)))

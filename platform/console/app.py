@@ -14,8 +14,11 @@ from alcove.platform.client import ClientError, UnauthenticatedError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.pages import (
+    devices,
     features,
     home,
+    policies,
+    privacy,
     versions,
 )
 from alcove.platform.console.pages.page import Pages
@@ -42,6 +45,9 @@ AREAS: Final = (  # a line each
     home,
     features,
     versions,
+    devices,
+    policies,
+    privacy,
 )
 _log = structlog.get_logger()
 

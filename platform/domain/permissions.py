@@ -107,6 +107,8 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _POLICY + "ClearOverride": _operate("end overrides"),
         _POLICY + "ListOverrides": _read("overrides"),
         _POLICY + "GetPolicy": _read("policies"),
+        _POLICY + "ListPolicies": _read("policies"),
+        _POLICY + "GetPrivacy": _read("what reports say"),
         _EXPERIMENT + "CreateExperiment": _operate("create experiments"),
         _EXPERIMENT + "UpdateExperiment": _operate("change experiments"),
         _EXPERIMENT + "StartExperiment": _operate("start experiments"),

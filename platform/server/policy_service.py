@@ -3,7 +3,7 @@
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from alcove.api.policy.v1 import policy_pb2 as pb
@@ -12,11 +12,14 @@ from alcove.api.rollout.v1 import rollout_pb2
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
+from alcove.platform.ingress.figures import IngressFigures
 from alcove.platform.server.parameter_values import setting_messages, values_from
+from alcove.platform.server.policy_reads import list_policy_summaries, privacy_message, read_policy
 from alcove.platform.server.readout_convert import readout_message, readout_spec
 from alcove.platform.services import value_overrides as overrides
 from alcove.platform.services.experiments import layers
 from alcove.platform.services.mutations import Mutations
+from alcove.platform.services.privacy import read_task_reports
 from alcove.platform.services.readouts import engine as readouts
 from alcove.platform.store.experiments import running_experiments
 from alcove.platform.store.layers import find_holdout, layers_of_app
@@ -32,9 +35,22 @@ __all__ = ["PolicyService"]
 class PolicyService(rpc.PolicyServiceServicer):
     """Layers, holdouts with their read-outs, overridden values, and the signed policy of an app."""
 
-    def __init__(self, mutations: Mutations, aggregators: Aggregation | None) -> None:
+    def __init__(
+        self,
+        mutations: Mutations,
+        aggregators: Aggregation | None,
+        figures: Callable[[], Awaitable[IngressFigures]] | None = None,
+    ) -> None:
+        """Answer calls.
+
+        Args:
+            mutations: rows, tree and clock.
+            aggregators: the server's.
+            figures: gives the sums of the devices' process; None: it is another server's.
+        """
         self._mutations = mutations
         self._aggregators = aggregators
+        self._figures = figures
 
     async def CreateLayer(self, request: pb.CreateLayerRequest, context: Any) -> pb.CreateLayerResponse:
         """Create a layer."""
@@ -137,14 +153,23 @@ class PolicyService(rpc.PolicyServiceServicer):
         return pb.ListOverridesResponse(overrides=map(_override, found))
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.GetPolicyResponse:
-        """Return the documents that an app's devices read."""
+        """Return the documents that an app's devices read, or an earlier policy."""
         app = validate_field("app", AppName, request.app)
+        return await read_policy(self._mutations.store, self._mutations.tree, app, request.serial)
+
+    async def ListPolicies(self, request: pb.ListPoliciesRequest, context: Any) -> pb.ListPoliciesResponse:
+        """List the policies of an app, or the newest of each."""
+        return await list_policy_summaries(self._mutations.store, request)
+
+    async def GetPrivacy(self, request: pb.GetPrivacyRequest, context: Any) -> pb.GetPrivacyResponse:
+        """Return what there is of an app's reports."""
+        app = validate_field("app", AppName, request.app)
+        figures = None if self._figures is None else await self._figures()
         async with self._mutations.store.read() as session:
-            policy = await last_publication(session, "policy", app)
-            halt = await last_publication(session, "halt", app)
-        if policy is None:
-            raise ResourceNotFoundError("policy of app", app)
-        return pb.GetPolicyResponse(policy=policy.document, halt=b"" if halt is None else halt.document)
+            if await last_publication(session, "policy", app) is None:
+                raise ResourceNotFoundError("policy of app", app)
+            found = await read_task_reports(session, app, self._mutations.clock.now_s())
+        return privacy_message(found, figures)
 
 
 def _override(status: overrides.OverrideStatus) -> pb.ValueOverride:

@@ -172,7 +172,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
         aggregation = None if aggregators is None else aggregators.aggregation
-        service = _Service(mutations, versions, metrics, aggregation, door)
+        service = _Service(mutations, versions, metrics, aggregation, door, ingress)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)
         for kept in (ingress, console):
             if kept is not None:
@@ -321,11 +321,13 @@ class _Service:
     metrics: Metrics | None
     aggregators: Aggregation | None
     door: str | None
+    ingress: IngressProcess | None
 
 
 async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Service) -> tuple[int, int | None]:
     """Start the gRPC server; return its port, and the one for client certificates."""
     mutations, aggregators = service.mutations, service.aggregators
+    figures = None if service.ingress is None else service.ingress.figures
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
     connections = Connections()
@@ -342,7 +344,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_RegistryServiceServicer_to_server(RegistryService(mutations, service.versions, settings.uploads), server)
     add_RolloutServiceServicer_to_server(RolloutService(mutations, aggregators), server)
     add_ExperimentServiceServicer_to_server(ExperimentService(mutations, aggregators), server)
-    add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators), server)
+    add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators, figures), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
     add_AuditServiceServicer_to_server(AuditService(mutations.store), server)
     add_SessionServiceServicer_to_server(SessionService(mutations.store, mutations.clock), server)

@@ -45,18 +45,22 @@ class TaskProgress:
         return self.of.describe(now_s, self.collected, self.requests, self.announcement)
 
 
-async def collected_tasks(session: AsyncSession, now_s: int) -> list[CollectedTask]:
-    """Return the tasks by Prio3 of which windows are or may be asked for: of what runs, or ended not long ago."""
+async def collected_tasks(session: AsyncSession, now_s: int, app: str | None = None) -> list[CollectedTask]:
+    """Return the tasks by Prio3 of which windows are or may be asked for: of what runs, or ended not long ago.
+
+    Those of an app, or of all.
+    """
+    stopped = await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S)
     records: list[ExperimentRecord | RolloutRecord] = [
-        *await running_experiments(session),
-        *await experiments_stopped_since(session, now_s - COLLECT_FOR_S - 2 * WINDOW_MAX_S),
-        *await live_rollouts(session),
+        *await running_experiments(session, app),
+        *(one for one in stopped if app in (None, one.app)),
+        *await live_rollouts(session, app),
     ]
     # The windows after the last one that is measured are nobody's.
     readouts = [
         CollectedTask(readout_task(one), schedule_of(one.plan, one.until_s).end_s - 1)
         for one in await running_readouts(session)
-        if one.plan.aggregation is not None
+        if one.plan.aggregation is not None and app in (None, one.app)
     ]
     return [task for record in records for task in _collected_tasks(record)] + readouts
 

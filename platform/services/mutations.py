@@ -113,6 +113,7 @@ class Mutations:
             stored = await find_response(session, **key)
             if stored is None:
                 response = await work(uow)
+                await uow.note_decisions()
                 await keep_response(session, **key, response=response.SerializeToString(), now_s=now_s)
             else:
                 response = kind.FromString(stored)
@@ -132,6 +133,7 @@ class Mutations:
         async with self.store.write() as session:
             uow = UnitOfWork(session, principal, self.clock.now_s(), *rules)
             done = await work(uow)
+            await uow.note_decisions()
         if uow.decided:
             await self.publisher.flush()
         return done
@@ -168,7 +170,9 @@ class Mutations:
         """
         rules = await asyncio.to_thread(self.team_signed_rules)
         async with self.store.write() as session:
-            await apply_reinstatements(UnitOfWork(session, _TEAMS, self.clock.now_s(), *rules))
+            uow = UnitOfWork(session, _TEAMS, self.clock.now_s(), *rules)
+            await apply_reinstatements(uow)
+            await uow.note_decisions()
 
 
 def _key(request: _Request, kind: type[Message]) -> dict[str, str]:

@@ -31,6 +31,7 @@ from alcove.platform.stats.heterogeneity import Heterogeneity, cochran_q
 from alcove.platform.stats.latency_bins import explain_resolution, is_resolved, propose_edges
 from alcove.platform.stats.mechanism import Mechanism
 from alcove.platform.stats.metrics import AdjustedDifference, MetricDifference, cuped_difference, ratio_difference
+from alcove.platform.stats.noise_share import noise_share
 from alcove.platform.stats.one_sided import AlwaysValidBound, GuardTests, HarmBound, Look, OneSidedBound, PlannedBound
 from alcove.platform.stats.own_metric import evaluate_bin_guardrail
 from alcove.platform.stats.plausibility import find_impossible
@@ -131,6 +132,7 @@ __all__ = [
     "mean_model",
     "next_buckets",
     "next_shares",
+    "noise_share",
     "pool",
     "primary_weights",
     "propose_edges",

@@ -4,7 +4,7 @@ Entries are only ever added; the database refuses anything else.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from alcove.platform.domain.records import Page
@@ -12,7 +12,16 @@ from alcove.platform.store.tables import AuditRow, ExperimentRow, RolloutRow
 from sqlalchemy import Select, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AuditEntry", "AuditFilter", "find_last_entry", "list_audit", "newest_audit", "select_newest", "write_audit"]
+__all__ = [
+    "AuditEntry",
+    "AuditFilter",
+    "find_last_entry",
+    "list_audit",
+    "newest_audit",
+    "read_audit",
+    "select_newest",
+    "write_audit",
+]
 
 
 @dataclass(frozen=True)
@@ -44,11 +53,19 @@ class AuditFilter:
 
 async def write_audit(
     session: AsyncSession, *, at_s: int, principal: str, action: str, subject: str, details: Mapping[str, object]
-) -> None:
-    """Add an entry, in the transaction of the mutation itself."""
+) -> int:
+    """Add an entry, in the transaction of the mutation itself; return its number."""
     text = json.dumps(details, sort_keys=True, ensure_ascii=False)
-    session.add(AuditRow(at_s=at_s, principal=principal, action=action, subject=subject, details=text))
+    row = AuditRow(at_s=at_s, principal=principal, action=action, subject=subject, details=text)
+    session.add(row)
     await session.flush()
+    return row.sequence
+
+
+async def read_audit(session: AsyncSession, sequences: Sequence[int]) -> dict[int, AuditEntry]:
+    """Return entries by their numbers; those that are not there are left out."""
+    rows = await session.scalars(select(AuditRow).where(AuditRow.sequence.in_(sequences)))
+    return {row.sequence: _entry(row) for row in rows}
 
 
 async def list_audit(session: AsyncSession, page: Page) -> list[AuditEntry]:

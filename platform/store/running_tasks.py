@@ -59,9 +59,9 @@ class RunningTasks:
         return await running_tasks(session)
 
 
-async def running_tasks(session: AsyncSession) -> dict[str, TaskPolicy]:
-    """Return the tasks by id, as the session sees them."""
-    tasks = [task for record in await running_experiments(session) for task in tasks_of(record)]
-    tasks += [task for record in await live_rollouts(session) for task in stage_tasks(record)]
-    tasks += [readout_task(record) for record in await running_readouts(session)]
+async def running_tasks(session: AsyncSession, app: str | None = None) -> dict[str, TaskPolicy]:
+    """Return the tasks of an app, or of all, by id, as the session sees them."""
+    tasks = [task for record in await running_experiments(session, app) for task in tasks_of(record)]
+    tasks += [task for record in await live_rollouts(session, app) for task in stage_tasks(record)]
+    tasks += [readout_task(record) for record in await running_readouts(session) if app in (None, record.app)]
     return {task.task_id: task for task in tasks}

@@ -319,7 +319,11 @@ class AnnouncementRow(Base):
 
 
 class PublicationRow(Base):
-    """A policy or halt document of an app: serials only rise; unpublished ones are published at the next chance."""
+    """A policy or halt document of an app: serials only rise; unpublished ones are published at the next chance.
+
+    `first_audit` and `last_audit` bound the entries of the audit log of the change that decided it.  0 and "" where it
+    was decided before these were kept.
+    """
 
     __tablename__ = "publications"
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -327,6 +331,10 @@ class PublicationRow(Base):
     serial: Mapped[int] = mapped_column(primary_key=True)
     document: Mapped[bytes] = mapped_column(LargeBinary)
     is_published: Mapped[bool]
+    decided_at_s: Mapped[int] = mapped_column(server_default="0")
+    decided_by: Mapped[str] = mapped_column(Text, server_default="")
+    first_audit: Mapped[int] = mapped_column(server_default="0")
+    last_audit: Mapped[int] = mapped_column(server_default="0")
 
 
 class IssuerSecretRow(Base):

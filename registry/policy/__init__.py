@@ -70,6 +70,10 @@ if TYPE_CHECKING:
         Resolution,
         Step,
     )
+    from alcove.registry.policy.shares import (
+        VersionShare,
+        split_devices,
+    )
     from alcove.registry.policy.task import (
         TaskPolicy,
         in_stratum,
@@ -105,6 +109,7 @@ _HOME: Final = {
     "Step": "resolution",
     "TaskPolicy": "task",
     "VersionRef": "document",
+    "VersionShare": "shares",
     "arm_ranges": "assignment",
     "bucket": "assignment",
     "candidates": "assignment",
@@ -123,6 +128,7 @@ _HOME: Final = {
     "policy_to_bytes": "document",
     "resolve": "assignment",
     "rollout_ranges": "assignment",
+    "split_devices": "shares",
 }
 
 __all__ = [
@@ -153,6 +159,7 @@ __all__ = [
     "Step",
     "TaskPolicy",
     "VersionRef",
+    "VersionShare",
     "arm_ranges",
     "bucket",
     "candidates",
@@ -171,6 +178,7 @@ __all__ = [
     "policy_to_bytes",
     "resolve",
     "rollout_ranges",
+    "split_devices",
 ]
 
 

@@ -398,7 +398,9 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "validate_only": (NO_BOUND,),
     },
     "ListOverrides": {"app": NAMES},
-    "GetPolicy": {"app": APP},
+    "GetPolicy": {"app": APP, "serial": (2**53, 2**64 - 1)},
+    "ListPolicies": {"app": NAMES, "page_size": PAGE_SIZE, "page_token": NAMES},  # without an app a token is an app
+    "GetPrivacy": {"app": APP},
     "ListFeatures": {
         "team": optional(TEAM),
         "text": ("x" * 201, "two\nlines"),

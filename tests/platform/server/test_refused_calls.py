@@ -98,6 +98,8 @@ ROWS: Final = {
     "GetSession": Row(),
     "DeleteSession": Row(),
     "GetPolicy": Row(),
+    "ListPolicies": Row(),
+    "GetPrivacy": Row(),
     "UploadBlob": Row(),
     "GetUpload": Row(),
     "GetBlob": Row(),
