@@ -13,6 +13,7 @@ from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.client import ClientError, UnauthenticatedError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
+from alcove.platform.console.kept_forms import keep
 from alcove.platform.console.pages import (
     devices,
     features,
@@ -22,6 +23,8 @@ from alcove.platform.console.pages import (
     versions,
 )
 from alcove.platform.console.pages.page import Pages
+from alcove.platform.console.pages.wizards import audiences as audience_texts
+from alcove.platform.console.pages.wizards import rollouts as rollout_wizard
 from alcove.platform.console.problems import Problem, problem_of, problem_of_http
 from alcove.platform.console.rendering import THEME_COOKIE, THEMES, Renderer, wants_json
 from alcove.platform.console.security import (
@@ -41,7 +44,9 @@ __all__ = ["create_console"]
 
 FORM_BYTES: Final = 16 * 1024  # of a form; a reason of 500 characters is 2 000 bytes, escaped three times that
 YEAR_S: Final = 365 * 86_400
-AREAS: Final = (  # a line each
+AREAS: Final = (  # a line each; "/rollouts/new" comes before "/rollouts/ID"
+    audience_texts,
+    rollout_wizard,
     home,
     features,
     versions,
@@ -151,8 +156,13 @@ def _signed_in(sessions: Sessions, renderer: Renderer) -> Middleware:
                 return await handler(request)
             except UnauthenticatedError:  # it ended between two calls
                 pass
-        if wants_json(request):
+        if wants_json(request) or "HX-Request" in request.headers:  # a part of a page: the page stays as it is
             return renderer.problem(request, _SIGNED_OUT)
+        kept = await keep(request)
+        if kept is not None:
+            answer = sessions.ask_again(request, kept)
+            sessions.forget(answer)
+            return answer
         if viewer is None and _comes_from_elsewhere(request):
             return _again(request, renderer)
         answer = sessions.to_sign_in(request)

@@ -15,9 +15,10 @@ from typing import Final
 from aiohttp import web
 from alcove.platform.client import ClientError, UnauthenticatedError, UnavailableError
 from alcove.platform.console.calls import Calls
+from alcove.platform.console.kept_forms import KeptForm, kept_in
 from alcove.platform.console.problems import Problem, problem_of
 from alcove.platform.console.rendering import Renderer
-from alcove.platform.console.security import form_of, is_local_path
+from alcove.platform.console.security import csrf_token, form_of, is_local_path
 from alcove.platform.console.settings import ConsoleSettings
 from alcove.platform.console.viewer import VIEWER, Viewer
 from alcove.platform.listening.rate import RateLimit
@@ -103,26 +104,34 @@ class Sessions:
     async def _show(self, request: web.Request) -> web.Response:
         return self._page(request, request.query.get("next", "/"))
 
-    def _page(self, request: web.Request, back: str, problem: Problem | None = None) -> web.Response:
-        context = {"next": back if is_local_path(back) else "/", "problem": problem}
+    def ask_again(self, request: web.Request, kept: KeptForm) -> web.Response:
+        """Ask a person to sign in whose session has ended under a long form, and keep what was written."""
+        return self._page(request, "/", _ENDED, kept)
+
+    def _page(
+        self, request: web.Request, back: str, problem: Problem | None = None, kept: KeptForm | None = None
+    ) -> web.Response:
+        context = {"next": back if is_local_path(back) else "/", "problem": problem, "kept": kept}
         return self._renderer.page(
             request, "session/sign_in.html", context, status=problem.status if problem else HTTPStatus.OK
         )
 
     async def _sign_in(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        token, back = str(form.get("token", "")).strip(), str(form.get("next", "/"))
+        form, kept = await kept_in(request)
+        token, back = form.get("token", "").strip(), form.get("next", "/")
         if not self._limits.take(self._address_of(request)):
-            return self._page(request, back, _TOO_OFTEN)
+            return self._page(request, back, _TOO_OFTEN, kept)
         if not token.isascii() or not token.isprintable() or len(token) > MAX_TOKEN_LENGTH:
             token = ""
         try:
             made = await self._calls.run(token, lambda client: client.create_session())
         except UnauthenticatedError as error:
-            return self._page(request, back, _unknown(error))
+            return self._page(request, back, _unknown(error), kept)
         except ClientError as error:
-            return self._page(request, back, problem_of(error))
+            return self._page(request, back, problem_of(error), kept)
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": back if is_local_path(back) else "/"})
+        if kept is not None:
+            answer = self._renderer.page(request, "session/go_on.html", {"kept": kept, "csrf": csrf_token(made.token)})
         answer.set_cookie(
             self.cookie,
             made.token,
@@ -167,6 +176,13 @@ def _unknown(error: ClientError) -> Problem:
     )
 
 
+_ENDED: Final = Problem(
+    HTTPStatus.UNAUTHORIZED,
+    "Your session has ended",
+    "Nothing was sent, and what you wrote is kept on this page",
+    "Sign in again, and go on where you were.",
+    "UnauthenticatedError",
+)
 _TOO_OFTEN: Final = Problem(
     HTTPStatus.TOO_MANY_REQUESTS,
     "Too many attempts",

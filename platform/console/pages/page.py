@@ -74,12 +74,13 @@ class Pages:
         """Return the routes of a page: for people at its path, for programs with `.json` behind it."""
 
         async def handle(request: web.Request) -> web.Response:
-            return self._respond(request, await page(request))
+            return self.respond(request, await page(request))
 
         named = "/index.json" if path == "/" else f"{path}.json"
         return [web.get(named, handle), web.get(path, handle)]
 
-    def _respond(self, request: web.Request, answer: Answer) -> web.Response:
+    def respond(self, request: web.Request, answer: Answer) -> web.Response:
+        """Return an answer for people, or for programs where one asks."""
         if wants_json(request):
             return web.json_response(answer.data, status=answer.status)
         return self._renderer.page(request, answer.template, answer.context, status=answer.status)
@@ -126,7 +127,7 @@ class Pages:
         is_shown = any(one.problem for one in answer.context.get("offers", ()))
         # An action that the page does not offer any more has no form to say it in.
         context = answer.context if is_shown else {**answer.context, "refused": refusal.problem}
-        return self._respond(request, replace(answer, context=context, status=refusal.status))
+        return self.respond(request, replace(answer, context=context, status=refusal.status))
 
 
 async def back_to_page(request: web.Request) -> web.Response:

@@ -1,0 +1,202 @@
+"""Shows the wizard that creates a rollout: what, for whom, in which stages, and what the plan would find."""
+
+import json
+import uuid
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+from alcove.platform.client import PlatformClient, Rollout, RolloutForecast
+from alcove.platform.console.forecasting import Forecasts
+from alcove.platform.console.kept_forms import LongForm
+from alcove.platform.console.pages.page import Answer, Pages
+from alcove.platform.console.pages.wizards.audiences import ATTRIBUTE_HELP
+from alcove.platform.console.pages.wizards.forecasts import rollout_charts, rollout_choices, stage_table
+from alcove.platform.console.pages.wizards.rollout_sheet import RolloutSheet
+from alcove.platform.console.pages.wizards.steps import Result, Shown, handle
+from alcove.platform.console.pages.wizards.subjects import (
+    Subject,
+    absence_of,
+    asked_for,
+    read_features,
+    read_subject,
+)
+from alcove.platform.console.simulating import Simulator, SimulatorBusyError, why_not
+from alcove.platform.console.viewer import VIEWER
+
+__all__ = ["routes"]
+
+PATH: Final = "/rollouts/new"
+CREATE: Final = "/alcove.api.rollout.v1.RolloutService/CreateRollout"
+_WAITS: Final = "Others simulate now, or this plan takes too long. The forecast above holds; try the simulation again."
+
+
+def routes(pages: Pages) -> list[web.RouteDef]:
+    """Return the routes of this wizard."""
+    simulator, forecasts = Simulator(), Forecasts(pages)
+
+    async def show(request: web.Request) -> Answer:
+        query = request.query
+        if not query.get("feature"):
+            features = await pages.ask(request, lambda client: read_features(client, query.get("text", "")))
+            return _choose(features, query.get("app", ""))
+        subject = await pages.ask(
+            request, lambda client: read_subject(client, query["feature"], query.get("version", ""))
+        )
+        return _page(request, subject, None, Shown(request_id=uuid.uuid4().hex))
+
+    async def send(request: web.Request) -> web.Response:
+        subjects: list[Subject] = []  # read once, by the step or by the page
+
+        async def subject_of(form: LongForm) -> Subject:
+            if not subjects:
+                feature, version = form.fields.get("feature", ""), form.fields.get("version", "")
+                subjects.append(await pages.ask(request, lambda client: read_subject(client, feature, version)))
+            return subjects[0]
+
+        async def make(form: LongForm | None, shown: Shown) -> Answer:
+            return _page(request, await subject_of(form or LongForm({}, is_of_session=True)), form, shown)
+
+        async def step(form: LongForm) -> Result:
+            subject = await subject_of(form)
+            draft = _Draft(subject, _sheet(subject, form, {}))
+            if form.step == "create":
+                return await _create(request, pages, draft, form)
+            return await _forecast(request, pages, draft, form, (simulator, forecasts))
+
+        return await handle(request, pages, make, step)
+
+    return [*pages.routes(PATH, show), web.post(PATH, send), web.post(f"{PATH}.json", send)]
+
+
+class _Draft:
+    """A rollout that is being written, of a feature."""
+
+    def __init__(self, subject: Subject, made: RolloutSheet) -> None:
+        self.subject, self.made = subject, made
+        self.plan = made.plan()
+        sheet = made.sheet
+        self.app, self.version, self.values = sheet.text("app"), sheet.text("version"), sheet.pairs("values")
+        self.behavior = made.behavior()
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from being sent, a sentence; "": nothing."""
+        count = len(self.made.sheet.problems)
+        return (
+            "" if not count else "Correct what is marked below." if count > 1 else "Correct the field that is marked."
+        )
+
+    def create(self, client: PlatformClient, request_id: str, *, validate_only: bool) -> Rollout:
+        return client.create_rollout(
+            self.app,
+            self.subject.feature,
+            self.version,
+            plan=self.plan,
+            audience=self.made.sheet.values["audience"].strip(),
+            values=self.values,
+            validate_only=validate_only,
+            request_id=request_id,
+        )
+
+    @property
+    def question(self) -> str:
+        """All that its forecast follows from."""
+        return json.dumps([self.subject.feature, self.plan.model_dump(mode="json"), self.behavior])
+
+    def forecast(self, client: PlatformClient) -> RolloutForecast:
+        """Return what the plan would find."""
+        return client.plan_rollout(self.plan, behavior=self.behavior, feature=self.subject.feature)
+
+
+def _sheet(subject: Subject, form: LongForm | None, asked: dict[str, str]) -> RolloutSheet:
+    return RolloutSheet.make(
+        None if form is None else form.fields,
+        versions=subject.versions,
+        metrics=subject.metrics,
+        apps=subject.apps,
+        asked=asked,
+    )
+
+
+async def _create(request: web.Request, pages: Pages, draft: _Draft, form: LongForm) -> Result:
+    if draft.problem:
+        return Result(shown=Shown(draft.problem, status=HTTPStatus.BAD_REQUEST))
+    request_id = form.fields.get("request_id", "")
+    made = await pages.ask(request, lambda client: draft.create(client, request_id, validate_only=False))
+    return Result(f"/rollouts/{made.rollout_id}")
+
+
+async def _forecast(
+    request: web.Request, pages: Pages, draft: _Draft, form: LongForm, engines: tuple[Simulator, Forecasts]
+) -> Result:
+    """Check a draft as its creation would, forecast it, and simulate it where that is asked for."""
+    if draft.problem:
+        return Result(shown=Shown(draft.problem, status=HTTPStatus.BAD_REQUEST))
+    plan = draft.plan
+    if not absence_of(request[VIEWER], draft.subject.team, CREATE):
+        # Under an id of its own: a check that keeps nothing is no creation that was sent twice.
+        checked = await pages.ask(request, lambda client: draft.create(client, uuid.uuid4().hex, validate_only=True))
+        plan = checked.plan
+    simulator, forecasts = engines
+    forecast = None
+    if plan.stages and (plan.guardrails or plan.own_guardrails):
+        forecast = await forecasts.get(request, draft.question, draft.forecast)
+    extra: dict[str, Any] = {"is_checked": True, "simulated": None, "why_not": why_not(plan), "simulation_waits": ""}
+    data: dict[str, Any] = {"forecast": None, "simulation": None}
+    if forecast is not None:
+        extra |= {
+            "forecast": forecast,
+            "stages": stage_table(forecast, plan.expected_devices),
+            "charts_shown": rollout_charts(forecast),
+            "choices": rollout_choices(forecast.choices),
+        }
+        data["forecast"] = forecast.model_dump(mode="json")
+    if form.step == "simulate" and not extra["why_not"]:
+        try:
+            simulated = await simulator.run(plan, draft.behavior)
+            extra["simulated"] = simulated
+            data["simulation"] = {
+                "devices": simulated.devices,
+                "windows": simulated.windows,
+                "outcomes": [vars(one) for one in simulated.outcomes],
+                "problem": simulated.problem,
+            }
+        except SimulatorBusyError:
+            extra["simulation_waits"] = _WAITS
+    return Result(shown=Shown(extra=extra, data=data))
+
+
+def _choose(features: Any, app: str) -> Answer:
+    context = {"wizard": PATH, "title": "New rollout", "features": features, "app": app}
+    return Answer("wizards/choose.html", context, {"features": [one.feature for one in features]})
+
+
+def _page(request: web.Request, subject: Subject, form: LongForm | None, shown: Shown) -> Answer:
+    asked = asked_for(request.query, "app", "version")
+    made = _sheet(subject, form, asked)
+    if shown.problem:
+        _Draft(subject, made)  # which marks what is wrong at its field
+    absence = absence_of(request[VIEWER], subject.team, CREATE)
+    context = {
+        "wizard": PATH,
+        "subject": subject,
+        "sheet": made.sheet,
+        "sections": made.sections,
+        "reading": made.audience(),
+        "attributes": ATTRIBUTE_HELP,
+        "absence": absence,
+        "shown": shown,
+        "is_checked": False,
+        "forecast": None,
+    } | dict(shown.extra)
+    data = {
+        "feature": subject.feature,
+        "versions": list(subject.versions),
+        "metrics": [metric.name for metric in subject.metrics],
+        "fields": made.sheet.values,
+        "problems": made.sheet.problems,
+        "problem": shown.problem,
+        "may_create": not absence,
+    } | dict(shown.data)
+    return Answer("wizards/rollout.html", context, data, shown.status)
