@@ -42,6 +42,7 @@ ValidateOnly = Annotated[
     bool, typer.Option("--validate-only", help="Check the request and its fields, and store nothing.")
 ]
 Reason = Annotated[str, typer.Option(help="Reason for the change, in words; kept in the audit log.")]
+OptionalReason = Annotated[str, typer.Option("--reason", help="Reason, in words; kept in the audit log.")]
 
 
 @app.command("create")
@@ -255,17 +256,17 @@ def approve(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> Non
 
 
 @app.command("pause")
-def pause(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> None:
+def pause(*, rollout_id: RolloutId, reason: OptionalReason = "", etag: Etag = "", call: CallOptions) -> None:
     """Keep the share and refuse to advance."""
     with call.connect() as client:
-        _show([client.pause_rollout(rollout_id, etag=etag)], as_json=call.as_json)
+        _show([client.pause_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
 @app.command("resume")
-def resume(*, rollout_id: RolloutId, etag: Etag = "", call: CallOptions) -> None:
+def resume(*, rollout_id: RolloutId, reason: OptionalReason = "", etag: Etag = "", call: CallOptions) -> None:
     """Allow to advance again."""
     with call.connect() as client:
-        _show([client.resume_rollout(rollout_id, etag=etag)], as_json=call.as_json)
+        _show([client.resume_rollout(rollout_id, reason, etag=etag)], as_json=call.as_json)
 
 
 @app.command("rollback")

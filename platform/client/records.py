@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from alcove.platform.client.experiment_models import Decision, Estimate, Experiment, ExperimentReport, Primary
     from alcove.platform.client.rollout_models import KeptAnalysis, Rollout, StageAnalysis
 
-__all__ = ["Analysis", "Interval", "arm_records", "difference_records", "find_analyses", "guardrail_records", "unit_of"]
+__all__ = [
+    "Analysis",
+    "GuardrailName",
+    "Interval",
+    "arm_records",
+    "difference_records",
+    "find_analyses",
+    "guardrail_records",
+    "guardrails_of",
+    "unit_of",
+]
 
 UNITS: Final = ("share", "ms", "own")
 Record = dict[str, Any]

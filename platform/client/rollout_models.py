@@ -227,7 +227,7 @@ class Rollout(Value):
 
         Args:
             history: earlier analyses: `client.stage_analyses(rollout_id)`, rollouts that `watch_rollout` yielded, or
-                `client.audit(about=rollout_id)`, which has those that led to an action; the rollout itself has the last.
+                `client.audit(about=rollout_id)`, which has those that led to an action; the rollout has the last one.
         """
         return guardrail_records(self, history)
 

@@ -116,14 +116,22 @@ class RolloutCalls:
         request = pb.ApproveRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
         return value_of(Rollout, self._call(self._rollout.ApproveRollout, request).rollout)
 
-    def pause_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
-        """Refuse to advance until resumed."""
-        request = pb.PauseRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+    def pause_rollout(
+        self, rollout_id: str, reason: str = "", *, etag: str = "", request_id: str | None = None
+    ) -> Rollout:
+        """Refuse to advance until resumed; the reason, if any, goes into the audit log."""
+        request = pb.PauseRolloutRequest(
+            request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason, etag=etag
+        )
         return value_of(Rollout, self._call(self._rollout.PauseRollout, request).rollout)
 
-    def resume_rollout(self, rollout_id: str, *, etag: str = "", request_id: str | None = None) -> Rollout:
-        """Allow to advance again."""
-        request = pb.ResumeRolloutRequest(request_id=request_id or new_id(), rollout_id=rollout_id, etag=etag)
+    def resume_rollout(
+        self, rollout_id: str, reason: str = "", *, etag: str = "", request_id: str | None = None
+    ) -> Rollout:
+        """Allow to advance again; the reason, if any, goes into the audit log."""
+        request = pb.ResumeRolloutRequest(
+            request_id=request_id or new_id(), rollout_id=rollout_id, reason=reason, etag=etag
+        )
         return value_of(Rollout, self._call(self._rollout.ResumeRollout, request).rollout)
 
     def roll_back_rollout(

@@ -6,7 +6,7 @@ whatever is forged.  A form carries a request id, so that sending it twice does 
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from alcove.platform.client import PlatformClient
@@ -39,6 +39,7 @@ class Field:
         options: (value, words) to choose from; (): a text.
         pattern: what a browser lets pass; "": any text.
         help: what may be written there.
+        is_required: whether it must not be empty.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Field:
     options: Sequence[tuple[str, str]] = ()
     pattern: str = ""
     help: str = ""
+    is_required: bool = True
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Form:
     Attributes:
         request_id: names the mutation.
         reason: why; "" where none was asked for.
-        values: of the other fields.
+        values: of the other fields, hidden ones among them.
     """
 
     request_id: str
@@ -78,6 +80,7 @@ class Action:
         confirmation: words that must be typed before; "": none.
         fields: others that it asks for.
         is_grave: whether it cannot be undone.
+        hidden: what its form carries unseen, by name, such as the etag of what the person saw.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Action:
     confirmation: str = ""
     fields: Sequence[Field] = ()
     is_grave: bool = False
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,12 +131,16 @@ def read_form(action: Action, fields: Mapping[str, str]) -> Form:
     """Return what a person has sent.
 
     Raises:
-        FormError: the reason or the confirmation is missing.
+        FormError: the reason, the confirmation or what the form carries unseen is missing.
     """
     reason = fields.get("reason", "").strip()
     if action.needs_reason and not reason:
         raise FormError("reason", "Say why: the reason is kept in the audit log.")
     if action.confirmation and fields.get("confirmation", "").strip() != action.confirmation:
         raise FormError("confirmation", f"Type “{action.confirmation}” to confirm.")
-    values = {field.name: fields.get(field.name, "").strip() for field in action.fields}
+    values = {each.name: fields.get(each.name, "").strip() for each in action.fields}
+    for name in action.hidden:
+        values[name] = fields.get(name, "")
+        if not values[name]:
+            raise FormError(name, "This form is not whole: load the page again.")
     return Form(fields.get("request_id", ""), reason, values)

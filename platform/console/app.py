@@ -20,6 +20,7 @@ from alcove.platform.console.pages import (
     home,
     policies,
     privacy,
+    rollouts,
     versions,
 )
 from alcove.platform.console.pages.page import Pages
@@ -53,6 +54,7 @@ AREAS: Final = (  # a line each; "/rollouts/new" comes before "/rollouts/ID"
     devices,
     policies,
     privacy,
+    rollouts,
 )
 _log = structlog.get_logger()
 

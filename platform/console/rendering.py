@@ -127,15 +127,16 @@ def show_bytes(size_bytes: int) -> Markup:
 
 
 def show_number(value: float | None, unit: str = "", low: float | None = None, high: float | None = None) -> Markup:
-    """Return a number with its unit and, where there is one, its interval; None: none."""
+    """Return a number with its unit and, where there is one, its interval; None: none, or an end that is unbounded."""
     if value is None:
         return _MISSING
     text = f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:.4g}"
     unit = f" {unit}" if unit else ""
-    if low is None or high is None:
+    if low is None and high is None:
         return Markup('<span class="number">{}{}</span>').format(text, unit)
-    template = '<span class="number">{}{} <span class="interval">[{:.4g}, {:.4g}]</span></span>'
-    return Markup(template).format(text, unit, low, high)  # noqa: S704 - a constant
+    ends = ["…" if end is None else f"{end:.4g}" for end in (low, high)]
+    template = '<span class="number">{}{} <span class="interval">[{}, {}]</span></span>'
+    return Markup(template).format(text, unit, *ends)  # noqa: S704 - a constant
 
 
 def show_share(basis_points: int) -> str:

@@ -111,7 +111,8 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.PauseRolloutResponse:
             await _validate_etag(uow, request)
-            return pb.PauseRolloutResponse(rollout=rollout_message(await engine.pause(uow, request.rollout_id)))
+            record = await engine.pause(uow, request.rollout_id, reason=request.reason)
+            return pb.PauseRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.PauseRolloutResponse, work)
 
@@ -120,7 +121,8 @@ class RolloutService(rpc.RolloutServiceServicer):
 
         async def work(uow: UnitOfWork) -> pb.ResumeRolloutResponse:
             await _validate_etag(uow, request)
-            return pb.ResumeRolloutResponse(rollout=rollout_message(await engine.resume(uow, request.rollout_id)))
+            record = await engine.resume(uow, request.rollout_id, reason=request.reason)
+            return pb.ResumeRolloutResponse(rollout=rollout_message(record))
 
         return await self._mutations.run(request, pb.ResumeRolloutResponse, work)
 

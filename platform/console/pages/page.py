@@ -42,12 +42,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A form that was refused: the page shows it again with what was written."""
+    """A form that was refused: the page shows it again with what was written.
+
+    Attributes:
+        action: name of its action.
+        values: what was written.
+        problem: why, for people.
+        status: of the answer.
+        kind: the server's name of the error; "": the form itself was not complete.
+    """
 
     action: str
     values: Mapping[str, str]
     problem: str
     status: HTTPStatus
+    kind: str = ""
 
 
 class Pages:
@@ -115,7 +124,7 @@ class Pages:
             detail = f"{problem.title}: {problem.detail}. {problem.remedy}"
             if wants_json(request):
                 return self._renderer.problem(request, problem)
-            refusal = Refusal(action.name, values, detail, problem.status)
+            refusal = Refusal(action.name, values, detail, problem.status, problem.kind)
         else:
             if wants_json(request):
                 return web.json_response({"done": action.name})
@@ -126,7 +135,7 @@ class Pages:
         answer = await page(request, refusal)
         is_shown = any(one.problem for one in answer.context.get("offers", ()))
         # An action that the page does not offer any more has no form to say it in.
-        context = answer.context if is_shown else {**answer.context, "refused": refusal.problem}
+        context = answer.context if is_shown else {"refused": refusal.problem, **answer.context}
         return self.respond(request, replace(answer, context=context, status=refusal.status))
 
 

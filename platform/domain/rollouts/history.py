@@ -1,4 +1,4 @@
-"""Chooses which analyses of a rollout are kept: those that found something new, and of them fewer the older they are.  Pure.
+"""Chooses which analyses of a rollout are kept: those that found something new, of older ones fewer.  Pure.
 
      oldest                                                  newest
     |  the last of each period, at most 128  |  all, at most 32  |

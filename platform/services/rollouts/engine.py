@@ -224,28 +224,32 @@ async def approve(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
     return (await save_app(replace(uow, principal=proposal.proposed_by), before, after)).rollouts[rollout_id]
 
 
-async def pause(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
+async def pause(uow: UnitOfWork, rollout_id: str, *, reason: str = "") -> RolloutRecord:
     """Refuse to advance until resumed; devices keep what they have.
 
     Raises:
         ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is not running.
+        InvalidFieldError: the reason is too long.
     """
+    details = {"reason": validate_reason("reason", reason)} if reason else {}
     before, rollout = await load_rollout(uow, rollout_id)
-    after = actions.move(before, rollout, Action.PAUSE, now_s=uow.now_s)
+    after = actions.move(before, rollout, Action.PAUSE, now_s=uow.now_s, **details)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 
-async def resume(uow: UnitOfWork, rollout_id: str) -> RolloutRecord:
+async def resume(uow: UnitOfWork, rollout_id: str, *, reason: str = "") -> RolloutRecord:
     """Allow to advance again.
 
     Raises:
         ResourceNotFoundError: there is no such rollout.
         IllegalTransitionError: it is not paused.
+        InvalidFieldError: the reason is too long.
         ValuesOverriddenError: it is watched, and the values of the feature are overridden.
     """
+    details = {"reason": validate_reason("reason", reason)} if reason else {}
     before, rollout = await load_rollout(uow, rollout_id)
-    after = actions.move(before, rollout, Action.RESUME, now_s=uow.now_s)
+    after = actions.move(before, rollout, Action.RESUME, now_s=uow.now_s, **details)
     return (await save_app(uow, before, after)).rollouts[rollout_id]
 
 

@@ -19,7 +19,15 @@ from tests.platform.cli.browser import CHROMIUM, PATIENCE_MS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.needs("chromium")]
 
-PATHS = ("/", "/features", "/features?text=zzz", "/features/text_00", "/features/text_00/versions/1.0.0", "/nothing")
+PATHS = (
+    "/",
+    "/features",
+    "/features?text=zzz",
+    "/features/text_00",
+    "/features/text_00/versions/1.0.0",
+    "/nothing",
+    "/rollouts",
+)
 AXE = "axe.min.js"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 

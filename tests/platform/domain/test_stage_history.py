@@ -1,5 +1,6 @@
-"""Which analyses of a rollout are kept: bounded in number, the newest all, older ones evenly over the rollout's life."""
+"""Which analyses of a rollout are kept: bounded in number, all of the newest, older ones evenly over its life."""
 
+import itertools
 from dataclasses import replace
 
 from alcove.platform.domain.rollout_records import AnalysisRecord, KeptAnalysis, StageDecisionKind
@@ -27,7 +28,7 @@ def test_a_year_of_analyses_each_minute_is_kept_in_a_bounded_number_over_the_who
     kept = keep_up(300, minutes)
     assert len(kept) <= KEPT_NEWEST + KEPT_OLDER
     assert kept[-KEPT_NEWEST:] == [1_000_000 + number * 300 for number in range(minutes - KEPT_NEWEST, minutes)]
-    gaps = [later - earlier for earlier, later in zip(kept, kept[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(kept)]
     assert max(gaps) <= 2 * 365 * DAY / (KEPT_OLDER / 2)
     assert kept[0] - 1_000_000 <= 365 * DAY / (KEPT_OLDER / 2)
 

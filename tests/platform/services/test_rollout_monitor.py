@@ -451,8 +451,11 @@ async def test_the_number_of_kept_analyses_is_bounded(life: Life) -> None:
 async def test_an_action_that_fails_leaves_no_analysis_behind(life: Life) -> None:
     """It is written in the transaction of the action."""
     await life.begin(replace(PLAN, on_harm=PlanAction.HALT))
+
+    async def work(uow: UnitOfWork) -> RolloutRecord:
+        await analyze_rollout(uow, life.rollout_id, Given())
+        raise StorageError("tree", "full")
+
     with pytest.raises(StorageError):
-        async with life.store.write() as session:
-            await analyze_rollout(UnitOfWork(session, PRINCIPAL, life.now_s + DAY), life.rollout_id, Given())
-            raise StorageError("tree", "full")
+        await life.change(work)
     assert await kept_of(life) == []

@@ -21,9 +21,7 @@ def upgrade() -> None:
         sa.Column("analyzed_at_s", BIG, nullable=False),
         sa.Column("analysis", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("sequence", name="pk_stage_analyses"),
-        sa.ForeignKeyConstraint(
-            ["rollout_sequence"], ["rollouts.sequence"], name="fk_stage_analyses_rollout_sequence"
-        ),
+        sa.ForeignKeyConstraint(["rollout_sequence"], ["rollouts.sequence"], name="fk_stage_analyses_rollout_sequence"),
     )
     op.create_index("ix_stage_analyses_rollout_sequence", "stage_analyses", ["rollout_sequence", "sequence"])
     for column in ("state", "app", "feature"):
