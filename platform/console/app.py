@@ -25,6 +25,7 @@ from alcove.platform.console.pages import (
 )
 from alcove.platform.console.pages.page import Pages
 from alcove.platform.console.pages.wizards import audiences as audience_texts
+from alcove.platform.console.pages.wizards import experiments as experiment_wizard
 from alcove.platform.console.pages.wizards import rollouts as rollout_wizard
 from alcove.platform.console.problems import Problem, problem_of, problem_of_http
 from alcove.platform.console.rendering import THEME_COOKIE, THEMES, Renderer, wants_json
@@ -45,9 +46,10 @@ __all__ = ["create_console"]
 
 FORM_BYTES: Final = 16 * 1024  # of a form; a reason of 500 characters is 2 000 bytes, escaped three times that
 YEAR_S: Final = 365 * 86_400
-AREAS: Final = (  # a line each; "/rollouts/new" comes before "/rollouts/ID"
+AREAS: Final = (  # a line each; "/rollouts/new" before "/rollouts/ID"
     audience_texts,
     rollout_wizard,
+    experiment_wizard,
     home,
     features,
     versions,

@@ -10,16 +10,17 @@ The server computes two at a time, and one of each caller; a person who moves a 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
 
 from aiohttp import web
-from alcove.platform.client import DeadlineError, PlatformClient, TooManyCallsError
-from alcove.platform.console.pages.page import Pages
+from alcove.platform.client import DeadlineError, TooManyCallsError
 from alcove.platform.console.viewer import VIEWER
 from alcove.platform.core.turns import Turns
 
 __all__ = ["ComputingError", "Forecasts"]
+
+_Answer = TypeVar("_Answer")
 
 WAIT_S: Final = 12.0  # seconds that a page waits; an answer of the console has twenty
 KEPT_S: Final = 60.0  # seconds that a forecast is kept: the metrics that it reads may change
@@ -33,31 +34,27 @@ class ComputingError(Exception):
 class _Question:
     """A question that was asked."""
 
-    def __init__(self, answer: "asyncio.Task[Any]") -> None:
-        self.answer = answer
+    def __init__(self, asker: web.Request) -> None:
+        self.askers = [asker]
         self.asked_s = time.monotonic()
+        self.is_begun = False
+        self.answer: asyncio.Task[Any]
 
 
 class Forecasts:
-    """Forecasts of one area's pages.
+    """Forecasts of one area's pages; simulations are some, too."""
 
-    Args:
-        pages: ask the server.
-    """
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
+    def __init__(self) -> None:
         self._turns = Turns(1)
         self._questions: OrderedDict[tuple[str, str], _Question] = OrderedDict()
-        self._askers: dict[tuple[str, str], list[web.Request]] = {}
 
-    async def get(self, request: web.Request, question: str, work: Callable[[PlatformClient], Any]) -> Any:
+    async def get(self, request: web.Request, question: str, work: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Return what `work` forecasts.
 
         Args:
             request: of the person who asks.
             question: all that the answer follows from, as text.
-            work: makes the call.
+            work: computes the answer, or has it computed.
 
         Raises:
             ComputingError: the answer is not there yet.
@@ -67,12 +64,13 @@ class Forecasts:
         self._forget()
         asked = self._questions.get(name)
         if asked is None:
-            task = asyncio.create_task(self._compute(name, request, work))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, whoever waits
-            asked = self._questions[name] = _Question(task)
-        self._askers.setdefault(name, []).append(request)
+            asked = self._questions[name] = _Question(request)
+            asked.answer = asyncio.create_task(self._compute(name, asked, work))
+            asked.answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, whoever waits
+        elif not asked.is_begun:
+            asked.askers.append(request)
         try:
-            return await asyncio.wait_for(asyncio.shield(asked.answer), WAIT_S)
+            return cast("_Answer", await asyncio.wait_for(asyncio.shield(asked.answer), WAIT_S))
         except (TimeoutError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not asked.answer.cancelled():
                 raise
@@ -84,12 +82,15 @@ class Forecasts:
             self._questions.pop(name, None)
             raise
 
-    async def _compute(self, name: tuple[str, str], request: web.Request, work: Callable[[PlatformClient], Any]) -> Any:
+    async def _compute(
+        self, name: tuple[str, str], asked: _Question, work: Callable[[], Awaitable[_Answer]]
+    ) -> _Answer:
         async with self._turns.turn(name[0]):
-            if not any(_is_there(asker) for asker in self._askers.pop(name, [])):
+            asked.is_begun = True
+            if not any(_is_there(asker) for asker in asked.askers):
                 self._questions.pop(name, None)  # the slider has moved on
                 raise asyncio.CancelledError
-            return await self._pages.ask(request, work)
+            return await work()
 
     def _forget(self) -> None:
         """Drop answers that are old, and the oldest where there are too many."""

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from aiohttp import web
 from alcove.platform.client import PlatformClient, Rollout, RolloutForecast
-from alcove.platform.console.forecasting import Forecasts
+from alcove.platform.console.forecasting import ComputingError, Forecasts
 from alcove.platform.console.kept_forms import LongForm
 from alcove.platform.console.pages.page import Answer, Pages
 from alcove.platform.console.pages.wizards.audiences import ATTRIBUTE_HELP
 from alcove.platform.console.pages.wizards.forecasts import rollout_charts, rollout_choices, stage_table
 from alcove.platform.console.pages.wizards.rollout_sheet import RolloutSheet
-from alcove.platform.console.pages.wizards.steps import Result, Shown, handle
+from alcove.platform.console.pages.wizards.steps import Result, Shown, field_of, handle
 from alcove.platform.console.pages.wizards.subjects import (
     Subject,
     absence_of,
@@ -28,12 +28,13 @@ __all__ = ["routes"]
 
 PATH: Final = "/rollouts/new"
 CREATE: Final = "/alcove.api.rollout.v1.RolloutService/CreateRollout"
-_WAITS: Final = "Others simulate now, or this plan takes too long. The forecast above holds; try the simulation again."
+_COMPUTING: Final = "Computing: the simulation goes on. Press “Simulate it” again in a moment to see what it found."
+_TOO_LONG: Final = "The simulation took too long on this machine and was ended. The forecast above holds."
 
 
 def routes(pages: Pages) -> list[web.RouteDef]:
     """Return the routes of this wizard."""
-    simulator, forecasts = Simulator(), Forecasts(pages)
+    simulator, forecasts = Simulator(), Forecasts()
 
     async def show(request: web.Request) -> Answer:
         query = request.query
@@ -54,8 +55,8 @@ def routes(pages: Pages) -> list[web.RouteDef]:
                 subjects.append(await pages.ask(request, lambda client: read_subject(client, feature, version)))
             return subjects[0]
 
-        async def make(form: LongForm | None, shown: Shown) -> Answer:
-            return _page(request, await subject_of(form or LongForm({}, is_of_session=True)), form, shown)
+        async def make(form: LongForm, shown: Shown) -> Answer:
+            return _page(request, await subject_of(form), form, shown)
 
         async def step(form: LongForm) -> Result:
             subject = await subject_of(form)
@@ -141,8 +142,14 @@ async def _forecast(
     simulator, forecasts = engines
     forecast = None
     if plan.stages and (plan.guardrails or plan.own_guardrails):
-        forecast = await forecasts.get(request, draft.question, draft.forecast)
-    extra: dict[str, Any] = {"is_checked": True, "simulated": None, "why_not": why_not(plan), "simulation_waits": ""}
+        forecast = await forecasts.get(request, draft.question, lambda: pages.ask(request, draft.forecast))
+    extra: dict[str, Any] = {
+        "is_checked": True,
+        "simulated": None,
+        "why_not": why_not(plan),
+        "simulation_waits": "",
+        "asks_again": "",
+    }
     data: dict[str, Any] = {"forecast": None, "simulation": None}
     if forecast is not None:
         extra |= {
@@ -154,7 +161,8 @@ async def _forecast(
         data["forecast"] = forecast.model_dump(mode="json")
     if form.step == "simulate" and not extra["why_not"]:
         try:
-            simulated = await simulator.run(plan, draft.behavior)
+            question = json.dumps([plan.model_dump(mode="json"), draft.behavior])
+            simulated = await forecasts.get(request, question, lambda: simulator.run(plan, draft.behavior))
             extra["simulated"] = simulated
             data["simulation"] = {
                 "devices": simulated.devices,
@@ -162,13 +170,17 @@ async def _forecast(
                 "outcomes": [vars(one) for one in simulated.outcomes],
                 "problem": simulated.problem,
             }
+        except ComputingError:
+            extra |= {"simulation_waits": _COMPUTING, "asks_again": "simulate"}
+            data["computing"] = True
         except SimulatorBusyError:
-            extra["simulation_waits"] = _WAITS
+            extra["simulation_waits"] = _TOO_LONG
     return Result(shown=Shown(extra=extra, data=data))
 
 
 def _choose(features: Any, app: str) -> Answer:
     context = {"wizard": PATH, "title": "New rollout", "features": features, "app": app}
+    context |= {"asks_app": False, "kept": {}, "feature": ""}
     return Answer("wizards/choose.html", context, {"features": [one.feature for one in features]})
 
 
@@ -177,6 +189,8 @@ def _page(request: web.Request, subject: Subject, form: LongForm | None, shown: 
     made = _sheet(subject, form, asked)
     if shown.problem:
         _Draft(subject, made)  # which marks what is wrong at its field
+    if shown.error is not None and (name := field_of(shown.error, made.sheet.inputs)):
+        made.sheet.note(name, f"{made.sheet.inputs[name].title}: {shown.error.message}.")
     absence = absence_of(request[VIEWER], subject.team, CREATE)
     context = {
         "wizard": PATH,
@@ -188,6 +202,7 @@ def _page(request: web.Request, subject: Subject, form: LongForm | None, shown: 
         "absence": absence,
         "shown": shown,
         "is_checked": False,
+        "asks_again": "",
         "forecast": None,
     } | dict(shown.extra)
     data = {

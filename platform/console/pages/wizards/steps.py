@@ -1,8 +1,8 @@
 """Defines what both wizards do with a form that was sent: show it again, forecast, create."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from alcove.platform.console.problems import problem_of
 from alcove.platform.console.rendering import wants_json
 from alcove.platform.console.viewer import VIEWER
 
-__all__ = ["Result", "Shown", "handle", "sentence_of"]
+__all__ = ["Result", "Shown", "field_of", "handle", "sentence_of"]
 
 _BUSY: Final = (
     "Computing: the forecast is not there yet, since the server computes two at a time. Nothing is lost; press “Check "
@@ -34,6 +34,7 @@ class Shown:
         extra: what the step found, for the template.
         data: the same for programs.
         status: of the answer.
+        error: of the call that was refused; None: none was.
     """
 
     problem: str = ""
@@ -42,6 +43,7 @@ class Shown:
     extra: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     status: HTTPStatus = HTTPStatus.OK
+    error: ClientError | None = None
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,21 @@ class Result:
 def sentence_of(error: ClientError) -> str:
     """Return what a form says of a call that failed."""
     problem = problem_of(error)
-    return f"{problem.title}: {problem.detail}. {problem.remedy}"
+    if problem.retry_s or problem.status is HTTPStatus.GATEWAY_TIMEOUT:
+        return f"{problem.title}: {problem.detail}. What you wrote is below; sending it again creates it once."
+    return f"{problem.title}: {problem.detail}. Nothing was created, and what you wrote is below."
+
+
+def field_of(error: ClientError, names: Iterable[str]) -> str:
+    """Return the field that a refusal names; "": none of these."""
+    named = error.message.partition(":")[0].removeprefix("plan.")
+    return named if named in names else ""
 
 
 async def handle(
     request: web.Request,
     pages: Pages,
-    make: Callable[[LongForm | None, Shown], Awaitable[Answer]],
+    make: Callable[[LongForm, Shown], Awaitable[Answer]],
     step: Callable[[LongForm], Awaitable[Result]],
 ) -> web.Response:
     """Answer a form that was sent: go to what it created, or show it again with every word that was written.
@@ -87,7 +97,7 @@ async def handle(
     except UnauthenticatedError:
         raise
     except ComputingError:
-        result = Result(shown=Shown(notice=_BUSY, data={"computing": True}))
+        result = Result(shown=Shown(notice=_BUSY, extra={"asks_again": "check"}, data={"computing": True}))
     except ClientError as error:
         problem = problem_of(error)
         # After a refusal other words may follow; after no answer it is the same creation.
@@ -98,12 +108,13 @@ async def handle(
                 request_id=request_id if keeps_id else uuid.uuid4().hex,
                 data={"error": problem.to_json()["error"]},
                 status=problem.status,
+                error=error,
             )
         )
     if not result.address:
         shown = result.shown
         if not shown.request_id:
-            shown = Shown(shown.problem, shown.notice, request_id, shown.extra, shown.data, shown.status)
+            shown = replace(shown, request_id=request_id)
         return pages.respond(request, await make(form, shown))
     if wants_json(request):
         return web.json_response({"address": result.address})
