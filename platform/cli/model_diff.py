@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.output import print_diff, print_json, print_table, say
-from alcove.platform.cli.program_diff import Figure, ProgramFigures, Side, VariantDiff, VersionDiff, compare, figures_of
 from alcove.platform.cli.references import parse_reference
+from alcove.platform.inspection.diff import Figure, ProgramFigures, Side, VariantDiff, VersionDiff, compare, figures_of
 
 if TYPE_CHECKING:
     from alcove.platform.client import PlatformClient, Validation

@@ -30,8 +30,8 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show what a program takes, gives, needs and does, what it promises, and where it comes from."""
-    from alcove.platform.cli.page import page_of  # noqa: PLC0415
-    from alcove.platform.cli.program_summary import summarize_program  # noqa: PLC0415 - other verbs do not load the runtime
+    from alcove.platform.cli.program_summary import summarize_file  # noqa: PLC0415 - other verbs do not load the runtime
+    from alcove.platform.inspection.page import page_of  # noqa: PLC0415
 
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"{html.absolute().parent} is no folder", param_hint="--html")
@@ -42,7 +42,7 @@ def inspect(
         from alcove.platform.cli.model_profile import profile_file  # noqa: PLC0415
 
         profile, _ = profile_file(program.read_bytes(), given or [], method=method)
-    facts = summarize_program(program, profile, method)
+    facts = summarize_file(program, profile, method)
     if html is not None:
         html.write_text(page_of(facts), encoding="utf-8")
     if as_json:

@@ -28,6 +28,7 @@ __all__ = [
     "Validation",
     "Value",
     "Variant",
+    "VariantLatency",
     "Version",
     "VersionDetails",
     "VersionState",
@@ -80,8 +81,19 @@ class Lineage(Value):
     parent: str
 
 
+class VariantLatency(Value):
+    """How long a run of a variant took on the server, when the version was validated."""
+
+    variant: str
+    latency_ms: float
+
+
 class Version(Value):
-    """A published version of a feature."""
+    """A published version of a feature.
+
+    `released_by` "" and `released_at_s` 0: it was never released.  `checks` counts those of the last validation, 0:
+    there was none; `latencies` are what runs took there.
+    """
 
     feature: str
     version: str
@@ -93,6 +105,11 @@ class Version(Value):
     tags: tuple[Tag, ...]
     aliases: tuple[str, ...]
     lineage: Lineage | None = None
+    released_by: str = ""
+    released_at_s: int = 0
+    checks: int = 0
+    failed_checks: int = 0
+    latencies: tuple[VariantLatency, ...] = ()
 
 
 class StateCount(Value):

@@ -15,11 +15,13 @@ from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.kept_forms import keep
 from alcove.platform.console.pages import (
+    comparison,
     devices,
     features,
     home,
     policies,
     privacy,
+    program,
     rollouts,
     versions,
 )
@@ -28,6 +30,7 @@ from alcove.platform.console.pages.wizards import audiences as audience_texts
 from alcove.platform.console.pages.wizards import experiments as experiment_wizard
 from alcove.platform.console.pages.wizards import rollouts as rollout_wizard
 from alcove.platform.console.problems import Problem, problem_of, problem_of_http
+from alcove.platform.console.programs.opener import PROGRAMS, Programs
 from alcove.platform.console.rendering import THEME_COOKIE, THEMES, Renderer, wants_json
 from alcove.platform.console.security import (
     form_of,
@@ -57,6 +60,8 @@ AREAS: Final = (  # a line each; "/rollouts/new" before "/rollouts/ID"
     policies,
     privacy,
     rollouts,
+    program,
+    comparison,
 )
 _log = structlog.get_logger()
 
@@ -84,6 +89,7 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
             _signed_in(sessions, renderer),
         ],
     )
+    app[PROGRAMS] = Programs()
     app.add_routes([web.get("/healthz", _answer_probe)])
     app.add_routes(assets.routes())
     app.add_routes(sessions.routes())

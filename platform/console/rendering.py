@@ -18,7 +18,7 @@ from alcove.platform.console.viewer import VIEWER
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["THEMES", "THEME_COOKIE", "Renderer", "wants_json"]
+__all__ = ["THEMES", "THEME_COOKIE", "Renderer", "theme_of", "wants_json"]
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "alcove-theme"
@@ -66,10 +66,9 @@ class Renderer:
         status: int = HTTPStatus.OK,
     ) -> web.Response:
         """Return a page; `context` beside who asks, the theme and the address."""
-        theme = request.cookies.get(THEME_COOKIE, "")
         common = {
             "viewer": request.get(VIEWER),
-            "theme": theme if theme in THEMES else THEMES[0],
+            "theme": theme_of(request),
             "path": request.path,
             "address": str(request.rel_url),
             "json_address": json_address(request) if request.method == "GET" else "",
@@ -88,6 +87,12 @@ class Renderer:
         if problem.retry_s:
             answer.headers["Retry-After"] = str(problem.retry_s)
         return answer
+
+
+def theme_of(request: web.Request) -> str:
+    """Return which colors the viewer has chosen."""
+    theme = request.cookies.get(THEME_COOKIE, "")
+    return theme if theme in THEMES else THEMES[0]
 
 
 def wants_json(request: web.Request) -> bool:

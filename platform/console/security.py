@@ -8,6 +8,8 @@ S2  A request whose Host is no name of this console is refused, so that no other
 S3  A form counts only from a page of this console: by what the browser says of its origin, and by a token that only
     pages of the same session hold.
 S4  A page is stored nowhere, shown in no frame, and says of itself nothing to other sites.
+S5  What is made of a program is shown in a frame of another origin (sandbox), whose policy lets its one script run by
+    its digest and reach nothing; it alone may stand in a frame, of this console.
 """
 
 import hashlib
@@ -36,8 +38,10 @@ CSRF_FIELD: Final = "csrf"
 CSRF_HEADER: Final = "X-CSRF-Token"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "font-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+SANDBOX: Final = "sandbox allow-scripts"  # at the end of the policy of S5
+FRAMED: Final = ("Content-Security-Policy", "X-Frame-Options")  # which an answer of S5 brings itself
 HEADERS: Final = MappingProxyType(
     {
         "Content-Security-Policy": POLICY,
@@ -56,7 +60,8 @@ _PORT: Final = re.compile(r":\d{1,5}$")
 def set_headers(response: web.StreamResponse, *, is_secure: bool) -> None:
     """Put the headers of S1 and S4 on an answer."""
     for name, value in HEADERS.items():
-        response.headers[name] = value
+        if name not in FRAMED or not response.headers.get(FRAMED[0], "").endswith(SANDBOX):
+            response.headers[name] = value
     response.headers.setdefault("Cache-Control", "no-store")
     if is_secure:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"

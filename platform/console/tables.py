@@ -19,7 +19,8 @@ class Column(Generic[_Row]):
         name: of the value in JSON.
         title: what people read, with its unit.
         value: takes the value from a row.
-        kind: how it is shown: "text", "number", "bytes", "time", "state", "share", "digest" or "counts".
+        kind: how it is shown: "text", "number", "bytes", "time", "state", "share", "digest", "counts", or
+            "figure": as the row's own `kind`, bytes or a unit, says.
         href: where it leads; None: nowhere.
     """
 
@@ -32,7 +33,7 @@ class Column(Generic[_Row]):
     @property
     def is_number(self) -> bool:
         """Whether it stands at the right, digit under digit."""
-        return self.kind in ("number", "bytes", "share")
+        return self.kind in ("number", "bytes", "share", "figure")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Frozen, no database and no wire type inside.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from alcove.platform.domain.records import VersionRecord, VersionState
 
@@ -91,11 +91,23 @@ class AliasProposal:
 
 @dataclass(frozen=True)
 class ListedVersion:
-    """A version with the tags and aliases that it has now."""
+    """A version with the tags and aliases that it has now, its release and what its last validation found.
+
+    Attributes:
+        released_by: "" where it never was, as `released_at_s` 0.
+        checks: how many the last validation made; 0 where there was none.
+        failed_checks: how many of them failed.
+        latencies_ms: what a run took there, by variant.
+    """
 
     record: VersionRecord
     tags: tuple[Tag, ...]
     aliases: tuple[str, ...]
+    released_by: str = ""
+    released_at_s: int = 0
+    checks: int = 0
+    failed_checks: int = 0
+    latencies_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

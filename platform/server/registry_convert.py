@@ -72,6 +72,11 @@ def version_message(listed: ListedVersion) -> pb.Version:
         tags=[pb.Tag(**vars(tag)) for tag in listed.tags],
         aliases=listed.aliases,
         lineage=_lineage(record),
+        released_by=listed.released_by,
+        released_at_s=listed.released_at_s,
+        checks=listed.checks,
+        failed_checks=listed.failed_checks,
+        latencies=[pb.VariantLatency(variant=name, latency_ms=ms) for name, ms in listed.latencies_ms.items()],
     )
 
 

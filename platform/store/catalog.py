@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from alcove.platform.domain import limits
+from alcove.platform.domain.catalog.validation import measured_latencies_ms
 from alcove.platform.domain.catalog_records import (
     AliasMove,
     AliasProposal,
@@ -29,7 +30,7 @@ from alcove.platform.store.catalog_tables import (
     TagRow,
     ValidationRow,
 )
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
@@ -97,7 +98,7 @@ async def remove_tag(session: AsyncSession, record: VersionRecord, key: str) -> 
 
 
 async def list_versions(session: AsyncSession, records: Sequence[VersionRecord]) -> list[ListedVersion]:
-    """Return versions with the tags and aliases that they have now, in the order that was given."""
+    """Return versions with what is listed with them now, in the order that was given."""
     if not records:
         return []
     tags: dict[int, list[Tag]] = {}
@@ -108,14 +109,40 @@ async def list_versions(session: AsyncSession, records: Sequence[VersionRecord])
     features = {record.feature for record in records}
     for row in await session.scalars(select(AliasRow).where(AliasRow.feature.in_(features)).order_by(AliasRow.alias)):
         aliases.setdefault((row.feature, row.version), []).append(row.alias)
-    return [
-        ListedVersion(
-            record,
-            tuple(tags.get(record.sequence, ())),
-            tuple(aliases.get((record.feature, record.version), ())),
+    releases = {row.version_sequence: row for row in await session.scalars(_last_releases(sequences))}
+    checks = {row.version_sequence: _checks(row) for row in await session.scalars(_last_validations(sequences))}
+    listed = []
+    for record in records:
+        release, found = releases.get(record.sequence), checks.get(record.sequence, ())
+        listed.append(
+            ListedVersion(
+                record,
+                tuple(tags.get(record.sequence, ())),
+                tuple(aliases.get((record.feature, record.version), ())),
+                released_by="" if release is None else release.moved_by,
+                released_at_s=0 if release is None else release.moved_at_s,
+                checks=len(found),
+                failed_checks=sum(not check.is_passed for check in found),
+                latencies_ms=measured_latencies_ms(found),
+            )
         )
-        for record in records
-    ]
+    return listed
+
+
+def _last_releases(sequences: Sequence[int]) -> Select[StateMoveRow]:
+    last = select(func.max(StateMoveRow.sequence)).where(
+        StateMoveRow.version_sequence.in_(sequences), StateMoveRow.to_state == VersionState.RELEASED
+    )
+    return select(StateMoveRow).where(StateMoveRow.sequence.in_(last.group_by(StateMoveRow.version_sequence)))
+
+
+def _last_validations(sequences: Sequence[int]) -> Select[ValidationRow]:
+    last = select(func.max(ValidationRow.sequence)).where(ValidationRow.version_sequence.in_(sequences))
+    return select(ValidationRow).where(ValidationRow.sequence.in_(last.group_by(ValidationRow.version_sequence)))
+
+
+def _checks(row: ValidationRow) -> tuple[CheckResult, ...]:
+    return tuple(CheckResult(**check) for check in json.loads(row.checks))
 
 
 # Aliases
@@ -218,8 +245,7 @@ async def last_validation(session: AsyncSession, record: VersionRecord) -> Valid
     row = await session.scalar(query.order_by(ValidationRow.sequence.desc()).limit(1))
     if row is None:
         return None
-    checks = tuple(CheckResult(**check) for check in json.loads(row.checks))
-    return ValidationRecord(row.is_passed, checks, row.validated_by, row.validated_at_s)
+    return ValidationRecord(row.is_passed, _checks(row), row.validated_by, row.validated_at_s)
 
 
 async def rules_of(session: AsyncSession, feature: str) -> FeatureRules:

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from alcove.platform.client import PlatformClient
 from alcove.platform.client.errors import ClientError
+from alcove.platform.confined.confinement import program_of_filter
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
 from alcove.platform.server import serve
 from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.services.validation import ChildChecks, Supplies
-from alcove.platform.services.validation.confinement import program_of_filter
 from alcove.platform.testing import ServerWorld
 from alcove.platform.testing.hostile_child import DEEDS, ELSEWHERE
 from alcove.registry._tuf import Metadata

@@ -123,6 +123,9 @@ def _versions_table(name: str, page: Page[Version], query: Mapping[str, str]) ->
             Column("state", "State", lambda one: one.state, "state"),
             Column("size_bytes", "Size", lambda one: min(each.size_bytes for each in one.variants), "bytes"),
             Column("variants", "Variants", lambda one: ", ".join(each.name for each in one.variants)),
+            Column("latency_ms", "Run on the server, ms", _latencies),
+            Column("checks", "Checks", _checks),
+            Column("released_by", "Released by", lambda one: one.released_by),
             Column("aliases", "Aliases", lambda one: ", ".join(one.aliases)),
             Column("tags", "Tags", lambda one: ", ".join(f"{tag.key}={tag.value}" for tag in one.tags)),
             Column("published_at_s", "Published", lambda one: one.published_at_s, "time"),
@@ -138,6 +141,19 @@ def _versions_table(name: str, page: Page[Version], query: Mapping[str, str]) ->
         page.next_token,
         token,
         "No version fits.",
+    )
+
+
+def _latencies(version: Version) -> str:
+    """Return what a run took when the version was validated, of each variant that was measured."""
+    return ", ".join(f"{one.variant} {one.latency_ms:.3g}" for one in version.latencies)
+
+
+def _checks(version: Version) -> str:
+    if not version.checks:
+        return "not validated"
+    return (
+        f"{version.failed_checks} of {version.checks} failed" if version.failed_checks else f"{version.checks} passed"
     )
 
 

@@ -11,7 +11,7 @@
 Every check is made and reported, whatever fails; a figure without a rule is reported and passes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.catalog_records import CheckResult, FeatureRules
@@ -19,7 +19,7 @@ from alcove.registry.compatibility import differences
 from alcove.registry.manifest import Manifest, Variant
 from alcove.registry.program_validation import Parity, ProgramSummary
 
-__all__ = ["validate"]
+__all__ = ["measured_latencies_ms", "validate"]
 
 _SHOWN = 5  # names in a figure; a broken program may have thousands
 
@@ -74,6 +74,15 @@ def _latency(variant: str, latency_ms: float | str, most_ms: float) -> CheckResu
         return CheckResult("latency", variant, is_passed=False, figure=latency_ms, bound=bound)
     is_passed = not most_ms or latency_ms <= most_ms
     return CheckResult("latency", variant, is_passed=is_passed, figure=f"{latency_ms:.3g} ms", bound=bound)
+
+
+def measured_latencies_ms(checks: Iterable[CheckResult]) -> dict[str, float]:
+    """Return what a run took, by variant, where a validation measured it."""
+    return {
+        check.variant: float(check.figure.removesuffix(" ms"))
+        for check in checks
+        if check.name == "latency" and check.figure.endswith(" ms")
+    }
 
 
 def _validate_summary(

@@ -1,7 +1,7 @@
 """Runs the programs that teams push, in processes that can do nothing else.
 
-`jobs.py` says what is asked and answered, `children.py` starts the processes and bounds them, `child.py` is what runs
-there, `confinement.py` takes away what it does not need.
+`jobs.py` says what is asked and answered, `children.py` bounds how many run, `child.py` is what runs there; the rest is
+`alcove.platform.confined`.
 """
 
 from typing import TYPE_CHECKING, Any

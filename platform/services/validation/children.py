@@ -10,19 +10,13 @@ the server's.
 """
 
 import asyncio
-import contextlib
-import json
-import os
-import signal
-import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any, BinaryIO, Final
 
-import structlog
+from alcove.platform.confined.asking import ConfinedCalls
 from alcove.platform.domain import limits
 from alcove.platform.domain.catalog.program_report import ProgramReport
 from alcove.platform.domain.errors import CheckBoundError, ChecksFullError
@@ -33,9 +27,7 @@ from alcove.registry.manifest import Manifest, Variant
 __all__ = ["ChildChecks"]
 
 MODULE: Final = "alcove.platform.services.validation.child"
-MESSAGE_BYTES: Final = 4096  # of its standard error, where it fails by our fault
 ANSWER_BYTES: Final = 1024 * 1024  # a line of an answer; operators and the names of weights with NaN
-_log = structlog.get_logger()
 
 
 class ChildChecks:
@@ -50,13 +42,10 @@ class ChildChecks:
     def __init__(
         self, *, cpu_s: int = limits.CHECK_CPU_S, memory_bytes: int = limits.CHECK_MEMORY_BYTES, module: str = MODULE
     ) -> None:
-        self._cpu_s = cpu_s
-        self._memory_bytes = memory_bytes
-        self._module = module
+        self._asking = ConfinedCalls(module, cpu_s=cpu_s, memory_bytes=memory_bytes, answer_bytes=ANSWER_BYTES)
         self._running = asyncio.Semaphore(limits.CHECKS_AT_ONCE)
         self._of_team: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting: defaultdict[str, int] = defaultdict(int)
-        self._is_told = False
 
     async def verify(self, manifest: Manifest, variant: Variant, supplies: Supplies) -> None:
         """Check a program as a device would at its installation, and the deltas that make it.
@@ -93,7 +82,7 @@ class ChildChecks:
         async with self._place(team):
             with ExitStack() as stack:
                 files = await asyncio.to_thread(_copy_supplies, stack, supplies)
-                return await self._ask(variant, {**job, "kind": kind}, files)
+                return await self._asking.ask(variant, {**job, "kind": kind}, files)
 
     @asynccontextmanager
     async def _place(self, team: str) -> AsyncIterator[None]:
@@ -111,88 +100,6 @@ class ChildChecks:
             if not self._waiting[team]:
                 del self._waiting[team], self._of_team[team]
 
-    async def _ask(self, variant: str, job: Mapping[str, Any], files: Mapping[str, BinaryIO]) -> dict[str, Any]:
-        descriptors = {sha256: file.fileno() for sha256, file in files.items()}
-        request = {**job, "blobs": descriptors, "cpu_s": self._cpu_s, "memory_bytes": self._memory_bytes}
-        async with _child(self._module, tuple(descriptors.values())) as process:
-            if process.stdin is None or process.stdout is None:
-                raise AssertionError
-            try:
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                with contextlib.suppress(ConnectionError):
-                    await process.stdin.drain()
-                async with asyncio.timeout(limits.CHECK_START_S):
-                    confined = _line(await process.stdout.readline())
-                if confined is not None:
-                    self._tell(confined)
-                    async with asyncio.timeout(self._cpu_s + limits.CHECK_GRACE_S):
-                        answer = _line(await process.stdout.readline())
-                    if answer is not None and "bound" not in answer:
-                        return answer
-                    if answer is not None:
-                        raise CheckBoundError(variant, self._memory_bound())
-                async with asyncio.timeout(limits.CHECK_GRACE_S):
-                    await process.wait()
-            except ValueError:  # of `readline`
-                raise CheckBoundError(variant, f"it said more than {ANSWER_BYTES} bytes, the server's bound") from None
-            except TimeoutError:
-                bound = f"more than {self._cpu_s + limits.CHECK_GRACE_S:g} s, the server's bound"
-                raise CheckBoundError(variant, bound) from None
-            message = b"" if process.stderr is None else await process.stderr.read(MESSAGE_BYTES)
-        raise CheckBoundError(
-            variant, self._explain_end(process.returncode or 0, message, is_confined=confined is not None)
-        )
-
-    def _memory_bound(self) -> str:
-        return f"more than {self._memory_bytes} bytes of memory, the server's bound"
-
-    def _explain_end(self, code: int, message: bytes, *, is_confined: bool) -> str:
-        """Say why a process ended without an answer; what is no program's doing goes to the log."""
-        if code >= 0 or not is_confined:
-            _log.error("a process for checking programs failed", code=code, said=message.decode("utf-8", "replace"))
-        if not is_confined:
-            return f"the server could not start its checks (exit code {code})"
-        if -code in (signal.SIGXCPU, signal.SIGKILL):
-            return f"more than {self._cpu_s} s of processor time, the server's bound"
-        if -code in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):  # what running out of memory looks like in C++
-            return f"its process crashed (signal {-code}), perhaps for want of memory: {self._memory_bound()}"
-        return f"its process ended (exit code {code})"
-
-    def _tell(self, confined: Mapping[str, Any]) -> None:
-        """Say once what holds programs on this machine."""
-        if not self._is_told:
-            self._is_told = True
-            held = {name: bool(confined.get(name)) for name in ("calls", "network")}
-            (_log.info if held["calls"] else _log.warning)("programs are checked in processes of their own", **held)
-
-
-@asynccontextmanager
-async def _child(module: str, descriptors: tuple[int, ...]) -> AsyncIterator[Process]:
-    """Run the child while the block runs; at its end the child and all that it started are gone."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-m",
-        module,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        pass_fds=descriptors,
-        start_new_session=True,
-        env={"LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        limit=ANSWER_BYTES,
-        cwd="/",
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            if process.stdin is not None:
-                process.stdin.close()
-        await asyncio.shield(process.wait())
-
 
 def _copy_supplies(stack: ExitStack, supplies: Supplies) -> dict[str, BinaryIO]:
     """Return a nameless file with each blob, read to its end and compared with its digest."""
@@ -206,12 +113,3 @@ def _copy_supplies(stack: ExitStack, supplies: Supplies) -> dict[str, BinaryIO]:
             raise StorageError("temporary file", error.strerror or str(error)) from error
         files[sha256] = file
     return files
-
-
-def _line(line: bytes) -> dict[str, Any] | None:
-    """Return a line of the child's, None where it said nothing more, or nonsense."""
-    try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None

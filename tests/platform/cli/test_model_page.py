@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alcove.platform.cli.page import page_of
-from alcove.platform.cli.page.layout import layout_of
-from alcove.platform.cli.program_summary import summarize_program
+from alcove.platform.cli.program_summary import summarize_file
+from alcove.platform.inspection.page import page_of
+from alcove.platform.inspection.page.layout import layout_of
 from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import Assembly, samples
 from alcove.runtime.testing_ops import op_samples
@@ -118,7 +118,7 @@ def evil(tmp_path: Path) -> Path:
 
 def test_names_of_a_hostile_program_stay_data(tmp_path: Path) -> None:
     """No character of a program can end the element that it stands in; what is read back is what it says."""
-    facts = summarize_program(evil(tmp_path))
+    facts = summarize_file(evil(tmp_path))
     page = page_of(facts)
     assert page.count("<script") == page.count("</script>") == 2
     assert "<img" not in page
@@ -129,7 +129,7 @@ def test_names_of_a_hostile_program_stay_data(tmp_path: Path) -> None:
 async def test_markup_in_a_programs_names_is_shown_as_text(tmp_path: Path) -> None:
     """The browser makes no element of it, runs nothing, and asks for nothing."""
     path = tmp_path / "page.html"
-    path.write_text(page_of(summarize_program(evil(tmp_path))), encoding="utf-8")
+    path.write_text(page_of(summarize_file(evil(tmp_path))), encoding="utf-8")
     async with open_page(path.as_uri()) as shown:
         assert await shown.value("document.querySelectorAll('img').length") == 0
         assert EVIL in await shown.value("document.querySelector('#ports').textContent")
@@ -159,7 +159,7 @@ def test_every_program_has_a_page(name: str, tmp_path: Path) -> None:
     """Every operator of the manifest, sizes that come with inputs, states, infinite attributes: all as JSON."""
     path = tmp_path / "some.alc"
     path.write_bytes((samples() | op_samples())[name])
-    facts = facts_in(page_of(summarize_program(path)))
+    facts = facts_in(page_of(summarize_file(path)))
     assert len(facts["graph"]["nodes"]) == len(facts["ops"])
     places = [tuple(place) for place in facts["graph"]["nodes"]]
     assert len(set(places)) == len(places)  # no box lies on another

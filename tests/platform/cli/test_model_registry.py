@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alcove.platform.cli.program_diff import ProgramFigures, Side, compare, figures_of
 from alcove.platform.client import PlatformClient
+from alcove.platform.inspection.diff import ProgramFigures, Side, compare, figures_of
 from alcove.registry.delta import apply_delta
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import Manifest

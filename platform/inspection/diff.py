@@ -1,6 +1,6 @@
 """Compares two versions or two programs: sizes, memory, operators, weights, times, signatures, lineage and cards.
 
-Pure except `figures_of`, which asks the runtime.
+Pure except `figures_of` and `relative_changes`, which ask the runtime.
 """
 
 import difflib
@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from alcove.registry.compatibility import differences
 from alcove.registry.manifest import ModelSignature
 
-__all__ = ["Figure", "ProgramFigures", "Side", "VariantDiff", "VersionDiff", "compare", "figures_of"]
+__all__ = [
+    "Figure",
+    "ProgramFigures",
+    "Side",
+    "VariantDiff",
+    "VersionDiff",
+    "compare",
+    "figures_of",
+    "relative_changes",
+]
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,44 @@ def figures_of(
         times_us=_times_us(program) if is_profiled else {},
     )
     return figures, facts.signature
+
+
+def relative_changes(left: bytes, right: bytes) -> dict[str, float | None]:
+    """Return how far each weight moved that both programs hold with another content: ‖right - left‖ / ‖left‖.
+
+    The stored numbers are compared, padding and fused biases included, as Euclidean norms.  None where that says
+    nothing: another type, shape or layout, no float32, or a left side of zeros.
+
+    Raises:
+        ProgramError: the bytes are no valid programs.
+    """
+    import numpy as np  # noqa: PLC0415 - with the runtime
+    from alcove.runtime.format.reader import read_spec  # noqa: PLC0415 - loads the runtime
+    from alcove.runtime.format.spec import DType, Storage  # noqa: PLC0415
+
+    sides = [
+        {
+            tensor.name: tensor
+            for method in read_spec(program).methods
+            for tensor in method.tensors
+            if tensor.storage is Storage.CONSTANT
+        }
+        for program in (left, right)
+    ]
+    found: dict[str, float | None] = {}
+    for name in sides[0].keys() & sides[1].keys():
+        old, new = sides[0][name], sides[1][name]
+        if bytes(old.data) == bytes(new.data):
+            continue
+        kinds = [(each.dtype, each.shape, each.layout, len(each.data)) for each in (old, new)]
+        found[name] = None
+        if kinds[0] == kinds[1] and old.dtype is DType.F32:
+            was = np.frombuffer(old.data, dtype="<f4").astype(np.float64)
+            moved = float(np.linalg.norm(np.frombuffer(new.data, dtype="<f4") - was))
+            norm = float(np.linalg.norm(was))
+            if norm and np.isfinite(moved / norm):
+                found[name] = moved / norm
+    return found
 
 
 def _variant(name: str, left: ProgramFigures, right: ProgramFigures) -> VariantDiff:
