@@ -94,7 +94,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "alcove rollout status ro-0123456789ab",
             "alcove rollout status --app messenger --feature language_id --json",
         ),
-        "rollout list": ("alcove rollout list --app messenger",),
+        "rollout list": ("alcove rollout list --app messenger --state running --state paused",),
         "rollout delete": ("alcove rollout delete ro-0123456789ab --yes",),
         "rollout watch": ("alcove rollout watch ro-0123456789ab --for 8h",),
         "rollout advance": (
@@ -102,7 +102,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             'alcove rollout advance ro-0123456789ab --override-reason "no harm seen"',
         ),
         "rollout approve": ("alcove rollout approve ro-0123456789ab",),
-        "rollout pause": ("alcove rollout pause ro-0123456789ab",),
+        "rollout pause": ("alcove rollout pause ro-0123456789ab --reason 'users complain'",),
         "rollout resume": ("alcove rollout resume ro-0123456789ab",),
         "rollout rollback": ('alcove rollout rollback ro-0123456789ab --reason "slower than before"',),
         "rollout halt": ('alcove rollout halt ro-0123456789ab --reason "it crashes" --yes',),

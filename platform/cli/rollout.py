@@ -18,6 +18,7 @@ from alcove.platform.cli.parameter_values import SetInRollout, runtime_line, val
 from alcove.platform.cli.plans import PlanOptions, behavior_of, differences_of, duration_s
 from alcove.platform.cli.rollout_details import next_line, question_lines, show_details
 from alcove.platform.cli.shares import share_basis_points
+from alcove.platform.domain.states import RolloutState
 
 if TYPE_CHECKING:
     from alcove.platform.client import Rollout
@@ -203,11 +204,15 @@ def list_command(
     *,
     app_name: Annotated[str, typer.Option("--app", help="List only what belongs to this app.")] = "",
     feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
+    state: Annotated[
+        list[RolloutState] | None, typer.Option(help="List only rollouts in this state; repeatable.")
+    ] = None,
+    text: Annotated[str, typer.Option(help="List only where each word occurs in id, app, feature or version.")] = "",
     call: CallOptions,
 ) -> None:
     """List rollouts, oldest first."""
     with call.connect() as client:
-        _show(client.rollouts(app_name, feature), as_json=call.as_json)
+        _show(client.rollouts(app_name, feature, states=state or (), text=text), as_json=call.as_json)
 
 
 app.command("delete")(drafts.delete_rollout)

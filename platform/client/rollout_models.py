@@ -26,7 +26,6 @@ __all__ = [
     "Plan",
     "Proposal",
     "Rollout",
-    "RolloutState",
     "StageAnalysis",
     "StagePlan",
     "UncollectedWindow",
@@ -37,10 +36,6 @@ Kind = Annotated[Literal["harmful", "safe", "inconclusive"], without_prefix("GUA
 Decision = Annotated[Literal["wait", "hold", "ready", "harm", "timeout", "alarm"], without_prefix("STAGE_DECISION_")]
 Mechanism = Annotated[Literal["unspecified", "randomized_response", "prio3"], without_prefix("MECHANISM_")]
 Action = Annotated[Literal["unspecified", "hold", "pause", "roll_back", "halt"], without_prefix("ACTION_")]
-
-RolloutState = Annotated[
-    Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], without_prefix("ROLLOUT_STATE_")
-]
 
 
 class StagePlan(Value):
@@ -201,7 +196,9 @@ class Rollout(Value):
     app: str
     feature: str
     version: str
-    state: RolloutState
+    state: Annotated[
+        Literal["draft", "running", "paused", "completed", "rolled_back", "halted"], without_prefix("ROLLOUT_STATE_")
+    ]
     share_basis_points: int
     created_at_s: int
     updated_at_s: int

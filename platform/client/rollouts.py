@@ -12,7 +12,7 @@ from alcove.platform.client.calls import Caller, Streamer, new_id
 from alcove.platform.client.models import Page, value_of
 from alcove.platform.client.parameter_values import ParameterValue, setting_messages
 from alcove.platform.client.planner_models import RolloutForecast
-from alcove.platform.client.rollout_models import KeptAnalysis, Plan, Rollout, RolloutState
+from alcove.platform.client.rollout_models import KeptAnalysis, Plan, Rollout
 from alcove.platform.domain.limits import PAGE_SIZE
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import ParseDict
@@ -166,12 +166,14 @@ class RolloutCalls:
         for answer in self._stream(self._rollout.WatchRollout, request, timeout_s=timeout_s):
             yield value_of(Rollout, answer.rollout)
 
-    def rollouts(self, app: str = "", feature: str = "", *, states: Sequence[RolloutState] = ()) -> list[Rollout]:
-        """Return all rollouts, oldest first; of one app, one feature or in some states where given."""
+    def rollouts(
+        self, app: str = "", feature: str = "", *, states: Sequence[str] = (), text: str = ""
+    ) -> list[Rollout]:
+        """Return all rollouts that fit every filter, oldest first; filters as of `rollouts_page`."""
         rollouts: list[Rollout] = []
         token = ""
         while True:
-            page = self.rollouts_page(app, feature, states=states, token=token)
+            page = self.rollouts_page(app, feature, states=states, text=text, token=token)
             rollouts += page.items
             token = page.next_token
             if not token:
@@ -182,7 +184,7 @@ class RolloutCalls:
         app: str = "",
         feature: str = "",
         *,
-        states: Sequence[RolloutState] = (),
+        states: Sequence[str] = (),
         text: str = "",
         order: Literal["oldest", "newest"] = "oldest",
         size: int = 0,

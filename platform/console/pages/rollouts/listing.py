@@ -42,7 +42,7 @@ def _read(client: PlatformClient, query: Mapping[str, str]) -> Page[Rollout]:
     return client.rollouts_page(
         app,
         feature,
-        states=cast("list[Literal['draft', 'running', 'paused', 'completed', 'rolled_back', 'halted']]", states),
+        states=states,
         text=text,
         order=sort,
         size=size_of(size),
