@@ -19,6 +19,7 @@ from alcove.platform.console.pages import (
     devices,
     features,
     home,
+    planner,
     policies,
     privacy,
     program,
@@ -62,6 +63,7 @@ AREAS: Final = (  # a line each; "/rollouts/new" before "/rollouts/ID"
     rollouts,
     program,
     comparison,
+    planner,
 )
 _log = structlog.get_logger()
 

@@ -75,6 +75,7 @@ class Section:
         is_folded: whether it is closed until somebody opens it.
         more: (step, words) of a button that adds a row; None: it has none.
         part: what else it shows: a name that the template knows; "": nothing.
+        rare: (words, rows) of fields that are closed until somebody opens them; None: there are none.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Section:
     is_folded: bool = False
     more: tuple[str, str] | None = None
     part: str = ""
+    rare: tuple[str, Sequence[Sequence[str]]] | None = None
 
 
 class Sheet:
@@ -109,6 +111,13 @@ class Sheet:
             length = len(self.values[name])
             if length > field.bound_length:
                 self.note(name, f"{field.title}: at most {field.bound_length} characters; there are {length}.")
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Names of fields that hold something else than at first, or something wrong."""
+        return frozenset(self.problems).union(
+            name for name, field in self.inputs.items() if self.values[name] != field.default
+        )
 
     def note(self, name: str, problem: str) -> None:
         """Note what is wrong with a field; the first word on it stays."""

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from aiohttp import web
 from alcove.platform.console.pages.page import Answer, Pages
+from alcove.platform.console.security import form_of
 from alcove.platform.console.sheets import Input
+from alcove.platform.console.viewer import VIEWER
 from alcove.platform.domain.audience import validate_audience
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.registry.errors import AudienceError, AudienceSyntaxError, UnknownAttributeError
@@ -83,13 +85,18 @@ class Reading:
 
 
 def routes(pages: Pages) -> list[web.RouteDef]:
-    """Return the route that reads an audience while it is written; what is no audience is an answer, no error."""
+    """Return the routes that read an audience while it is written; what is no audience is an answer, no error."""
 
     async def read(request: web.Request) -> Answer:
         reading = read_audience(request.query.get("audience", ""))
         return Answer("wizards/audience.html", {"reading": reading}, reading.to_json())
 
-    return pages.routes("/audience", read)
+    async def read_sent(request: web.Request) -> web.Response:
+        fields = await form_of(request, request[VIEWER].token)
+        reading = read_audience(fields.get("audience", ""))
+        return pages.respond(request, Answer("wizards/audience.html", {"reading": reading}, reading.to_json()))
+
+    return [*pages.routes("/audience", read), web.post("/audience", read_sent)]
 
 
 def read_audience(text: str) -> Reading:

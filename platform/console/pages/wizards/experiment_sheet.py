@@ -84,7 +84,7 @@ class ExperimentSheet:
             Input(
                 "expected_devices",
                 "Devices that take part",
-                "In all arms together. The forecast needs it to say days.",
+                "In all arms together: the forecast says days by it.",
                 "number",
                 high=limits.EXPECTED_DEVICES_MAX,
             ),
@@ -220,9 +220,9 @@ def _sections(
             "The smaller the difference to find, the more devices and days it takes.",
             (
                 ("primary",),
-                ("primary.quantile", "primary.edge_ms"),
                 ("mde", "base_rate", "expected_devices"),
             ),
+            rare=("Of latency", (("primary.quantile", "primary.edge_ms"),)),
         ),
         guardrail_section(
             metrics,
@@ -233,7 +233,7 @@ def _sections(
         Section(
             "beside",
             "6. What is shown beside",
-            "These are compared, too, and decide nothing. Errors and crashes are counted only where a guardrail or what "
+            "These are compared, too, and decide nothing. Errors and crashes are counted where a guardrail or what "
             "decides reads them.",
             (tuple(field.name for field in secondary),),
         ),

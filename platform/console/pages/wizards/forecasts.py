@@ -34,6 +34,10 @@ class Unit:
         """Return a difference for people; 0: none."""
         return f"{difference * self.scale:.3g} {self.name}".rstrip() if difference else "none"
 
+    def short(self, difference: float) -> str:
+        """Return a difference for a cell of a table."""
+        return self.spell(difference).replace("percentage ", "")
+
 
 POINTS = Unit("percentage points", 100.0)
 
@@ -53,17 +57,17 @@ def stage_table(forecast: RolloutForecast, devices: int) -> Table[_Row]:
     """
     rows = [_Row(stage, found) for stage in forecast.stages for found in stage.guardrails]
     known = (
-        Column[_Row]("detectable", "Smallest harm found", lambda row: _unit(row.found).spell(row.found.detectable)),
+        Column[_Row]("detectable", "Smallest harm found", lambda row: _unit(row.found).short(row.found.detectable)),
         Column[_Row]("safe_power", "Chance to be found safe", lambda row: f"{row.found.safe_power:.0%}"),
     )
     return Table(
         "forecast-stages",
-        "What each stage finds; devices are those of the app",
+        "What each stage finds; devices are those of the app, points are percentage points",
         (
             Column("stage", "Stage", lambda row: f"{row.stage.stage}: {row.stage.share_basis_points / 100:g} %"),
             Column("guardrail", "Guardrail", lambda row: _name(row.found)),
-            Column("margin", "Margin", lambda row: _unit(row.found).spell(row.found.margin)),
-            Column("harm", "Harm", lambda row: _unit(row.found).spell(row.found.difference)),
+            Column("margin", "Margin", lambda row: _unit(row.found).short(row.found.margin)),
+            Column("harm", "Harm", lambda row: _unit(row.found).short(row.found.difference)),
             Column(
                 "devices_to_find_harm",
                 "Devices that find it",

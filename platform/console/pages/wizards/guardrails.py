@@ -77,9 +77,9 @@ def guardrail_inputs(metrics: Sequence[Metric], *, is_prefilled: bool) -> list[I
         Input(
             _OWN + metric.name,
             metric.name,
-            f"{metric.description[:200]} Worse is {'less' if metric.more_is_better else 'more'}.",
+            f"{'Less' if metric.more_is_better else 'More'} is worse. {metric.description[:200]}",
             "number",
-            unit=f"of at most {metric.cap:g}",
+            unit=f"in its unit, up to {metric.cap:g}",
             high=metric.cap,
         )
         for metric in metrics
@@ -89,7 +89,7 @@ def guardrail_inputs(metrics: Sequence[Metric], *, is_prefilled: bool) -> list[I
 
 
 def guardrail_section(metrics: Sequence[Metric], number: int, intro: str) -> Section:
-    """Return the part of the form with the fields; own metrics two beside each other."""
+    """Return the part of the form with the fields; own metrics three beside each other."""
     own = [_OWN + metric.name for metric in metrics if not metric.deprecated_at_s]
     return Section(
         "guardrails",
@@ -97,10 +97,11 @@ def guardrail_section(metrics: Sequence[Metric], number: int, intro: str) -> Sec
         intro,
         (
             tuple(f"guard.{metric}" for metric, *_ in _SHARES),
-            ("guard.latency", "guard.quantile"),
-            ("guard.slow", "guard.edge_ms"),
-            ("latency_edges_ms",),
-            *(tuple(own[first : first + 2]) for first in range(0, len(own), 2)),
+            *(tuple(own[first : first + 3]) for first in range(0, len(own), 3)),
+        ),
+        rare=(
+            "Latency, and bins of it",
+            (("guard.latency", "guard.quantile"), ("guard.slow", "guard.edge_ms"), ("latency_edges_ms",)),
         ),
     )
 

@@ -98,7 +98,7 @@ class RolloutSheet:
             Input(
                 "expected_devices",
                 "Devices of the app",
-                "About how many have the app and meet the audience. The forecast needs it to say days.",
+                "About how many have it and meet the audience: the forecast says days by it.",
                 "number",
                 high=limits.EXPECTED_DEVICES_MAX,
             ),
@@ -108,12 +108,12 @@ class RolloutSheet:
             *_BEHAVIOR,
         ]
         sections = (
-            Section("what", "1. What is rolled out", "", (("app", "version"),)),
+            Section("what", "1. What is rolled out", "", (("app", "version", "expected_devices"),)),
             Section(
                 "who",
                 "2. On which devices",
                 "A device knows itself what is true of it, and tells nobody.",
-                (("audience",), ("expected_devices",)),
+                (("audience",),),
                 part="audience",
             ),
             Section(
