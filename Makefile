@@ -19,7 +19,7 @@ NATIVE_SOURCES := $(shell find kernels runtime/native proto -name '*.cpp' -o -na
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench wheel wheel-test image-test systemd-test sbom docs site
+.PHONY: help setup demo test thorough attack test-packages unequipped bare loaded lock audit lowest manifests arm lint types coverage native fuzz bench screenshots wheel wheel-test image-test systemd-test sbom docs site
 .DEFAULT_GOAL := help
 
 help: ## Show these verbs
@@ -96,6 +96,10 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks.kernels
 	@$(BIN)/python -m benchmarks.checkins
 	@$(BIN)/python -m benchmarks.rpc
+	@$(BIN)/python -m benchmarks.console
+
+screenshots: $(INSTALLED) ## Take the pictures of the console's pages into docs/console (Chromium; 1.5 MB in all)
+	@$(BIN)/python -m tools.console_screenshots $(ARGS)
 
 fuzz: $(INSTALLED) ## Feed hostile bytes to everything that reads some, under sanitizers (SECONDS=60 for each target, TARGET=open: one)
 	@$(BIN)/python -m benchmarks.robustness --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET))
@@ -137,6 +141,7 @@ docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks.zoo --write docs/performance.md
 	@$(BIN)/python -m benchmarks.checkins --write docs/performance.md
 	@$(BIN)/python -m benchmarks.rpc --write docs/performance.md
+	@$(BIN)/python -m benchmarks.console --write docs/performance.md
 	@$(BIN)/python -m benchmarks.coverage --write docs/coverage.md
 	@$(BIN)/python -m benchmarks.architectures --write docs/architectures.md
 

@@ -122,6 +122,18 @@ class Seeded:
     experiment_id: str
     app: str
 
+    @property
+    def things(self) -> dict[str, str]:
+        """Names for the addresses of `pages.py`: of the newest released version and the one before it, among others."""
+        return {
+            "feature": self.feature,
+            "version": self.versions[-2],
+            "older": self.versions[-3],
+            "rollout": self.rollout_id,
+            "experiment": self.experiment_id,
+            "app": self.app,
+        }
+
 
 def seed(folder: Path, sizes: Sizes, *, now_s: int) -> Seeded:
     """Make keys, tree, blobs and rows in a folder that does not exist yet.

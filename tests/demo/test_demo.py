@@ -125,10 +125,10 @@ def test_few_devices_alone_are_inconclusive(tmp_path: Path, options: tuple[str, 
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    """`--keep` never mixes with what lies there; the error names the folder."""
+    """`--folder` never mixes with what lies there; the error names the folder."""
     (tmp_path / "something").touch()
     alcove = Path(sys.executable).parent / "alcove"
-    done = subprocess.run([alcove, "demo", "--keep", tmp_path], check=False, capture_output=True, text=True)
+    done = subprocess.run([alcove, "demo", "--folder", tmp_path], check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "is not empty" in unbox(done.stderr)
     assert not (tmp_path / "keys").exists()
@@ -141,7 +141,7 @@ def test_a_step_that_does_not_hold_is_in_the_record(tmp_path: Path, monkeypatch:
     keep.mkdir()
     keep.chmod(0o755)
     monkeypatch.setenv("ALCOVE_ISA", "abacus")
-    options = ("--mechanism", "randomized-response", "--devices", "1", "--fleet", "0", "--keep", str(keep))
+    options = ("--mechanism", "randomized-response", "--devices", "1", "--fleet", "0", "--folder", str(keep))
     code, result, printed = run_demo(tmp_path, *options)
     assert code == 1
     assert "ALCOVE_ISA" in result["error"]

@@ -33,9 +33,13 @@ def demo_command(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="File to write the result to, as JSON.")
     ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep all that the demo writes in this empty folder.")
+    given_folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="FOLDER", help="Write all into this empty folder, and leave it there."),
     ] = None,
+    is_kept: Annotated[
+        bool, typer.Option("--keep", help="Stay up after the last step, with the console, until Ctrl-C.")
+    ] = False,
     swap: Annotated[bool, typer.Option("--swap", help="Publish the larger model as the control.")] = False,
     canary: Annotated[str, typer.Option(help="Text added to everything that is typed, to search for.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Also run every feature on real input.")] = False,
@@ -48,14 +52,15 @@ def demo_command(
     from alcove.platform.cli.demo.display import Display  # noqa: PLC0415
     from alcove.platform.cli.demo.scenario import REFUSED, Scenario  # noqa: PLC0415
     from alcove.platform.cli.demo.settings import DemoSettings  # noqa: PLC0415
+    from alcove.platform.cli.demo.staying import stay_up  # noqa: PLC0415
     from alcove.platform.stats import Mechanism  # noqa: PLC0415
 
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
+    if given_folder is not None and given_folder.exists() and any(given_folder.iterdir()):
+        raise typer.BadParameter(f"{given_folder} is not empty", param_hint="--folder")
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise typer.BadParameter(f"{json_file.absolute().parent} is no folder", param_hint="--json")
     with tempfile.TemporaryDirectory(prefix="alcove-demo-") as temporary:
-        folder = keep or Path(temporary)
+        folder = given_folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         display = Display()
         settings = DemoSettings(
@@ -66,7 +71,7 @@ def demo_command(
             is_swapped=swap,
             canary=canary,
         )
-        story = Scenario(settings, display)
+        story = Scenario(settings, display, stay_up if is_kept else None)
         try:
             with display:
                 story.run()
@@ -79,7 +84,8 @@ def demo_command(
             if json_file is not None:
                 record = json.dumps(story.result.as_json(), indent=2)
                 json_file.write_text(record + "\n", encoding="utf-8")
-        display.show(story.result)
+        if not story.has_stayed:
+            display.show(story.result)
         if every:
             from alcove.platform.cli.demo.features import show_all  # noqa: PLC0415
 

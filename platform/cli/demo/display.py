@@ -58,6 +58,10 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the live line away; what held stays."""
         self._progress.stop()
 
     @contextmanager

@@ -89,6 +89,11 @@ class Places:
         """The file of the demo's clock."""
         return self.folder / "clock"
 
+    @property
+    def console_token(self) -> Path:
+        """What opens the console to whoever started the demo."""
+        return self.folder / "console.token"
+
     def device(self, number: int) -> Path:
         """The data folder of one device."""
         return self.folder / "devices" / f"{number:03d}"
@@ -149,19 +154,23 @@ class Server:
     Args:
         places: its folders.
         issuing: makes it go by the demo's clock, with a process of its own for devices; None: no aggregators.
+        has_console: shows it in a web page, too.
 
     Attributes:
         grpc: "host:port" for teams and operators.
         http: address of the static tree and of the report ingress.
+        console: address of its web page; "": it shows none.
     """
 
-    def __init__(self, places: Places, issuing: Issuing | None = None) -> None:
+    def __init__(self, places: Places, issuing: Issuing | None = None, *, has_console: bool = False) -> None:
         self._processes: list[subprocess.Popen[str]] = []
         common = ["--data-dir", str(places.server), "--bodies-per-second", "100000"]
         # Thousands of devices have this machine's one address.
         common += ["--behind-proxy", "127.0.0.1"]
         arguments = ["--online-keys", str(places.server_keys), "--analysis-interval-s", str(ANALYSIS_INTERVAL_S)]
         arguments += ["--grpc-port", "0", *common]
+        if has_console:
+            arguments += ["--console", "true"]
         if issuing is None:
             ready = self._start(
                 "alcove.platform.server", [*arguments, "--http-port", "0"], places.folder / "server.log"
@@ -174,6 +183,7 @@ class Server:
             issuer += ["--tokens-per-second", "10000"]
             devices = ["ingress", *common, *clock, "--http-port", str(issuing.port), *issuer]
             ready |= {"http": self._start(module, devices, places.folder / "ingress.log")["http"]}
+        self.console = str(ready.get("console", ""))
         self.grpc, self.http, self.pid = str(ready["grpc"]), str(ready["http"]), self._processes[0].pid
 
     def _start(self, module: str, arguments: list[str], log: Path) -> dict[str, Any]:

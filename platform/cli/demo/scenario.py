@@ -48,22 +48,25 @@ from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.cli.demo.settings import ENOUGH_TO_TELL, LATENCY_EDGES_MS, DemoSettings
 from alcove.platform.cli.demo.small_difference import interval_of, run_small_difference
+from alcove.platform.cli.demo.staying import ConsoleDoor
 from alcove.platform.cli.demo.telemetry import Telemetry
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
-from alcove.platform.services.auth.local import list_local_audit
+from alcove.platform.services.auth.local import create_local_token, list_local_audit
 from alcove.platform.stats import Mechanism
 from alcove.platform.store.database import DATABASE_FILE
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.registry.errors import RegistryError
-from alcove.registry.keys import load_signer
+from alcove.registry.keys import load_signer, write_private_file
 from alcove.runtime import AlcoveRuntimeError
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from alcove.sdk.errors import AlcoveSdkError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from alcove.platform.cli.demo.display import Display
     from alcove.platform.client import PlatformClient
     from alcove.platform.client.experiment_models import ArmResult, Experiment, ExperimentReport
@@ -73,6 +76,7 @@ REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkE
 """What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
 TEXTS_BEFORE_SYNC = 2
+WEEK_S = 7 * 86_400  # of the demo's clock, which runs ahead by hours
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
 NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
@@ -81,19 +85,29 @@ NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
 class Scenario:
     """One run of the demo."""
 
-    def __init__(self, settings: DemoSettings, display: Display) -> None:
+    def __init__(
+        self, settings: DemoSettings, display: Display, stay: Callable[[ConsoleDoor], None] | None = None
+    ) -> None:
         self._settings = settings
         self._display = display
+        self._stay = stay
+        self._began_s = time.monotonic()
         self._places = Places(settings.folder)
         self._epsilon = settings.epsilon
         self._clock: Clock = SYSTEM_CLOCK
         self._private: PrivateBatches | None = None
+        self._has_stayed = False
         self.result = DemoResult(
             mechanism=settings.mechanism.value,
             devices=settings.devices,
             fleet=settings.fleet,
             epsilon=float(self._epsilon),
         )
+
+    @property
+    def has_stayed(self) -> bool:
+        """Whether the result was shown already, before the servers stayed up."""
+        return self._has_stayed
 
     def run(self) -> DemoResult:
         """Run all steps; `result` is filled in as far as they held.
@@ -102,18 +116,20 @@ class Scenario:
             DemoError: a step did not hold.
             ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkError: what the product itself refused.
         """
-        start_s = time.monotonic()
+        self._began_s = time.monotonic()
         if find_spec("torch") is None:
             raise DemoError("the demo exports torch modules: pip install 'alcove-platform[export]'")
         try:
             with ExitStack() as stack:
                 self._serve(stack)
         finally:
-            self.result.seconds = round(time.monotonic() - start_s, 1)
-            self.result.seconds_by_part = self._display.seconds | (
-                {} if self._private is None else self._private.seconds
-            )
+            if not self._has_stayed:
+                self._note_seconds()
         return self.result
+
+    def _note_seconds(self) -> None:
+        self.result.seconds = round(time.monotonic() - self._began_s, 1)
+        self.result.seconds_by_part = self._display.seconds | ({} if self._private is None else self._private.seconds)
 
     # 1: the server, and the two aggregators
 
@@ -126,9 +142,11 @@ class Scenario:
                 database = self._places.server / DATABASE_FILE
                 self._private = PrivateBatches(aggregators, clock, database, tokens, self._display.say)
             api_tokens = prepare(self._places, self._clock)
-            server = stack.enter_context(Server(self._places, issuing))
+            server = stack.enter_context(Server(self._places, issuing, has_console=self._stay is not None))
+            door = self._open_console(server)
+            at = "" if door is None else f"; console {door.words}"
             also = "" if aggregators is None else f"; leader {aggregators.leader_url}, helper {aggregators.helper_url}"
-            self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}{also}")
+            self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}{also}{at}")
         with server.client(api_tokens.team) as team, server.client(api_tokens.operator) as operator:
             self._publish(team)
             experiment = self._start_experiment(operator)
@@ -143,6 +161,22 @@ class Scenario:
                 )
             )
             self._with_devices(devices, server, team, operator, experiment)
+        if self._stay is not None and door is not None:
+            self._note_seconds()
+            self._has_stayed = True
+            self._display.stop()
+            self._display.show(self.result)
+            self._stay(door)
+
+    def _open_console(self, server: Server) -> ConsoleDoor | None:
+        """Make the token for the console that the server shows; None: it shows none."""
+        if not server.console:
+            return None
+        token, _ = create_local_token(
+            self._places.server, "operator", name="console of the demo", lifetime_s=WEEK_S, clock=self._clock
+        )
+        write_private_file(self._places.console_token, token.encode())
+        return ConsoleDoor(server.console, self._places.console_token)
 
     def _with_devices(
         self, devices: Devices, server: Server, team: PlatformClient, operator: PlatformClient, experiment: Experiment
