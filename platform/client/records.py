@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from alcove.platform.client.audit import AuditLine
     from alcove.platform.client.experiment_models import Decision, Estimate, Experiment, ExperimentReport, Primary
-    from alcove.platform.client.rollout_models import KeptAnalysis, Rollout, StageAnalysis
+    from alcove.platform.client.rollout_models import (
+        GuardrailVerdict,
+        KeptAnalysis,
+        OwnVerdict,
+        Rollout,
+        StageAnalysis,
+    )
 
 __all__ = [
     "Analysis",
@@ -202,10 +208,8 @@ def _analysis_of(each: AuditLine | KeptAnalysis | Rollout, rollout_id: str) -> A
         seen: StageAnalysis | None = getattr(each, "analysis", None)
         if seen is None or getattr(each, "rollout_id", rollout_id) != rollout_id:
             return None
-        intervals = [
-            Interval(verdict.kind, verdict.difference, verdict.low, verdict.high, verdict.reason)
-            for verdict in (*seen.verdicts, *seen.own_verdicts)
-        ]
+        verdicts: list[GuardrailVerdict | OwnVerdict] = [*seen.verdicts, *seen.own_verdicts]
+        intervals = [Interval(one.kind, one.difference, one.low, one.high, one.reason) for one in verdicts]
         return Analysis(seen.analyzed_at_s, seen.decision, seen.report_count, tuple(intervals))
     held = details.get("analysis")
     if getattr(each, "subject", "") != rollout_id or not isinstance(held, Mapping):
