@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from alcove.platform.client import PlatformClient
+from alcove.platform.client import Plan, PlatformClient, StagePlan
 from alcove.platform.testing import ServerWorld
 from alcove.registry.package import create_package
 from alcove.registry.testing import FakeVerifier
@@ -143,6 +143,26 @@ def _reasons_of_aliases(world: ServerWorld, team: PlatformClient, _operator: Pla
     return ["/features/text_33", "/features/text_33/versions/1.0.0"]
 
 
+def _reasons_of_rollouts(world: ServerWorld, team: PlatformClient, operator: PlatformClient) -> Sequence[str]:
+    for version in ("1.0.0", "2.0.0"):
+        world.publish(team, "text_35", version)
+    first = operator.create_rollout("hostile", "text_35", "1.0.0")
+    operator.advance_rollout(first.rollout_id, 10_000, override_reason=LINE[0])
+    stages = (StagePlan(share_basis_points=1000), StagePlan(share_basis_points=5000))
+    plan = Plan(stages=stages, auto_advance_reason=LINE[1], signature_override_reason=LINE[2])
+    made = operator.create_rollout("hostile", "text_35", "2.0.0", plan=plan)
+    operator.advance_rollout(made.rollout_id, override_reason=LINE[3])
+    for number, text in enumerate(LINE):
+        move = operator.resume_rollout if number % 2 else operator.pause_rollout
+        move(made.rollout_id, text)
+    if len(LINE) % 2:
+        operator.resume_rollout(made.rollout_id)
+    operator.roll_back_rollout(made.rollout_id, LINE[4])
+    path = f"/rollouts/{made.rollout_id}"
+    said = [quote(text, safe="") for text in HOSTILE[::5]]
+    return [path, "/rollouts", *(f"/rollouts?text={text}&app={text}&state={text}&done={text}" for text in said)]
+
+
 def _addresses(world: ServerWorld, team: PlatformClient, _operator: PlatformClient) -> Sequence[str]:
     world.publish(team, "text_34")
     found = []
@@ -164,6 +184,7 @@ FIELDS: Final = (
     Field("tags", _tags),
     Field("reasons of versions", _reasons_of_versions),
     Field("reasons of aliases", _reasons_of_aliases),
+    Field("reasons of rollouts", _reasons_of_rollouts),
     Field("filters and names in addresses, with the errors that repeat them", _addresses),
 )
 """A new field is a function here that writes the texts, and a row."""

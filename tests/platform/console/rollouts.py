@@ -57,13 +57,18 @@ def draft(
 
 
 async def analyze(
-    world: ServerWorld, rollout_id: str, *, devices: tuple[int, int], crashed: tuple[float, float] = (0.0, 0.0)
+    world: ServerWorld,
+    rollout_id: str,
+    *,
+    devices: tuple[int, int],
+    crashed: tuple[float, float] = (0.0, 0.0),
+    after_s: int = 0,
 ) -> None:
-    """Analyze a rollout with these reports, as its server does; without them the server has none."""
+    """Analyze a rollout with these reports, some time from now, as its server does, which has none itself."""
     store = await Store.open(world.data_dir / "alcove.db")
     try:
         async with store.write() as session:
-            uow = UnitOfWork(session, PRINCIPAL, SYSTEM_CLOCK.now_s())
+            uow = UnitOfWork(session, PRINCIPAL, SYSTEM_CLOCK.now_s() + after_s)
             await analyze_rollout(uow, rollout_id, Given(devices, crashed))
     finally:
         await store.close()

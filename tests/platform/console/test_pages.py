@@ -34,6 +34,8 @@ option button main footer section h1 h2 h3 h4 h5 h6 span ul ol li time data tabl
 aside em figure figcaption iframe pre
 """
 TAGS = frozenset(_TAGS.split())
+MARKS = {"svg": {"viewbox", "width", "height", "fill"}, "path": {"d"}}
+"""What a chart's legend draws its marks with: these elements with these attributes alone."""
 
 
 class Markup(HTMLParser):
@@ -46,7 +48,10 @@ class Markup(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what no template writes."""
-        if tag not in TAGS or (tag == "script" and not (dict(attrs).get("src") or "").startswith("/assets/")):
+        is_mark = set(dict(attrs)) == MARKS.get(tag)
+        if not (tag in TAGS or is_mark) or (
+            tag == "script" and not (dict(attrs).get("src") or "").startswith("/assets/")
+        ):
             self.faults.append(self.get_starttag_text() or tag)
         for name, value in attrs:
             leads = name in ("href", "src", "action") and not (value or "").startswith(("/", "#", "https://example"))

@@ -49,7 +49,7 @@ async def test_a_rollout_that_was_paused_by_harm_is_shown_with_its_stages_guardr
     """Two analyses, of which the second pauses; the next stage is to come; each number has its interval."""
     made = operator.advance_rollout(draft(operator, feature, "mail").rollout_id)
     await analyze(world, made.rollout_id, devices=(400, 400))
-    await analyze(world, made.rollout_id, devices=(5000, 5000), crashed=(0.001, 0.2))
+    await analyze(world, made.rollout_id, devices=(5000, 5000), crashed=(0.001, 0.2), after_s=60)
     path = f"/rollouts/{made.rollout_id}"
     async with person(world, served, "reader") as one:
         data = await one.json(f"{path}.json")
