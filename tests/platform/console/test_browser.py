@@ -49,7 +49,9 @@ class Tab:
 
 
 @asynccontextmanager
-async def tab(world: ServerWorld, served: Served, *, scheme: Any = "light", width: int = 1280) -> AsyncIterator[Tab]:
+async def tab(
+    world: ServerWorld, served: Served, *, scheme: Any = "light", width: int = 1280, role: str = "team:text"
+) -> AsyncIterator[Tab]:
     """A tab of a browser in which somebody has signed in by the form."""
     assert served.console_url is not None
     async with async_playwright() as playwright:
@@ -63,7 +65,7 @@ async def tab(world: ServerWorld, served: Served, *, scheme: Any = "light", widt
         page.set_default_timeout(PATIENCE_MS)
         one = Tab(page, served.console_url)
         await one.open("/features")
-        await page.fill("input[name=token]", world.token("team:text"))
+        await page.fill("input[name=token]", world.token(role))
         await page.click("text=Sign in >> nth=-1")
         await page.wait_for_url("**/features")
         yield one
