@@ -78,12 +78,13 @@ class Simulator:
     """Simulates one plan at a time.
 
     Args:
+        run_s: seconds of each version after which no further run begins.
         end_s: seconds until a process is ended.
     """
 
-    def __init__(self, end_s: float = END_S) -> None:
+    def __init__(self, run_s: float = RUN_S, end_s: float = END_S) -> None:
         self._turn = asyncio.Lock()
-        self._end_s = end_s
+        self._run_s, self._end_s = run_s, end_s
 
     async def run(self, plan: Plan, behavior: dict[str, float]) -> Simulated:
         """Return what virtual devices with the plan do.
@@ -99,7 +100,7 @@ class Simulator:
             "plan": plan.model_dump(mode="json"),
             "behavior": behavior,
             "devices": min(plan.expected_devices or DEVICES_USUAL, DEVICES_MAX),
-            "run_s": RUN_S,
+            "run_s": self._run_s,
         }
         async with self._turn:
             return _read(await _run(json.dumps(question).encode(), self._end_s))

@@ -24,7 +24,7 @@ VENDORED: Final = MappingProxyType(
     }
 )
 """Files of others by name: package, version and path in it (`tools/console_assets.py` fetches them)."""
-LAZY: Final = ("charts.js", "live.js", "sliders.js", "uPlot.min.js", "uPlot.min.css")
+LAZY: Final = ("charts.js", "live.js", "uPlot.min.js", "uPlot.min.css")
 """Files that `console.js` loads where a page needs them."""
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 

@@ -27,6 +27,10 @@ PATHS = (
     "/features/text_00/versions/1.0.0",
     "/nothing",
     "/rollouts",
+    "/rollouts/new",
+    "/rollouts/new?feature=text_00&app=messenger",
+    "/experiments/new?feature=text_00&app=messenger",
+    "/planner",
 )
 AXE = "axe.min.js"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
