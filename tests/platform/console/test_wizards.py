@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from alcove.platform.client import Arm, PlatformClient, Segment
 from alcove.platform.testing import Served, ServerWorld
+from alcove.registry.parameters import Parameter
 
 from tests.platform.console.conftest import ROLES, Person, person
 from tests.platform.console.forms import fields_of
@@ -27,7 +28,10 @@ def operator(world: ServerWorld, served: Served) -> Iterator[PlatformClient]:
         world.publish(team, "text_30", "1.2.0", is_released=False)
         words = {"owner": "anna", "description": XSS[0], "more_is_better": False}
         team.create_metric("text_30", "undone_edits", "count", edges=[2, 4], **words)  # type: ignore[arg-type]
-        world.publish(team, "text_31")
+        threshold = Parameter(
+            name="threshold", type="float", default="0.5", minimum="0.1", maximum="0.9", description=XSS[1]
+        )
+        world.publish(team, "text_31", parameters=[threshold])
     with world.client(served, "operator") as client:
         client.create_layer("messenger", "search")
         arms = [
@@ -278,3 +282,18 @@ async def test_the_wizards_begin_with_a_feature(world: ServerWorld, served: Serv
         _, page = await one.get("/features/text_30/versions/1.0.0")
         assert 'href="/rollouts/new?feature=text_30&amp;version=1.0.0"' in page
         assert "/rollouts/new?" not in (await one.get("/features/text_30/versions/1.2.0"))[1]
+
+
+async def test_values_of_parameters_are_offered_and_kept(
+    world: ServerWorld, served: Served, operator: PlatformClient
+) -> None:
+    """What the version declares is shown; a value outside its bounds is refused by its name."""
+    async with person(world, served, "operator") as one:
+        address = "/rollouts/new?feature=text_31"
+        status, page = await one.get(address)
+        assert (status, "<td>0.1 to 0.9</td>" in page, Markup(page).faults) == (200, True, [])
+        fields = fields_of(page) | QUICK | {"app": "messenger", "values": "threshold=0.95"}
+        status, _, page = await send(one, address, fields, "create")
+        assert (status, "threshold" in page, fields_of(page)["values"]) == (400, True, "threshold=0.95")
+        await send(one, address, fields_of(page) | {"values": "threshold = 0.4\n"}, "create")
+        assert [each.values for each in operator.rollouts(feature="text_31")] == [{"threshold": "0.4"}]

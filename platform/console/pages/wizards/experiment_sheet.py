@@ -199,6 +199,7 @@ def _sections(
             "parameters alone.",
             tuple(tuple(field.name for field in _arm_inputs(number, ())) for number in range(1, arms + 1)),
             more=("add-arm", "Add an arm") if arms < ARMS_MAX else None,
+            part="parameters",
         ),
         Section(
             "who",

@@ -193,6 +193,7 @@ def _page(request: web.Request, about: _About, form: LongForm | None, shown: Sho
         "versions": list(about.subject.versions),
         "layers": [layer.model_dump(mode="json") for layer in about.layers],
         "metrics": [metric.name for metric in about.subject.metrics],
+        "parameters": [one.model_dump(mode="json") for one in about.subject.parameters],
         "fields": made.sheet.values,
         "problems": made.sheet.problems,
         "problem": shown.problem,

@@ -155,6 +155,7 @@ class RolloutSheet:
                     tuple(field.name for field in _BEHAVIOR[3:]),
                 ),
                 is_folded=True,
+                part="parameters",
             ),
         )
         return cls(Sheet(inputs, given), sections, stages)

@@ -209,6 +209,7 @@ def _page(request: web.Request, subject: Subject, form: LongForm | None, shown: 
         "feature": subject.feature,
         "versions": list(subject.versions),
         "metrics": [metric.name for metric in subject.metrics],
+        "parameters": [one.model_dump(mode="json") for one in subject.parameters],
         "fields": made.sheet.values,
         "problems": made.sheet.problems,
         "problem": shown.problem,

@@ -1,12 +1,14 @@
 """Reads what a wizard is about: a feature with its versions and metrics, and the apps that have it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from alcove.platform.client import FeatureSummary, Metric, NotFoundError, PlatformClient
+from alcove.platform.client import FeatureSummary, InvalidRequestError, Metric, NotFoundError, PlatformClient
 from alcove.platform.console.actions import may
 from alcove.platform.console.viewer import Viewer
+from alcove.registry.parameters import Parameter
 
 __all__ = ["Subject", "absence_of", "asked_for", "read_features", "read_subject"]
 
@@ -25,6 +27,7 @@ class Subject:
         versions: that may be used, highest first.
         metrics: of its team, as they are now.
         apps: that had a rollout or an experiment of it.
+        parameters: that the version declares which is offered first.
     """
 
     feature: str
@@ -32,6 +35,7 @@ class Subject:
     versions: tuple[str, ...]
     metrics: tuple[Metric, ...]
     apps: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
 
 
 def read_features(client: PlatformClient, text: str) -> tuple[FeatureSummary, ...]:
@@ -61,7 +65,18 @@ def read_subject(client: PlatformClient, feature: str, version: str = "") -> Sub
     if version and version not in versions and len(version) <= len("999999.999999.999999"):
         versions.append(version)
     apps = {one.app for one in client.rollouts(feature=feature)} | {one.app for one in client.experiments("", feature)}
-    return Subject(feature, some[0].team, tuple(versions), tuple(client.metrics(feature)), tuple(sorted(apps)))
+    first = version or (versions[0] if versions else some[0].version)
+    metrics, parameters = client.metrics(feature), _parameters(client, feature, first)
+    return Subject(feature, some[0].team, tuple(versions), tuple(metrics), tuple(sorted(apps)), parameters)
+
+
+def _parameters(client: PlatformClient, feature: str, version: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a version; none of one that there is not."""
+    try:
+        manifest = json.loads(client.version_details(feature, version=version).manifest)
+    except (NotFoundError, InvalidRequestError):  # a version that an address or a form makes up
+        return ()
+    return tuple(Parameter.model_validate(each) for each in manifest.get("parameters", ()))
 
 
 def absence_of(viewer: Viewer, team: str, rpc: str) -> str:
