@@ -87,7 +87,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
                 forecast = await forecasts.get(
                     request, name, lambda: pages.ask(request, lambda client: _forecast(client, question))
                 )
-                context |= _shown(forecast, question["plan"])
+                context |= _context_of(forecast, question["plan"])
             except ComputingError:
                 context["is_computing"] = True
             except UnauthenticatedError:
@@ -128,7 +128,7 @@ def _forecast(client: PlatformClient, question: dict[str, Any]) -> ExperimentFor
     return client.plan_experiment(HALVES, **question)
 
 
-def _shown(forecast: ExperimentForecast, plan: ExperimentPlan) -> dict[str, Any]:
+def _context_of(forecast: ExperimentForecast, plan: ExperimentPlan) -> dict[str, Any]:
     return {
         "forecast": forecast,
         "plan": plan,

@@ -151,10 +151,10 @@ def _interval_words(name: str, interval: Interval) -> str:
 
 def _choice_words(name: str, choice: Choice) -> Iterator[str]:
     if choice.among is not None:
-        yield f"{name.capitalize()} is {_listed(choice.among, 'or')}."
+        yield f"{name.capitalize()} is {_join(choice.among, 'or')}."
     if choice.without:
-        yield f"{name.capitalize()} is not {_listed(choice.without, 'nor')}."
+        yield f"{name.capitalize()} is not {_join(choice.without, 'nor')}."
 
 
-def _listed(words: tuple[str, ...], last: str) -> str:
+def _join(words: tuple[str, ...], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
