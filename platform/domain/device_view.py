@@ -105,7 +105,7 @@ class Answer:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Each step to it, in order."""
+        """Each step to it, in order; as many as the explanation has."""
         return tuple(map(_sentence, self.explanation.steps))
 
     @property

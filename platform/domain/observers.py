@@ -71,14 +71,10 @@ def trust_mode_of(task: TaskPolicy) -> TrustMode:
 
 def list_observers(mode: TrustMode) -> list[Observer]:
     """Return every party with what it sees, from the device on."""
-    device = Observer(
-        "The device",
-        "Everything: what was typed, the answers, its true cell until the report is with the server or the leader.",
-        "What other devices report.",
-    )
-    if mode.aggregation is None:
-        return [device, *_randomized()]
-    return [device, *_shared(mode.aggregation)]
+    until = "it has reported" if mode.aggregation is None else "the leader has its report"
+    sees = f"Everything: what was typed, the answers, and its true cell, which it keeps until {until}."
+    device = Observer("The device", sees, "What other devices report.")
+    return [device, *(_randomized() if mode.aggregation is None else _shared(mode.aggregation))]
 
 
 def _randomized() -> list[Observer]:
@@ -93,7 +89,8 @@ def _randomized() -> list[Observer]:
             "This server's ingress",
             "Address and moment of the connection; of the report its task, its window, and the randomized cell or set"
             " of cells.",
-            "The true cell, beyond what ε allows. It stores neither address nor moment, and no report: only sums.",
+            "The true cell, beyond what ε allows. It writes down neither address nor moment nor report, only sums; to"
+            " limit what one address asks, it keeps a digest of it until a minute after its last connection.",
         ),
         Observer(
             "The aggregators",

@@ -11,6 +11,7 @@ from alcove.registry.policy import (
     Policy,
     RolloutPolicy,
     TaskPolicy,
+    VersionRef,
 )
 
 __all__ = ["Change", "list_changes", "share_text"]
@@ -88,10 +89,7 @@ def _of_holdout(old: Holdout | None, new: Holdout | None) -> Iterator[str]:
 
 def _of_feature(old: FeaturePolicy | None, new: FeaturePolicy) -> Iterator[str]:
     if old is not None:
-        if old.default.version != new.default.version:
-            yield f"default {old.default.version} → {new.default.version}"
-        elif old.default != new.default:
-            yield f"default {new.default.version}: another manifest"
+        yield from _of_version("default", old.default, new.default)
         if old.min_version != new.min_version:
             yield f"lowest version {old.min_version} → {new.min_version}"
     yield from _of_values("default", () if old is None else old.values, new.values)
@@ -120,12 +118,14 @@ def _of_rollout(old: RolloutPolicy | None, new: RolloutPolicy | None) -> Iterato
     found = [
         *_of_share(name, old.share_basis_points, new.share_basis_points),
         *_of_share(f"{name}: control group", old.control_basis_points, new.control_basis_points),
-        *_of_text(f"{name}: version", old.version.version, new.version.version),
+        *_of_version(f"{name}: version", old.version, new.version),
         *_of_text(f"{name}: audience", _all(old.audience), _all(new.audience)),
         *_of_tasks(name, old.tasks, new.tasks),
         *_of_values(name, old.values, new.values),
     ]
-    yield from found or _of_rest(name, old, new)
+    yield from found
+    worded = {"share_basis_points", "control_basis_points", "version", "audience", "tasks", "values"}
+    yield from _of_rest(name, old, new, worded)
 
 
 def _of_experiment(old: ExperimentPolicy | None, new: ExperimentPolicy | None) -> Iterator[str]:
@@ -135,9 +135,10 @@ def _of_experiment(old: ExperimentPolicy | None, new: ExperimentPolicy | None) -
         return
     name = f"experiment {new.id}"
     if old is None:
+        segment = f", in {_segment(new)}" if new.segment is not None else ""
         arms = ", ".join(f"{arm.name} {arm.version.version} {share_text(arm.share_basis_points)}" for arm in new.arms)
         audience = "" if new.audience is None else f", for {new.audience}"
-        yield f"{name} started: {arms}{_segment(new)}{audience}"
+        yield f"{name} started: {arms}{segment}{audience}"
         for arm in new.arms:
             yield from _of_values(f"{name}, arm {arm.name}", (), arm.values)
         return
@@ -153,10 +154,11 @@ def _of_experiment(old: ExperimentPolicy | None, new: ExperimentPolicy | None) -
             found.append(f"{name}: arm {arm.name} {arm.version.version} at {share_text(arm.share_basis_points)}")
             continue
         found += _of_share(f"{name}: arm {arm.name}", earlier.share_basis_points, arm.share_basis_points)
-        found += _of_text(f"{name}: arm {arm.name}", earlier.version.version, arm.version.version)
+        found += _of_version(f"{name}: arm {arm.name}", earlier.version, arm.version)
         found += _of_values(f"{name}, arm {arm.name}", earlier.values, arm.values)
     found += [f"{name}: arm {gone} gone" for gone in sorted(arms_before.keys() - {arm.name for arm in new.arms})]
-    yield from found or _of_rest(name, old, new)
+    yield from found
+    yield from _of_rest(name, old, new, {"arms", "audience", "segment", "tasks"})
 
 
 def _of_values(name: str, old: Settings, new: Settings) -> list[str]:
@@ -195,10 +197,18 @@ def _of_text(name: str, old: str, new: str) -> list[str]:
     return [] if old == new else [f"{name} {old} → {new}"]
 
 
-def _of_rest(name: str, old: RolloutPolicy | ExperimentPolicy, new: RolloutPolicy | ExperimentPolicy) -> list[str]:
+def _of_version(name: str, old: VersionRef, new: VersionRef) -> list[str]:
+    if old.version == new.version and old != new:
+        return [f"{name} {new.version}: another manifest"]
+    return _of_text(name, old.version, new.version)
+
+
+def _of_rest(
+    name: str, old: RolloutPolicy | ExperimentPolicy, new: RolloutPolicy | ExperimentPolicy, worded: set[str]
+) -> list[str]:
     """Return the fields that differ and have no words of their own."""
     before, after = dict(old), dict(new)
-    return [f"{name}: other {field}" for field in sorted(after) if before.get(field) != after[field]]
+    return [f"{name}: other {field}" for field in sorted(after.keys() - worded) if before.get(field) != after[field]]
 
 
 def _all(audience: object) -> str:
@@ -209,4 +219,4 @@ def _segment(experiment: ExperimentPolicy) -> str:
     segment = experiment.segment
     if segment is None:
         return ""
-    return f" in [{segment.first}, {segment.first + segment.count}) of layer {segment.layer}"
+    return f"[{segment.first}, {segment.first + segment.count}) of layer {segment.layer}"

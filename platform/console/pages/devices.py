@@ -101,6 +101,12 @@ class _Shown:
     shares: tuple[VersionShare, ...]
     override: ValueOverride | None
 
+    @property
+    def steps(self) -> list[tuple[str, str, str]]:
+        """Each step as a sentence, with what it is about and the page of that."""
+        pairs = zip(self.answer.explanation.steps, self.answer.sentences, strict=True)
+        return [(sentence, step.subject, part_address(*step.subject.split(" ")[::-1][:2])) for step, sentence in pairs]
+
 
 def _read(client: PlatformClient, app: str) -> tuple[list[str], _Found | None, str]:
     """Return the apps, what there is of the one that is asked for, and why there is nothing."""

@@ -122,9 +122,8 @@ def _serial(query: Mapping[str, str], name: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= SERIAL_DIGITS and int(text) > 0):
-        raise InvalidRequestError(
-            "INVALID_ARGUMENT", "InvalidFieldError", f"{name}: expected a number, got {text!r:.120}"
-        )
+        problem = f"{name}: expected a serial number of up to {SERIAL_DIGITS} digits, got {text!r:.120}"
+        raise InvalidRequestError("INVALID_ARGUMENT", "InvalidFieldError", problem)
     return int(text)
 
 

@@ -153,8 +153,7 @@ def _minimum_cohort(client: PlatformClient, one: MeasuredTask) -> int | None:
             return client.experiment(one.part).minimum_cohort
         if one.kind == "rollout":
             rollout = client.rollout(one.part)
-            stages = rollout.plan.stages[rollout.stage : rollout.stage + 1]
-            return stages[0].minimum_cohort if stages else None
+            return rollout.plan.stages[rollout.stage - 1].minimum_cohort if rollout.stage else None
     except NotFoundError:  # deleted since the policy was decided
         return None
     return None
