@@ -74,10 +74,13 @@ def list_observers(mode: TrustMode) -> list[Observer]:
     until = "it has reported" if mode.aggregation is None else "the leader has its report"
     sees = f"Everything: what was typed, the answers, and its true cell, which it keeps until {until}."
     device = Observer("The device", sees, "What other devices report.")
-    return [device, *(_randomized() if mode.aggregation is None else _shared(mode.aggregation))]
+    return [
+        device,
+        *(_observers_of_server() if mode.aggregation is None else _observers_of_aggregators(mode.aggregation)),
+    ]
 
 
-def _randomized() -> list[Observer]:
+def _observers_of_server() -> list[Observer]:
     return [
         Observer(
             "The network",
@@ -111,7 +114,7 @@ def _randomized() -> list[Observer]:
     ]
 
 
-def _shared(aggregation: Aggregation) -> list[Observer]:
+def _observers_of_aggregators(aggregation: Aggregation) -> list[Observer]:
     leader, helper = _hosts(aggregation)
     together = "Together the two read every cell."
     if aggregation.local_epsilon is not None:

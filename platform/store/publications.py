@@ -146,7 +146,7 @@ async def newest_policies(session: AsyncSession, *, after: str, size: int) -> li
 
 async def _summaries(session: AsyncSession, query: Select[Any]) -> list[DecidedPolicy]:
     rows = (await session.execute(query)).all()
-    causes = await read_audit(session, [number for row in rows for number in _audited(row)])
+    causes = await read_audit(session, [number for row in rows for number in _audit_range(row)])
     return [
         DecidedPolicy(
             row.app,
@@ -155,13 +155,13 @@ async def _summaries(session: AsyncSession, query: Select[Any]) -> list[DecidedP
             row.is_published,
             row.decided_at_s,
             row.decided_by,
-            tuple(causes[number] for number in _audited(row) if number in causes),
+            tuple(causes[number] for number in _audit_range(row) if number in causes),
         )
         for row in rows
     ]
 
 
-def _audited(row: Row[Any]) -> range:
+def _audit_range(row: Row[Any]) -> range:
     return (
         range(row.first_audit, min(row.last_audit, row.first_audit + CAUSES_MOST - 1) + 1)
         if row.first_audit

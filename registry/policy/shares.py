@@ -71,7 +71,7 @@ def split_devices(
     if readout is None or now_s >= readout.until_s:
         split.add_rest(held)
         split.add_experiments(1 - held)
-        return split.found()
+        return split.sort()
     kept = ReadoutGroup(readout, HELD_OUT).find_kept(feature, halted)
     if kept is None:
         split.add_rest(held)
@@ -79,7 +79,7 @@ def split_devices(
         split.add(kept.version, Reason.HOLDOUT, readout.id, HELD_OUT, held)
     split.add_rest(held)  # the mirror group runs what everybody runs who is in no experiment
     split.add_experiments(1 - 2 * held)
-    return split.found()
+    return split.sort()
 
 
 class _Split:
@@ -91,7 +91,7 @@ class _Split:
         self._halted = halted
         self._shares: dict[tuple[str, Reason, str, int | None], Fraction] = {}
 
-    def found(self) -> tuple[VersionShare, ...]:
+    def sort(self) -> tuple[VersionShare, ...]:
         """Return what was added, the largest first."""
         shares = [VersionShare(*key, share) for key, share in self._shares.items() if share > 0]
         return tuple(sorted(shares, key=lambda one: (-one.share, one.reason, one.part, one.arm or 0)))

@@ -50,6 +50,8 @@ def test_a_rollout_splits_by_its_shares_and_a_halt_gives_them_back() -> None:
         ("0.9.0", 0): Fraction(5, 100),
     }
     halted = frozenset({ref("3.0.0").manifest_sha256})
-    assert [(one.version, one.share) for one in split_devices(document, "moved", halted=halted)] == [("0.9.0", 1)]
+    assert [(one.version, one.share) for one in split_devices(document, "moved", halted=halted)] == [
+        ("0.9.0", Fraction(1))
+    ]
     with pytest.raises(FeatureUnknownError):
         split_devices(document, "nothing")

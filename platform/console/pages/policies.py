@@ -175,7 +175,7 @@ def _text(signed: SignedPolicy) -> str:
 def _difference(old: SignedPolicy, new: SignedPolicy) -> list[_Line]:
     kinds = {"+": "added", "-": "removed", "@": "place"}
     names = [f"serial {one.policy.serial}" for one in (old, new)]
-    lines = difflib.unified_diff(_text(old).splitlines(), _text(new).splitlines(), *names, lineterm="", n=2)
+    lines = difflib.unified_diff(_text(old).splitlines(), _text(new).splitlines(), names[0], names[1], lineterm="", n=2)
     found = [_Line(kinds.get(line[:1], ""), line) for _, line in zip(range(DIFF_LINES), lines, strict=False)]
     return found[2:]  # the two headers name what the page says above
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from alcove.platform.client import Arm, GuardrailPlan, NotFoundError, Plan, PlatformClient, StagePlan
+from alcove.platform.client import Arm, GuardrailPlan, NotFoundError, Plan, PlatformClient, PolicySummary, StagePlan
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.parameters import Parameter
@@ -169,7 +169,8 @@ async def test_a_policy_is_shown_as_signed_with_what_changed_and_why(
 def test_policies_of_an_app_are_listed_by_page_with_who_decided_them(seeded: Seeded) -> None:
     """Each once, the newest first; an app's name goes on where a list of apps ended."""
     operator = seeded.operator
-    found, token = [], ""
+    found: list[PolicySummary] = []
+    token = ""
     while True:
         page = operator.policies_page(APP, size=2, token=token)
         found += page.items

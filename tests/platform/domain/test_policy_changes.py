@@ -26,7 +26,7 @@ def words(before: Policy, after: Policy) -> list[str]:
     return [f"{one.feature}: {one.text}" if one.feature else one.text for one in list_changes(before, after)]
 
 
-def moved(**changes: Any) -> Policy:
+def change_rollout(**changes: Any) -> Policy:
     """A policy with a rollout that is as in `policies.py` but for some fields."""
     return policy(f=rules(moving=rollout(1000, 500, "os == ios").model_copy(update=changes)))
 
@@ -40,21 +40,21 @@ def test_a_policy_is_no_change_of_itself() -> None:
 @pytest.mark.parametrize(
     ("after", "text"),
     [
-        (moved(share_basis_points=2500), "f: rollout r1 10 % → 25 %"),
-        (moved(control_basis_points=0), "f: rollout r1: control group 5 % → 0 %"),
-        (moved(audience=None), "f: rollout r1: audience os in (ios) → everybody"),
-        (moved(version=ref("3.1.0")), "f: rollout r1: version 3.0.0 → 3.1.0"),
-        (moved(tasks=rollout(1, 1, has_task=True).tasks), "f: rollout r1: asks for reports, ε = 1"),
-        (moved(values=(Setting(name="floor", value=3),)), "f: rollout r1: floor its own default → 3"),
-        (moved(salt="other"), "f: rollout r1: other salt"),
-        (moved(own_arm=True), "f: rollout r1: other own_arm"),
+        (change_rollout(share_basis_points=2500), "f: rollout r1 10 % → 25 %"),
+        (change_rollout(control_basis_points=0), "f: rollout r1: control group 5 % → 0 %"),
+        (change_rollout(audience=None), "f: rollout r1: audience os in (ios) → everybody"),
+        (change_rollout(version=ref("3.1.0")), "f: rollout r1: version 3.0.0 → 3.1.0"),
+        (change_rollout(tasks=rollout(1, 1, has_task=True).tasks), "f: rollout r1: asks for reports, ε = 1"),
+        (change_rollout(values=(Setting(name="floor", value=3),)), "f: rollout r1: floor its own default → 3"),
+        (change_rollout(salt="other"), "f: rollout r1: other salt"),
+        (change_rollout(own_arm=True), "f: rollout r1: other own_arm"),
         (policy(f=rules()), "f: rollout r1 of 3.0.0 ended at 10 %"),
         (policy(g=rules()), "f: gone: default was 0.9.0"),
     ],
 )
 def test_each_change_of_a_rollout_has_its_words(after: Policy, text: str) -> None:
     """Before and after, with their units; what has no words of its own is named by its field."""
-    assert text in words(moved(), after)
+    assert text in words(change_rollout(), after)
 
 
 def test_each_change_of_an_experiment_has_its_words() -> None:
@@ -125,4 +125,4 @@ def _with(part: RolloutPolicy | ExperimentPolicy) -> FeaturePolicy:
 def test_another_manifest_of_the_same_version_is_a_change() -> None:
     """A version is one digest; a document with another one is seen."""
     other = VersionRef(version="3.0.0", manifest_sha256="0" * 64)
-    assert words(moved(), moved(version=other)) == ["f: rollout r1: version 3.0.0: another manifest"]
+    assert words(change_rollout(), change_rollout(version=other)) == ["f: rollout r1: version 3.0.0: another manifest"]
