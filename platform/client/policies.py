@@ -378,6 +378,7 @@ class PolicyCalls:
         answer = self._call(self._policy.ListPolicies, request)
         return Page(tuple(value_of(PolicySummary, each) for each in answer.policies), answer.next_page_token)
 
-    def privacy(self, app: str) -> PrivacyFigures:
-        """Return what the server has of the reports of an app's running tasks, and what was refused: sums alone."""
-        return value_of(PrivacyFigures, self._call(self._policy.GetPrivacy, pb.GetPrivacyRequest(app=app)))
+    def privacy(self, app: str, task_ids: Sequence[str] = ()) -> PrivacyFigures:
+        """Return what the server has of the reports of at most 32 running tasks, and what was refused: sums alone."""
+        request = pb.GetPrivacyRequest(app=app, task_ids=task_ids)
+        return value_of(PrivacyFigures, self._call(self._policy.GetPrivacy, request))

@@ -15,6 +15,7 @@ ALLOWED_OPS_MAX = 512  # operators in a feature's rules; the runtime has fewer
 SESSION_S = 12 * 3600  # seconds; a working day, after which a person proves again who they are
 SESSIONS_OF_TOKEN = 32  # of one token; the browsers of one person are fewer
 PAGE_BYTES = MESSAGE_BYTES // 2  # bytes of one page; a thousand versions with all their tags are more than a message
+TASKS_READ = 32  # whose reports one call reads; the noise of one takes some ten milliseconds at 256 cells
 PAGE_SIZE = (100, 1000)  # entries; default and most in one answer
 WINDOW_S_DEFAULT = 86_400  # seconds; one report a day
 MINIMUM_COHORT = (50, 10_000_000)  # devices per arm before a winner may be named

@@ -1,9 +1,10 @@
 """Reads policies with their history and signature, and what there is of an app's reports, as messages."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from alcove.api.policy.v1 import policy_pb2 as pb
+from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, ResourceNotFoundError
 from alcove.platform.domain.field_validation import validate_field, validate_page
 from alcove.platform.ingress.figures import IngressFigures
@@ -16,12 +17,12 @@ from alcove.platform.store.publications import (
     list_policies,
     newest_policies,
 )
-from alcove.registry.canonical import AppName
+from alcove.registry.canonical import AppName, Digest
 from alcove.registry.limits import SERIAL_MAX
 from alcove.registry.policy_signature import PolicySignature, read_policy_signature
 from alcove.registry.repository import Repository
 
-__all__ = ["list_policy_summaries", "privacy_message", "read_policy"]
+__all__ = ["list_policy_summaries", "privacy_message", "read_policy", "validate_task_ids"]
 
 
 async def read_policy(store: Store, tree: Repository, app: str, serial: int) -> pb.GetPolicyResponse:
@@ -68,6 +69,17 @@ async def list_policy_summaries(store: Store, request: pb.ListPoliciesRequest) -
         found = await list_policies(session, app, before=page.after, size=page.size)
     token = str(found[-1].serial) if len(found) == page.size else ""
     return pb.ListPoliciesResponse(policies=map(_summary, found), next_page_token=token)
+
+
+def validate_task_ids(task_ids: Collection[str]) -> frozenset[str]:
+    """Return the tasks whose reports are read.
+
+    Raises:
+        InvalidFieldError: they are too many, or one is no id of a task.
+    """
+    if len(task_ids) > limits.TASKS_READ:
+        raise InvalidFieldError("task_ids", f"at most {limits.TASKS_READ}", len(task_ids))
+    return frozenset(validate_field("task_ids", Digest, one) for one in task_ids)
 
 
 def privacy_message(tasks: Sequence[TaskReports], figures: IngressFigures | None) -> pb.GetPrivacyResponse:

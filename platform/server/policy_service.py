@@ -14,7 +14,7 @@ from alcove.platform.domain.field_validation import validate_field, validate_pag
 from alcove.platform.domain.records import ExperimentRecord, HoldoutRecord, LayerRecord
 from alcove.platform.ingress.figures import IngressFigures
 from alcove.platform.server.parameter_values import setting_messages, values_from
-from alcove.platform.server.policy_reads import list_policy_summaries, privacy_message, read_policy
+from alcove.platform.server.policy_reads import list_policy_summaries, privacy_message, read_policy, validate_task_ids
 from alcove.platform.server.readout_convert import readout_message, readout_spec
 from alcove.platform.services import value_overrides as overrides
 from alcove.platform.services.experiments import layers
@@ -164,11 +164,12 @@ class PolicyService(rpc.PolicyServiceServicer):
     async def GetPrivacy(self, request: pb.GetPrivacyRequest, context: Any) -> pb.GetPrivacyResponse:
         """Return what there is of an app's reports."""
         app = validate_field("app", AppName, request.app)
+        task_ids = validate_task_ids(request.task_ids)
         figures = None if self._figures is None else await self._figures()
         async with self._mutations.store.read() as session:
             if await last_publication(session, "policy", app) is None:
                 raise ResourceNotFoundError("policy of app", app)
-            found = await read_task_reports(session, app, self._mutations.clock.now_s())
+            found = await read_task_reports(session, app, task_ids, self._mutations.clock.now_s())
         return privacy_message(found, figures)
 
 

@@ -1,5 +1,7 @@
 """Reads what the server has of the reports of an app's running tasks: sums, never a report."""
 
+import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from alcove.platform.domain.noise_shares import NoiseShare, noise_shares
@@ -32,9 +34,13 @@ class TaskReports:
     noise: tuple[NoiseShare, ...]
 
 
-async def read_task_reports(session: AsyncSession, app: str, now_s: int) -> list[TaskReports]:
-    """Return what there is of each task that runs in an app, by the task's id."""
-    tasks = await running_tasks(session, app)
+async def read_task_reports(
+    session: AsyncSession, app: str, task_ids: Collection[str], now_s: int
+) -> list[TaskReports]:
+    """Return what there is of some tasks, by the task's id; those that do not run in the app are left out."""
+    if not task_ids:
+        return []
+    tasks = {task_id: task for task_id, task in (await running_tasks(session, app)).items() if task_id in task_ids}
     collected = {of.task.task_id: of for of in await collected_tasks(session, now_s, app)}
     found = []
     for task_id, task in sorted(tasks.items()):
@@ -44,5 +50,6 @@ async def read_task_reports(session: AsyncSession, app: str, now_s: int) -> list
             status = (await read_progress(session, collected[task_id])).status(now_s)
             waiting, missing = status.waiting, status.missing
         count = reports.reports if task.aggregation is None else reports.released
-        found.append(TaskReports(task_id, count, reports.windows, waiting, missing, noise_shares(reports)))
+        noise = await asyncio.to_thread(noise_shares, reports)  # a matrix of all cells: not on the loop
+        found.append(TaskReports(task_id, count, reports.windows, waiting, missing, noise))
     return found

@@ -134,12 +134,13 @@ def _read(client: PlatformClient, app: str, query: Mapping[str, str]) -> _Found:
     text = query.get("page", "")
     offset = int(text) if text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS else 0
     signed = client.policy_at(app)
-    figures = client.privacy(app)
     tasks = list_tasks(signed.policy)
+    wanted = tasks[offset : offset + TASKS_SHOWN]
+    figures = client.privacy(app, [one.task.task_id for one in wanted])
     reports = {one.task_id: one for one in figures.tasks}
     cohorts: dict[str, int | None] = {}
     shown = []
-    for one in tasks[offset : offset + TASKS_SHOWN]:
+    for one in wanted:
         if one.part not in cohorts:
             cohorts[one.part] = _minimum_cohort(client, one)
         shown.append(_task(one, reports.get(one.task.task_id), cohorts[one.part]))

@@ -7,7 +7,16 @@ from typing import Any
 
 import aiohttp
 import pytest
-from alcove.platform.client import Arm, GuardrailPlan, NotFoundError, Plan, PlatformClient, PolicySummary, StagePlan
+from alcove.platform.client import (
+    Arm,
+    GuardrailPlan,
+    InvalidRequestError,
+    NotFoundError,
+    Plan,
+    PlatformClient,
+    PolicySummary,
+    StagePlan,
+)
 from alcove.platform.testing import Served, ServerWorld
 from alcove.privacy.report import Report, report_to_bytes
 from alcove.registry.parameters import Parameter
@@ -190,6 +199,10 @@ def test_policies_of_an_app_are_listed_by_page_with_who_decided_them(seeded: See
     ] == []
     with pytest.raises(NotFoundError):
         operator.privacy("nobody")
+    assert operator.privacy(APP).tasks == ()
+    assert operator.privacy(APP, ["0" * 64]).tasks == (), "no task of the app"
+    with pytest.raises(InvalidRequestError, match="at most 32"):
+        operator.privacy(APP, ["0" * 64] * 33)
 
 
 async def test_the_privacy_page_accounts_for_tasks_budget_observers_noise_and_refusals(

@@ -400,7 +400,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "ListOverrides": {"app": NAMES},
     "GetPolicy": {"app": APP, "serial": (2**53, 2**64 - 1)},
     "ListPolicies": {"app": NAMES, "page_size": PAGE_SIZE, "page_token": NAMES},  # without an app a token is an app
-    "GetPrivacy": {"app": APP},
+    "GetPrivacy": {"app": APP, "task_ids": ("x", "A" * 64, "0" * 65)},
     "ListFeatures": {
         "team": optional(TEAM),
         "text": ("x" * 201, "two\nlines"),
