@@ -42,10 +42,11 @@ from alcove.platform.store.catalog_tables import (
 )
 from alcove.platform.store.experiments import add_experiment, save_experiment
 from alcove.platform.store.rollouts import add_rollout
-from alcove.platform.store.tables import AuditRow, FeatureRow, VersionRow
+from alcove.platform.store.tables import AuditRow, FeatureRow, StageAnalysisRow, VersionRow
 from alcove.platform.testing import ServerWorld
 from alcove.registry.manifest import Lineage, Manifest
 from alcove.registry.package import Package, create_package
+from pydantic import TypeAdapter
 from sqlalchemy import insert
 
 __all__ = ["Seeded", "Sizes", "seed"]
@@ -67,6 +68,8 @@ APPS: Final = tuple(f"app_{name}" for name in ("messenger", "camera", "mail", "m
 PEOPLE: Final = ("operator:anna", "operator:li", "operator:sam")
 DAY_S: Final = 86_400
 BATCH: Final = 500
+LOOKS: Final = 6  # analyses of a stage
+ANALYSIS: Final = TypeAdapter(AnalysisRecord)
 CARD: Final = """# Which language a text is in
 
 Names the language of a short text, on the device.
@@ -155,6 +158,8 @@ def seed(folder: Path, sizes: Sizes, *, now_s: int) -> Seeded:
     versions = _versions(sizes, features, team_of, packages, now_s)
     made = asyncio.run(with_store(world.data_dir, None, lambda store: _fill(store, sizes, versions, team_of, now_s)))
     first = tuple(one.manifest.version for one in versions if one.manifest.feature == features[0])
+    for role in ("operator", "reader", *(f"team:{team}" for team in teams)):
+        world.token(role)  # which cannot be made in a loop that runs
     return Seeded(world, features[0], first, *made)
 
 
@@ -225,6 +230,9 @@ async def _fill(
         rollouts = [
             await add_rollout(session, record) for record in _rollouts(sizes.rollouts, by_feature, chance, now_s)
         ]
+        histories = [row for record in rollouts for row in _stage_analyses(record, chance)]
+        for start in range(0, len(histories), BATCH):
+            await session.execute(insert(StageAnalysisRow), histories[start : start + BATCH])
         experiments = []
         for record in _experiments(sizes.experiments, by_feature, chance, now_s):
             added = await add_experiment(session, record)
@@ -242,7 +250,7 @@ async def _fill(
             for subject, action, at_s in subjects
         ]
         await session.execute(insert(AuditRow), entries)
-    running = next(one for one in rollouts if one.state == RolloutState.RUNNING)
+    running = max((one for one in rollouts if one.state == RolloutState.RUNNING), key=lambda one: one.stage)
     started = next(one for one in experiments if one.state == ExperimentState.RUNNING)
     return running.rollout_id, started.experiment_id, running.app
 
@@ -486,6 +494,31 @@ def _analysis(state: RolloutState, chance: random.Random, now_s: int) -> Analysi
         next_look_at_s=0,
         horizon_at_s=0,
     )
+
+
+def _stage_analyses(record: RolloutRecord, chance: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield a row for each analysis of a rollout's stages: intervals that get narrower with the reports."""
+    if record.analysis is None:
+        return
+    for stage in range(1, record.stage + 1):
+        for look in range(1, LOOKS + 1):
+            at_s = record.created_at_s + DAY_S * stage + look * 7200
+            width = 0.004 / look**0.5
+            verdicts = tuple(
+                replace(one, difference=middle, low=middle - width, high=middle + width)
+                for one in record.analysis.verdicts
+                for middle in ((one.difference or 0.0) + chance.gauss(0.0, width / 4),)
+            )
+            analysis = replace(
+                record.analysis, analyzed_at_s=at_s, reports=record.analysis.reports * look // LOOKS, verdicts=verdicts
+            )
+            yield {
+                "rollout_sequence": record.sequence,
+                "stage": stage,
+                "share_basis_points": record.plan.stages[stage - 1].share_basis_points,
+                "analyzed_at_s": at_s,
+                "analysis": ANALYSIS.dump_json(analysis).decode(),
+            }
 
 
 def _experiments(

@@ -41,9 +41,10 @@ def stay_up(door: ConsoleDoor) -> None:
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    say(f"The console is at {door.words}. Ctrl-C ends all and takes everything away.")
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     with suppress(KeyboardInterrupt):
+        say(f"The console is at {door.words}. Ctrl-C ends all and takes everything away.")
         threading.Event().wait()
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     say("Ending.")
