@@ -25,8 +25,8 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "console"
 MOST_BYTES: Final = 1_500_000
 SIZES: Final = Sizes(features=12, versions=24, rollouts=100, experiments=100)
-WIDTH, HEIGHT, TALLEST = 1200, 800, 1600
-QUALITY: Final = 55  # of WebP, of 100: text stays sharp
+WIDTH, HEIGHT, TALLEST = 1200, 750, 1100
+QUALITY: Final = 40  # of WebP, of 100: text stays sharp
 SCHEMES: Final = ("light", "dark")
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from alcove.platform.domain.catalog.names import sort_key
 from alcove.platform.domain.experiment_records import ExperimentPlan, StoredDecision
 from alcove.platform.domain.records import (
@@ -46,19 +47,16 @@ from alcove.platform.store.tables import AuditRow, FeatureRow, StageAnalysisRow,
 from alcove.platform.testing import ServerWorld
 from alcove.registry.manifest import Lineage, Manifest
 from alcove.registry.package import Package, create_package
+from alcove.runtime.format.reader import read_spec
+from alcove.runtime.format.spec import DType, Storage, TensorSpec
+from alcove.runtime.format.writer import write_program
 from pydantic import TypeAdapter
 from sqlalchemy import insert
 
 __all__ = ["Seeded", "Sizes", "seed"]
 
 ROOT: Final = Path(__file__).parents[2]
-PROGRAMS: Final = tuple(
-    ROOT / "features" / name
-    for name in (
-        "language_id/programs/language_id-1.0.0.alc",
-        "language_id/programs/language_id-4.1.0.alc",
-    )
-)
+PROGRAM: Final = ROOT / "features" / "language_id" / "programs" / "language_id-1.0.0.alc"
 SUBJECTS: Final = ("keyboard", "camera", "inbox", "photo", "call", "map", "feed", "search", "note", "voice")
 JOBS: Final = ("language", "labels", "summary", "quality", "ranking", "safety", "intent", "tags", "speed", "topics")
 TEAMS: Final = ("text", "vision", "speech", "ranking")
@@ -165,7 +163,8 @@ def seed(folder: Path, sizes: Sizes, *, now_s: int) -> Seeded:
 
 def _packages() -> list[Package]:
     """Return two packages of which all versions are made: same signature, other weights."""
-    programs = [path.read_bytes() for path in PROGRAMS]
+    program = PROGRAM.read_bytes()
+    programs = [program, _retrain(program)]
     first = create_package(
         feature="keyboard_language", team="text", version="1.0.0", programs={"f32": programs[0]}, card=CARD
     )
@@ -178,6 +177,21 @@ def _packages() -> list[Package]:
         bases={"f32": [programs[0]]},
     )
     return [first, second]
+
+
+def _retrain(program: bytes) -> bytes:
+    """Return a program whose float weights moved a little, as after a week's training; its certificate is as before."""
+    noise = np.random.default_rng(7)
+    spec = read_spec(program)
+
+    def move(tensor: TensorSpec) -> TensorSpec:
+        if tensor.storage is not Storage.CONSTANT or tensor.dtype is not DType.F32:
+            return tensor
+        was = np.frombuffer(tensor.data, dtype="<f4")
+        moved = was * (1 + noise.normal(0, 0.02, was.shape) * (noise.random(was.shape) < 0.1))
+        return replace(tensor, data=moved.astype("<f4").tobytes())
+
+    return write_program(replace(spec, tensors=tuple(move(tensor) for tensor in spec.tensors)))
 
 
 @dataclass(frozen=True)
@@ -434,7 +448,7 @@ def _rollouts(
             proposal = Proposal("operator:anna", now_s - 5400, stages[stage].share_basis_points, "")
         yield RolloutRecord(
             sequence=0,
-            rollout_id=f"rollout-{number:06d}",
+            rollout_id=f"ro-{number:012x}",
             app=app,
             feature=feature,
             version=version.version,
@@ -541,7 +555,7 @@ def _experiments(
             )
         yield ExperimentRecord(
             sequence=0,
-            experiment_id=f"experiment-{number:06d}",
+            experiment_id=f"ex-{number:012x}",
             app=app,
             feature=feature,
             salt=f"{chance.getrandbits(128):032x}",

@@ -192,8 +192,8 @@ def _weights(pair: _Pair, both: Sequence[VersionDetails], path: str) -> Table[_W
     rows = [
         _Weight(
             one.what,
-            one.left,
-            one.right,
+            one.left or None,
+            one.right or None,
             None if pair.changes.get(one.what) is None else 100 * (pair.changes[one.what] or 0.0),
         )
         for one in changed

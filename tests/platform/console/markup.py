@@ -137,10 +137,13 @@ def _reasons_of_versions(world: ServerWorld, team: PlatformClient, _operator: Pl
 
 
 def _reasons_of_aliases(world: ServerWorld, team: PlatformClient, _operator: PlatformClient) -> Sequence[str]:
-    world.publish(team, "text_33")
-    for number, text in enumerate(LINE):
-        team.set_alias("text_33", f"alias{number}", "1.0.0", reason=text)
-    return ["/features/text_33", "/features/text_33/versions/1.0.0"]
+    found = []
+    for feature, texts in (("text_33", LINE[:32]), ("text_35", LINE[32:])):  # a feature has 32 aliases
+        world.publish(team, feature)
+        for number, text in enumerate(texts):
+            team.set_alias(feature, f"alias{number}", "1.0.0", reason=text)
+        found += [f"/features/{feature}", f"/features/{feature}/versions/1.0.0"]
+    return found
 
 
 def _reasons_of_rollouts(world: ServerWorld, team: PlatformClient, operator: PlatformClient) -> Sequence[str]:

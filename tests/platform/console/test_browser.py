@@ -68,12 +68,13 @@ async def tab(
     assert served.console_url is not None
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
-        page = await browser.new_page(
+        context = await browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=scheme,
             timezone_id="America/New_York",
             locale="en-US",
         )
+        page = await context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         one = Tab(page, served.console_url)
         await one.open("/features")
