@@ -1,13 +1,12 @@
-"""Measures the console: `python -m benchmarks.console [--seed DIR | --from DIR] [--write docs/performance.md] …`.
+"""Measures the console: `python -m benchmarks.console [--seed DIR] [--write docs/performance.md] …`.
 
-With --seed it makes a server's data in a folder and says how to start a server on it, --from measures there;
+With --seed it makes a server's data in a folder and says how to start a server on it;
 without, it makes them in a temporary folder, starts a server pinned to one core, and measures.
 """
 
 import argparse
 import asyncio
 import os
-import pickle
 import shlex
 import shutil
 import tempfile
@@ -28,7 +27,6 @@ def main() -> None:
     """Seed, measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.console", description=__doc__)
     parser.add_argument("--seed", type=Path, metavar="DIR", help="make the data there and stop")
-    parser.add_argument("--from", dest="seeded", type=Path, metavar="DIR", help="measure on the data of --seed DIR")
     parser.add_argument("--small", action="store_true", help="few versions: to look at, not to measure")
     parser.add_argument("--requests", type=int, default=40, help="of each page (40)")
     parser.add_argument("--rounds", type=int, default=4, help="without and with viewers, in turn (4)")
@@ -41,16 +39,12 @@ def main() -> None:
     if options.seed:
         began_s = time.monotonic()
         made = seed(options.seed, sizes, now_s=int(time.time()))
-        (options.seed / "seeded.pickle").write_bytes(pickle.dumps(made))
         start = made.world.command("--console", "true")
         console.print(f"{options.seed}: made in {time.monotonic() - began_s:.0f} s", markup=False)
         console.print(f"start a server on it: {shlex.join(start)}", markup=False, soft_wrap=True)
         return
     with tempfile.TemporaryDirectory() as folder:
-        if options.seeded:
-            made = pickle.loads((options.seeded / "seeded.pickle").read_bytes())
-        else:
-            made = seed(Path(folder) / "world", sizes, now_s=int(time.time()))
+        made = seed(Path(folder) / "world", sizes, now_s=int(time.time()))
         found = _measure(made, options)
     text = as_markdown(found, sizes)
     console.print(text, markup=False)
