@@ -20,7 +20,7 @@ SDK: Final = "alcove-sdk"
 PLATFORM: Final = "alcove-platform"
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     SDK: ("openfeature",),
-    PLATFORM: ("server", "export", "onnx", "parquet", "plot", "traces"),
+    PLATFORM: ("server", "export", "oidc", "onnx", "parquet", "plot", "traces"),
 }
 NOT_OFFERED: Final = frozenset({"commands", "dev", "site"})
 """Extras of pyproject.toml that no wheel has: what `alcove-platform` requires anyway, and what only this work needs."""

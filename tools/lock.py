@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 LOCKS = ROOT / "tools" / "locks"
+SERVER_EXTRAS = ("commands", "server", "oidc")
 HEADER = "# Written by `make lock` from constraints.txt: do not edit.\n"
 
 
@@ -41,10 +42,10 @@ def read_hashes(text: str) -> dict[str, list[str]]:
 
 
 def server_requirements() -> list[str]:
-    """Return what a server needs by pyproject.toml: the bare dependencies and the extras `commands` and `server`."""
+    """Return what a server needs by pyproject.toml: the bare dependencies and those of `SERVER_EXTRAS`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    return [*project["dependencies"], *extras["commands"], *extras["server"]]
+    return [*project["dependencies"], *(one for name in SERVER_EXTRAS for one in extras[name])]
 
 
 def hash_index(uv: str, requirements: str, *options: str) -> str:

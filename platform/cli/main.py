@@ -29,6 +29,7 @@ VERBS: Final = MappingProxyType(
         "feature": ("feature", "app"),
         "keys": ("keys", "app"),
         "token": ("token", "app"),
+        "access": ("access", "app"),
         "audit": ("audit", "app"),
         "alert": ("alert", "app"),
         "login": ("login", "login"),

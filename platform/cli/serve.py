@@ -57,6 +57,30 @@ def serve_command(
     console_url: Annotated[
         str, typer.Option(help="Address of the console behind a proxy of your own, https://console.example.")
     ] = "",
+    console_certificates: Annotated[
+        bool,
+        typer.Option(
+            "--console-certificates",
+            help="Sign people in to the console by the client certificates of --client-certificates.",
+        ),
+    ] = False,
+    session_idle_minutes: Annotated[
+        int, typer.Option(help="Minutes after which a session of the console ends that nobody uses.")
+    ] = 60,
+    oidc_issuer: Annotated[
+        str | None, typer.Option(help="URL of a provider of OpenID Connect that signs people in to the console.")
+    ] = None,
+    oidc_client_id: Annotated[str | None, typer.Option(help="Id of this server at the provider.")] = None,
+    oidc_client_secret_file: Annotated[
+        Path | None, typer.Option(help="File with the secret of that id (0600); without it, a public client.")
+    ] = None,
+    oidc_role_claim: Annotated[
+        str, typer.Option(help="Claim of the identity token that --oidc-roles gives roles by.")
+    ] = "groups",
+    oidc_roles: Annotated[
+        Path | None,
+        typer.Option(help='JSON file of roles by value of that claim: {"alcove-operators": "operator"}.'),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Port that answers Prometheus at /metrics, without TLS; 0: any free port.")
     ] = None,
@@ -162,6 +186,13 @@ def serve_command(
         console=is_loopback(host) if console is None else console,
         console_port=console_port,
         console_url=console_url,
+        console_certificates=console_certificates,
+        session_idle_minutes=session_idle_minutes,
+        oidc_issuer=oidc_issuer,
+        oidc_client_id=oidc_client_id,
+        oidc_client_secret_file=oidc_client_secret_file,
+        oidc_role_claim=oidc_role_claim,
+        oidc_roles=oidc_roles,
         aggregators=aggregators,
         alerts=alerts,
         only=None if only is None else "grpc",

@@ -119,7 +119,7 @@ def list_command(
     from alcove.platform.services.auth.local import list_local_tokens  # noqa: PLC0415
 
     known = list_local_tokens(data_dir, database=database)
-    records = [record for record in known if record.is_session == sessions]
+    records = [record for record in known if record.is_session == sessions and not record.subject]
     if as_json:
         print_json([{key: value for key, value in vars(r).items() if key != "secret_sha256"} for r in records])
         return
@@ -136,7 +136,7 @@ def list_command(
         for record in records
     ]
     print_rows(rows, as_json=False, empty="nobody has signed in" if sessions else "no token was issued yet")
-    if count := 0 if sessions else len(known) - len(records):
+    if count := 0 if sessions else sum(record.is_session for record in known):
         say(f"and {count} session{'s' if count > 1 else ''} of the console: alcove token list --sessions")
 
 

@@ -118,7 +118,7 @@ if TYPE_CHECKING:
         StagePlan,
         UncollectedWindow,
     )
-    from alcove.platform.client.sessions import CallerInfo, NewSession
+    from alcove.platform.client.sessions import BegunSignIn, CallerInfo, NewSession, ProviderAnswer, SessionView
     from alcove.platform.client.value_overrides import ClearedOverride, OverrideResult, ValueOverride
 
 __all__ = [
@@ -135,6 +135,7 @@ __all__ = [
     "AuditLine",
     "Bandit",
     "BayesianView",
+    "BegunSignIn",
     "CallerInfo",
     "CellRow",
     "CellTable",
@@ -196,6 +197,7 @@ __all__ = [
     "PrimaryDifference",
     "PrivacyFigures",
     "Proposal",
+    "ProviderAnswer",
     "Readout",
     "ReadoutForecast",
     "ReadoutResult",
@@ -208,6 +210,7 @@ __all__ = [
     "SecondaryDifference",
     "SecondaryView",
     "Segment",
+    "SessionView",
     "ShareChange",
     "SignedPolicy",
     "StageAnalysis",
@@ -250,6 +253,7 @@ _HOMES = {
     "AuditLine": "audit",
     "Bandit": "experiment_models",
     "BayesianView": "experiment_models",
+    "BegunSignIn": "sessions",
     "CallerInfo": "sessions",
     "CellRow": "experiment_models",
     "CellTable": "experiment_models",
@@ -311,6 +315,7 @@ _HOMES = {
     "PrimaryDifference": "experiment_models",
     "PrivacyFigures": "policies",
     "Proposal": "rollout_models",
+    "ProviderAnswer": "sessions",
     "Readout": "policies",
     "ReadoutForecast": "planner_models",
     "ReadoutResult": "policies",
@@ -323,6 +328,7 @@ _HOMES = {
     "SecondaryDifference": "experiment_models",
     "SecondaryView": "experiment_models",
     "Segment": "experiment_models",
+    "SessionView": "sessions",
     "ShareChange": "experiment_models",
     "SignedPolicy": "policies",
     "StageAnalysis": "rollout_models",

@@ -24,6 +24,7 @@ from alcove.platform.console.pages import (
     privacy,
     program,
     rollouts,
+    sessions,
     versions,
 )
 from alcove.platform.console.pages.page import Pages
@@ -40,8 +41,9 @@ from alcove.platform.console.security import (
     refuse_other_names,
     set_headers,
 )
-from alcove.platform.console.session import SIGN_IN, Sessions
+from alcove.platform.console.session import Sessions
 from alcove.platform.console.settings import ConsoleSettings
+from alcove.platform.console.sign_in import OPEN_PATHS, SignIn
 from alcove.platform.console.viewer import VIEWER
 from alcove.platform.listening.allowance import limit_connections
 from alcove.platform.listening.connections import Connections
@@ -56,6 +58,7 @@ AREAS: Final = (  # a line each; "/rollouts/new" before "/rollouts/ID"
     experiment_wizard,
     home,
     features,
+    sessions,
     versions,
     devices,
     policies,
@@ -78,7 +81,8 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
     """
     assets = Assets()
     renderer = Renderer(assets)
-    sessions = Sessions(settings, calls, renderer)
+    keeping = Sessions(settings, calls, renderer)
+    sign_in = SignIn(settings, calls, renderer, keeping)
     pages = Pages(calls, renderer)
     limits = [] if connections is None else [limit_connections(connections)]
     app = web.Application(
@@ -88,13 +92,14 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
             *limits,
             _problems(renderer),
             _own_forms,
-            _signed_in(sessions, renderer),
+            _signed_in(keeping, sign_in, renderer),
         ],
     )
     app[PROGRAMS] = Programs()
     app.add_routes([web.get("/healthz", _answer_probe)])
     app.add_routes(assets.routes())
-    app.add_routes(sessions.routes())
+    app.add_routes(keeping.routes())
+    app.add_routes(sign_in.routes())
     app.add_routes([web.post("/theme", _theme_setter(is_secure=settings.is_secure))])
     for area in AREAS:
         app.add_routes(area.routes(pages))
@@ -154,12 +159,12 @@ _SIGNED_OUT: Final = Problem(
 )
 
 
-def _signed_in(sessions: Sessions, renderer: Renderer) -> Middleware:
+def _signed_in(sessions: Sessions, sign_in: SignIn, renderer: Renderer) -> Middleware:
     """Let requests for pages pass of those who are signed in; send the others to sign in."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in (SIGN_IN, "/healthz") or request.path.startswith("/assets/"):
+        if request.path == "/healthz" or request.path in OPEN_PATHS or request.path.startswith("/assets/"):
             return await handler(request)
         viewer = await sessions.viewer_of(request)
         if viewer is not None:
@@ -172,7 +177,7 @@ def _signed_in(sessions: Sessions, renderer: Renderer) -> Middleware:
             return renderer.problem(request, _SIGNED_OUT)
         kept = await keep(request)
         if kept is not None:
-            answer = sessions.ask_again(request, kept)
+            answer = sign_in.ask_again(request, kept)
             sessions.forget(answer)
             return answer
         if viewer is None and _comes_from_elsewhere(request):

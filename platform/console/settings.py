@@ -1,5 +1,6 @@
-"""Defines the settings of the console's process.  Nothing in them is a secret."""
+"""Defines the settings of the console's process.  One is a secret, the key, with which it brings people's proofs."""
 
+from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ class ConsoleSettings(ListenerSettings):
         sign_ins_per_minute: from one address.
         sign_ins_per_minute_in_all: from all addresses.
         threads: calls under way at once.
+        key: proves the console to its server; a secret; "": people sign in by tokens alone.
+        client_ca: PEM certificates of the CA of client certificates; None: nobody signs in by one.
+        provider: issuer of the provider of OpenID Connect; "": nobody signs in through one.
     """
 
     grpc_target: Annotated[str, Field(min_length=1)]
@@ -30,6 +34,9 @@ class ConsoleSettings(ListenerSettings):
     sign_ins_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 10
     sign_ins_per_minute_in_all: Annotated[int, Field(ge=1, le=100_000)] = 120
     threads: Annotated[int, Field(ge=1, le=256)] = 16
+    key: Annotated[str, Field(repr=False)] = ""
+    client_ca: Path | None = None
+    provider: str = ""
 
     @property
     def is_secure(self) -> bool:

@@ -123,9 +123,12 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _METRIC + "GetMetric": _read("metrics"),
         _METRIC + "ListMetrics": _read("metrics"),
         _AUDIT + "ListEntries": _read("the audit log"),
-        _SESSION + "CreateSession": Permission("make sessions", _EVERYBODY),
+        _SESSION + "CreateSession": Permission("make sessions", _EVERYBODY | {"console"}),
+        _SESSION + "BeginSignIn": Permission("begin to sign people in", frozenset({"console"})),
         _SESSION + "GetSession": _read("their session"),
         _SESSION + "DeleteSession": Permission("end their session", _EVERYBODY),
+        _SESSION + "ListSessions": _read("their sessions"),
+        _SESSION + "DeleteOtherSessions": Permission("end their other sessions", _EVERYBODY),
     }
 )
 

@@ -3,11 +3,11 @@
 import re
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
 
-__all__ = ["Principal", "Role", "current_principal", "set_principal"]
+__all__ = ["CONSOLE", "Principal", "Role", "current_principal", "set_principal"]
 
 _ROLE = re.compile(r"reader|operator|(?:operator|team):(?P<team>[a-z][a-z0-9_-]{0,31})")
 
@@ -53,6 +53,7 @@ class Principal:
         session_id: id of the session in which the caller is; `token_id` is then the parent token's, so that one person
             is one caller, with or without a session.  "": in none.
         expires_at_s: when token or session ends, seconds since 1970-01-01 UTC; 0: a certificate says.
+        active_at_s: when the session was last noted to be used; 0: in none.
     """
 
     token_id: str
@@ -60,12 +61,16 @@ class Principal:
     name_of_token: str = ""
     session_id: str = ""
     expires_at_s: int = 0
+    active_at_s: int = 0
 
     @property
     def name(self) -> str:
         """Role and token id, as audited; never the secret."""
         return f"{self.role}/{self.token_id}"
 
+
+CONSOLE: Final = Role("console")
+"""The role of the server's own console while nobody is signed in; no text names it, so no token can have it."""
 
 _CURRENT: ContextVar[Principal | None] = ContextVar("principal", default=None)
 

@@ -1,11 +1,13 @@
 """Keeps the console's process, and gives it a door to the calls that nobody else has.
 
 The door is a Unix socket in a folder that only this process's user may enter: it needs no certificate, whatever the
-ports for others have.  Callers still prove who they are with their tokens.
+ports for others have.  Callers still prove who they are with their tokens; the console itself has a key, made at each
+start of the server and written nowhere, which lets it bring the proofs of people who sign in, and nothing else.
 """
 
 import errno
 import ipaddress
+import secrets
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from cryptography import x509
 if TYPE_CHECKING:
     from alcove.platform.server.settings import Settings
 
-__all__ = ["ConsoleProcess", "console_door", "console_settings", "listen_console"]
+__all__ = ["ConsoleProcess", "console_door", "console_settings", "listen_console", "make_console_key"]
 
 USUAL_PORT: Final = 7481
 KIND: Final = KeptKind(
@@ -65,7 +67,12 @@ def listen_console(settings: "Settings") -> socket.socket:
         return listen_http(settings.host, 0)  # another server's console is there; nobody asked for this very port
 
 
-def console_settings(settings: "Settings", door: str) -> ConsoleSettings:
+def make_console_key() -> str:
+    """Return a key by which the console proves itself, of the form of a token."""
+    return f"alc_{secrets.token_hex(8)}_{secrets.token_hex(32)}"
+
+
+def console_settings(settings: "Settings", door: str, key: str = "") -> ConsoleSettings:
     """Return the console's settings; of names beside this machine's it gets those of the certificate."""
     names = () if settings.tls_certificate is None else names_of_certificate(settings.tls_certificate.read_bytes())
     return ConsoleSettings(
@@ -76,6 +83,9 @@ def console_settings(settings: "Settings", door: str) -> ConsoleSettings:
         grpc_target=door,
         names=names,
         url=settings.console_url,
+        key=key,
+        client_ca=settings.client_ca if settings.console_certificates else None,
+        provider=settings.oidc_issuer or "",
     )
 
 

@@ -62,6 +62,7 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "experiment_id": _rule_of_kind(Identifier),
         "proposal_id": _rule_of_kind(Identifier),
         "readout_id": _rule_of_kind(Identifier),
+        "session_id": _rule_of_kind(Identifier),
         "layer": _rule_of_kind(Identifier),
         "first": _bucket,
         "epsilon": _epsilon,

@@ -47,7 +47,13 @@ from alcove.platform.server.alerting import Repeated, ask_for_windows, note_unan
 from alcove.platform.server.audit_service import AuditService
 from alcove.platform.server.collector import Collector
 from alcove.platform.server.connections import Connections
-from alcove.platform.server.console_process import ConsoleProcess, console_door, console_settings, listen_console
+from alcove.platform.server.console_process import (
+    ConsoleProcess,
+    console_door,
+    console_settings,
+    listen_console,
+    make_console_key,
+)
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
 from alcove.platform.server.identity import CertificateList, Identity
@@ -63,6 +69,7 @@ from alcove.platform.server.registry_service import RegistryService
 from alcove.platform.server.rollout_service import RolloutService
 from alcove.platform.server.session_service import SessionService
 from alcove.platform.server.settings import Settings
+from alcove.platform.server.sign_ins import open_sign_ins
 from alcove.platform.server.startup_checks import (
     hold_data_folder,
     load_keys,
@@ -154,7 +161,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         aggregators = await asyncio.to_thread(_read_aggregators, settings)
         alerts = None if settings.alerts is None else await asyncio.to_thread(read_alerts_config, settings.alerts)
         http_port, ingress = await _launch_ingress(stack, settings)
-        door, console_url, console = await _launch_console(stack, settings)
+        console = await _launch_console(stack, settings)
         store = await _open_store(stack, settings)
         lock = RepositoryLock(store)
         blobs = None if settings.blobs is None else await asyncio.to_thread(reach_blobs, settings.blobs)
@@ -172,9 +179,9 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
         aggregation = None if aggregators is None else aggregators.aggregation
-        service = _Service(mutations, versions, metrics, aggregation, door, ingress)
+        service = _Service(mutations, versions, metrics, aggregation, console, ingress)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)
-        for kept in (ingress, console):
+        for kept in (ingress, console.process):
             if kept is not None:
                 await kept.open()
                 stack.callback(kept.ask_to_stop)  # all end at the same time
@@ -202,7 +209,7 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         host = settings.url_host
         mtls_address = None if mtls_port is None else f"{host}:{mtls_port}"
         url = "" if ingress is None else f"{settings.ingress.scheme}://{host}:{http_port}"
-        yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress, console_url, console)
+        yield Running(f"{host}:{grpc_port}", url, mtls_address, metrics_url, ingress, console.url, console.process)
 
 
 async def serve(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -272,20 +279,34 @@ async def _launch_ingress(stack: AsyncExitStack, settings: Settings) -> tuple[in
     return int(listener.getsockname()[1]), ingress
 
 
-async def _launch_console(
-    stack: AsyncExitStack, settings: Settings
-) -> tuple[str | None, str | None, ConsoleProcess | None]:
-    """Start the process that will show the console; return its door to the calls, its address and itself."""
+@dataclass(frozen=True)
+class _Console:
+    """The console that was launched; nothing of it where there is none.
+
+    Attributes:
+        door: its own address for calls.
+        url: at which people reach it.
+        key: by which it proves itself.
+    """
+
+    door: str | None = None
+    url: str | None = None
+    key: str = ""
+    process: ConsoleProcess | None = None
+
+
+async def _launch_console(stack: AsyncExitStack, settings: Settings) -> _Console:
+    """Start the process that will show the console."""
     if not settings.console:
-        return None, None, None
-    door = stack.enter_context(console_door())
+        return _Console()
+    door, key = stack.enter_context(console_door()), make_console_key()
     listener = stack.enter_context(listen_console(settings))
-    made = console_settings(settings, door)
-    console = ConsoleProcess(made, listener)
-    stack.push_async_callback(console.close)
-    await console.launch()
+    made = console_settings(settings, door, key)
+    process = ConsoleProcess(made, listener)
+    stack.push_async_callback(process.close)
+    await process.launch()
     url = settings.console_url or f"{made.scheme}://{made.url_host}:{listener.getsockname()[1]}"
-    return door, url, console
+    return _Console(door, url, key, process)
 
 
 def _read_aggregators(settings: Settings) -> CollectorConfig | None:
@@ -320,7 +341,7 @@ class _Service:
     versions: VersionPublisher
     metrics: Metrics | None
     aggregators: Aggregation | None
-    door: str | None
+    console: _Console
     ingress: IngressProcess | None
 
 
@@ -330,9 +351,11 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     figures = None if service.ingress is None else service.ingress.figures
     listed = settings.client_certificates
     certificates = None if listed is None else await asyncio.to_thread(CertificateList, listed)
+    clock, idle_s = mutations.clock, settings.session_idle_minutes * 60
+    sign_ins = await asyncio.to_thread(open_sign_ins, settings, service.console.url or "", certificates, clock)
     connections = Connections()
     interceptor = CallInterceptor(
-        Identity(mutations.store, mutations.clock, certificates),
+        Identity(mutations.store, clock, certificates, console_key=service.console.key, idle_s=idle_s),
         CallerLimits(settings.calls_per_second),
         connections,
         call_s_max=settings.call_s_max,
@@ -347,13 +370,14 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_PolicyServiceServicer_to_server(PolicyService(mutations, aggregators, figures), server)
     add_MetricServiceServicer_to_server(MetricService(mutations), server)
     add_AuditServiceServicer_to_server(AuditService(mutations.store), server)
-    add_SessionServiceServicer_to_server(SessionService(mutations.store, mutations.clock), server)
+    sessions = SessionService(mutations.store, clock, sign_ins, idle_s=idle_s)
+    add_SessionServiceServicer_to_server(sessions, server)
     add_PlannerServiceServicer_to_server(PlannerService(aggregators, mutations.store), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
     port, mtls_port = listen(server, settings), listen_for_certificates(server, settings)
-    if service.door is not None:
-        server.add_insecure_port(service.door)
+    if service.console.door is not None:
+        server.add_insecure_port(service.console.door)
     await server.start()
     await stack.enter_async_context(connections.watch(*(one for one in (port, mtls_port) if one is not None)))
 

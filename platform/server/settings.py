@@ -4,6 +4,7 @@ import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from alcove.platform.ingress.settings import BlobsUrl, IngressSettings
 from alcove.platform.store.database import database_of
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["Settings", "is_loopback"]
 
+ISSUER = r"^https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*)?$"
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -51,6 +53,15 @@ class Settings(BaseModel):
         console: whether a web page shows people what is here; off this machine it needs TLS.
         console_port: for browsers; 0: any free port; None: 7481, or any free port where that is taken.
         console_url: address at which people reach the console through a proxy, "https://console.example"; "": directly.
+        console_certificates: whether people sign in to the console by the client certificates of the list; its own TLS
+            must see them, so not through a proxy.
+        session_idle_minutes: after which a session of the console ends that nobody uses.
+        oidc_issuer: URL of a provider of OpenID Connect, as its tokens write it; None: nobody signs in through one.
+        oidc_client_id: of this server there.
+        oidc_client_secret_file: mode 0600, one line; None: a public client.
+        oidc_role_claim: claim of the identity token whose values have roles in `oidc_roles`.
+        oidc_roles: JSON file {"alcove-operators": "operator", …}, in the order in which a person's first counts; None:
+            who signs in was given access by `alcove access grant`.
         only: "grpc": devices are answered elsewhere (`alcove serve --only ingress`, or a CDN and no reports).
         bodies_per_second: bodies of reports read a second, good or bad.
         analysis_interval_s: seconds between two analyses of the rollouts that are watched; harm is acted on within
@@ -82,6 +93,13 @@ class Settings(BaseModel):
     console: bool = False
     console_port: Port | None = None
     console_url: Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9.\[\]:-]+)?$")] = ""
+    console_certificates: bool = False
+    session_idle_minutes: Annotated[int, Field(ge=10, le=720)] = 60
+    oidc_issuer: Annotated[str, Field(pattern=ISSUER)] | None = None
+    oidc_client_id: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")] | None = None
+    oidc_client_secret_file: Path | None = None
+    oidc_role_claim: Annotated[str, Field(min_length=1, max_length=255)] = "groups"
+    oidc_roles: Path | None = None
     only: Literal["grpc"] | None = None
     calls_per_second: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     call_s_max: Annotated[float, Field(ge=0.01, le=3600)] = 120.0
@@ -111,10 +129,30 @@ class Settings(BaseModel):
         if self.console and self.tls_key is None and not is_loopback(self.host):
             msg = "off loopback the console needs TLS: set tls_certificate and tls_key, or listen on 127.0.0.1"
             raise ValueError(msg)
+        self._validate_sign_in()
         if self.client_ca is not None and self.tls_key is None:
             msg = "client certificates need TLS: set tls_certificate and tls_key"
             raise ValueError(msg)
         return self
+
+    def _validate_sign_in(self) -> None:
+        if self.console_certificates and (self.client_ca is None or not self.console or self.console_url):
+            msg = "console_certificates need a console with client_ca, and no console_url: a proxy keeps them"
+            raise ValueError(msg)
+        if (self.oidc_issuer is None) != (self.oidc_client_id is None):
+            msg = "oidc_issuer and oidc_client_id come together"
+            raise ValueError(msg)
+        if self.oidc_issuer is None and (self.oidc_client_secret_file is not None or self.oidc_roles is not None):
+            msg = "oidc_client_secret_file and oidc_roles need oidc_issuer"
+            raise ValueError(msg)
+        if self.oidc_issuer is None:
+            return
+        if not self.oidc_issuer.startswith("https://") and not is_loopback(urlsplit(self.oidc_issuer).hostname or ""):
+            msg = "oidc_issuer is reached over https, or on this machine"
+            raise ValueError(msg)
+        if not self.console or (not self.console_url and not is_loopback(self.host)):
+            msg = "oidc_issuer needs a console, and off loopback console_url: the provider sends browsers back there"
+            raise ValueError(msg)
 
     @property
     def ingress(self) -> IngressSettings:

@@ -42,6 +42,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.UnauthenticatedError: _S.UNAUTHENTICATED,
         _p.PlaintextRefusedError: _S.UNAUTHENTICATED,
         _p.PermissionDeniedError: _S.PERMISSION_DENIED,
+        _p.SignInRefusedError: _S.PERMISSION_DENIED,
         _p.OwnApprovalError: _S.PERMISSION_DENIED,
         # the state
         _p.IllegalTransitionError: _S.FAILED_PRECONDITION,
@@ -76,6 +77,7 @@ STATUS: Final[Mapping[type[Exception], grpc.StatusCode]] = MappingProxyType(
         _p.OtherStoreError: _S.INTERNAL,
         _p.SchemaTooNewError: _S.INTERNAL,
         _p.CertificateListError: _S.INTERNAL,
+        _p.ProviderSettingsError: _S.INTERNAL,
         _p.AggregatorFileError: _S.INTERNAL,
         _p.AlertsFileError: _S.INTERNAL,
         _p.PeerUnavailableError: _S.UNAVAILABLE,

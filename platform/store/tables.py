@@ -264,10 +264,10 @@ class AuditRow(Base):
 
 
 class TokenRow(Base):
-    """An API token, or with a `parent_id` a session of that token; S5."""
+    """An API token, with a `subject` an access without a secret, with a `parent_id` a session of either; S5."""
 
     __tablename__ = "tokens"
-    __table_args__ = (Index("ix_tokens_parent_id", "parent_id"),)
+    __table_args__ = (Index("ix_tokens_parent_id", "parent_id"), Index("ix_tokens_subject", "subject"))
     token_id: Mapped[str] = mapped_column(Text, primary_key=True)
     secret_sha256: Mapped[str] = mapped_column(Text)
     role: Mapped[str] = mapped_column(Text)
@@ -276,6 +276,8 @@ class TokenRow(Base):
     expires_at_s: Mapped[int]
     revoked_at_s: Mapped[int | None]
     parent_id: Mapped[str] = mapped_column(Text, server_default="")
+    subject: Mapped[str] = mapped_column(Text, server_default="")
+    used_at_s: Mapped[int] = mapped_column(server_default="0")
 
 
 class ReportCountRow(Base):

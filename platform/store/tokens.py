@@ -1,6 +1,8 @@
 """Stores the API tokens that were issued, and sessions: digests of their secrets, never the secrets.
 
-A session is a token with a parent.  It never outlives the parent: what ends that one ends its sessions.
+A session is a token with a parent.  It never outlives the parent: what ends that one ends its sessions.  An access is a
+token with a subject and without a secret: whoever proves to be the subject gets sessions of it, and nothing else.  A
+session of a client certificate has the certificate's name for a parent, which is in no row.
 """
 
 from collections.abc import Collection
@@ -8,17 +10,22 @@ from dataclasses import dataclass
 
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.store.tables import TokenRow
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "TokenRecord",
     "add_token",
+    "end_other_sessions",
+    "find_access",
     "find_token",
     "find_tokens",
     "limit_token",
+    "list_sessions",
     "list_tokens",
+    "note_use",
     "remove_old_sessions",
+    "replace_access",
     "revoke_token",
 ]
 
@@ -31,6 +38,8 @@ class TokenRecord:
         revoked_at_s: None while it holds.
         name: whose it is or what for; "": nobody said.
         parent_id: the token whose session it is; "": it is no session.
+        subject: who signs in for it by a proof, it has then no secret; "": it has one.
+        used_at_s: when somebody last used the session, at most some minutes early; 0: never since it was made.
     """
 
     token_id: str
@@ -41,11 +50,18 @@ class TokenRecord:
     revoked_at_s: int | None
     name: str = ""
     parent_id: str = ""
+    subject: str = ""
+    used_at_s: int = 0
 
     @property
     def is_session(self) -> bool:
         """Whether it was made from another token, for a browser."""
         return bool(self.parent_id)
+
+    @property
+    def active_at_s(self) -> int:
+        """When it was last used, or made."""
+        return max(self.created_at_s, self.used_at_s)
 
 
 async def add_token(session: AsyncSession, record: TokenRecord) -> None:
@@ -70,6 +86,45 @@ async def list_tokens(session: AsyncSession) -> list[TokenRecord]:
     """Return all tokens, oldest first."""
     rows = await session.scalars(select(TokenRow).order_by(TokenRow.created_at_s, TokenRow.token_id))
     return [_record(row) for row in rows]
+
+
+async def find_access(session: AsyncSession, subject: str) -> TokenRecord | None:
+    """Return the newest access of a subject that was not revoked, or None."""
+    wanted = select(TokenRow).where(TokenRow.subject == subject, TokenRow.revoked_at_s.is_(None))
+    newest = wanted.order_by(TokenRow.created_at_s.desc(), TokenRow.token_id).limit(1)
+    row = await session.scalar(newest)
+    return None if row is None else _record(row)
+
+
+async def replace_access(session: AsyncSession, token_id: str, *, role: str, name: str, expires_at_s: int) -> None:
+    """Give an access another role, name and end; sessions of before stay as they are."""
+    changed = update(TokenRow).where(TokenRow.token_id == token_id)
+    await session.execute(changed.values(role=role, name=name, expires_at_s=expires_at_s))
+
+
+async def list_sessions(session: AsyncSession, parent_id: str, *, now_s: int, idle_s: int) -> list[TokenRecord]:
+    """Return the sessions of a caller that hold, the one that was used last first."""
+    active = func.coalesce(func.nullif(TokenRow.used_at_s, 0), TokenRow.created_at_s)
+    holds = (TokenRow.revoked_at_s.is_(None), TokenRow.expires_at_s > now_s, active > now_s - idle_s)
+    wanted = select(TokenRow).where(TokenRow.parent_id == parent_id, *holds)
+    return [_record(row) for row in await session.scalars(wanted.order_by(active.desc(), TokenRow.token_id))]
+
+
+async def note_use(session: AsyncSession, token_id: str, now_s: int) -> None:
+    """Note that somebody uses a session."""
+    await session.execute(update(TokenRow).where(TokenRow.token_id == token_id).values(used_at_s=now_s))
+
+
+async def end_other_sessions(session: AsyncSession, parent_id: str, kept_id: str, now_s: int) -> int:
+    """Revoke the sessions of a caller but one; return how many."""
+    others = update(TokenRow).where(
+        TokenRow.parent_id == parent_id,
+        TokenRow.token_id != kept_id,
+        TokenRow.revoked_at_s.is_(None),
+        TokenRow.expires_at_s > now_s,
+    )
+    done = await session.execute(others.values(revoked_at_s=now_s).returning(TokenRow.token_id))
+    return len(done.all())
 
 
 async def limit_token(session: AsyncSession, token_id: str, expires_at_s: int) -> None:
@@ -124,4 +179,6 @@ def _record(row: TokenRow) -> TokenRecord:
         revoked_at_s=row.revoked_at_s,
         name=row.name,
         parent_id=row.parent_id,
+        subject=row.subject,
+        used_at_s=row.used_at_s,
     )

@@ -62,7 +62,9 @@ def test_every_distribution_that_is_named_is_one_that_is_built(repository: Path)
     texts = list(find_texts(repository))
     wrong = {name: found for name, text in texts if (found := find_wrong_names(text, built))}
     # The tree's own extras, of which no wheel has all.
-    assert wrong.pop("pyproject.toml") == ["alcove-sdk[commands,export,onnx,openfeature,parquet,plot,server,traces]"]
+    assert wrong.pop("pyproject.toml") == [
+        "alcove-sdk[commands,export,oidc,onnx,openfeature,parquet,plot,server,traces]"
+    ]
     assert wrong == {}
     assert len([name for name, text in texts if INSTALL.search(text)]) > 20
 

@@ -19,6 +19,7 @@
     │   ├── UnauthenticatedError   none, unknown, expired or revoked
     │   ├── PlaintextRefusedError  a token over an unencrypted connection
     │   ├── PermissionDeniedError  known, but not allowed to do this
+    │   ├── SignInRefusedError     a proof of a person does not hold, or nobody gave that person access
     │   └── OwnApprovalError       somebody else must approve it
     ├── StateError                 the state: change it first
     │   ├── IllegalTransitionError the state machine has no such arrow
@@ -57,6 +58,7 @@
         ├── OtherStoreError        a database or blobs that are not the data folder's
         ├── SchemaTooNewError      a newer alcove wrote the database
         ├── CertificateListError   the list of client certificates is none
+        ├── ProviderSettingsError  sign-in by OpenID Connect is set up wrongly
         ├── AggregatorFileError    a key or configuration of aggregators is none
         ├── AlertsFileError        the configuration of alerts is none
         ├── PeerUnavailableError   another party cannot be reached, or does not answer as its part asks
@@ -97,6 +99,7 @@ from alcove.platform.domain.errors.identity import (
     OwnApprovalError,
     PermissionDeniedError,
     PlaintextRefusedError,
+    SignInRefusedError,
     UnauthenticatedError,
 )
 from alcove.platform.domain.errors.root import (
@@ -116,6 +119,7 @@ from alcove.platform.domain.errors.server import (
     OnlineKeyError,
     OtherStoreError,
     PeerUnavailableError,
+    ProviderSettingsError,
     RepositoryMissingError,
     RestoreRefusedError,
     SchemaTooNewError,
@@ -200,6 +204,7 @@ __all__ = [
     "PermissionDeniedError",
     "PlaintextRefusedError",
     "PlatformError",
+    "ProviderSettingsError",
     "QuotaError",
     "ReadoutRunningError",
     "ReportRefusedError",
@@ -214,6 +219,7 @@ __all__ = [
     "ServerStoppingError",
     "SessionError",
     "ShareNotRaisedError",
+    "SignInRefusedError",
     "StaleEtagError",
     "StaleProposalError",
     "StateError",

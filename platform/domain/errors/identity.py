@@ -35,6 +35,14 @@ class PermissionDeniedError(IdentityError):
         super().__init__(f"role {role!r} may not {action}{may}")
 
 
+class SignInRefusedError(IdentityError):
+    """What is to prove a person to the console does not hold, or nobody gave that person access."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class OwnApprovalError(IdentityError):
     """The person who asks for something cannot be the second person who approves it."""
 

@@ -92,6 +92,14 @@ class CertificateListError(ServerError):
         super().__init__(f"list of client certificates {path}: {problem}")
 
 
+class ProviderSettingsError(ServerError):
+    """Sign-in through a provider of OpenID Connect is set up wrongly."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(f"sign-in by OpenID Connect: {what}: {problem}")
+
+
 class AggregatorFileError(ServerError):
     """A file of an aggregator, its configuration or one of its keys, cannot be used."""
 

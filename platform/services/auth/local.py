@@ -95,6 +95,8 @@ def renew_local_token(
                 raise ResourceNotFoundError("token", token_id)
             if old.is_session:
                 raise InvalidFieldError("token", "a token: a session is made by signing in", token_id)
+            if old.subject:
+                raise InvalidFieldError("token", "a token: an access is granted again", token_id)
             if old.revoked_at_s is not None:
                 raise InvalidFieldError("token", "one that was not revoked: create another", token_id)
             issued = issue_token(Role.parse(old.role), now_s=now_s, lifetime_s=lifetime_s, name=old.name)

@@ -10,11 +10,12 @@ import re
 import secrets
 from dataclasses import dataclass, replace
 
+from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError, UnauthenticatedError
 from alcove.platform.domain.principal import Principal, Role
 from alcove.platform.store.tokens import TokenRecord
 
-__all__ = ["IssuedToken", "authenticate", "issue_session", "issue_token", "token_id_of"]
+__all__ = ["IssuedToken", "authenticate", "issue_access", "issue_session", "issue_token", "token_id_of"]
 
 _TOKEN = re.compile(r"alc_([0-9a-f]{16})_([0-9a-f]{64})")
 _NOBODY = TokenRecord("0" * 16, "0" * 64, "reader", 0, 0, 0)  # compared with where there is no such token
@@ -45,6 +46,16 @@ def issue_token(role: Role, *, now_s: int, lifetime_s: int, name: str = "") -> I
     return IssuedToken(f"alc_{token_id}_{secret}", record)
 
 
+def issue_access(role: Role, subject: str, *, now_s: int, lifetime_s: int, name: str = "") -> TokenRecord:
+    """Return what is kept of a new access: a token without a secret, for who proves to be its subject.
+
+    Raises:
+        InvalidFieldError: as `issue_token`.
+    """
+    made = issue_token(role, now_s=now_s, lifetime_s=lifetime_s, name=name).record
+    return replace(made, secret_sha256="", subject=subject)  # which no digest equals
+
+
 def issue_session(parent: TokenRecord, *, now_s: int, lifetime_s: int) -> IssuedToken:
     """Return a new session of a token, which ends no later than that one."""
     until_s = min(lifetime_s, parent.expires_at_s - now_s)
@@ -61,17 +72,20 @@ def token_id_of(text: str) -> str:
     return _split(text)[0]
 
 
-def authenticate(text: str, record: TokenRecord | None, *, now_s: int) -> Principal:
+def authenticate(
+    text: str, record: TokenRecord | None, *, now_s: int, idle_s: int = limits.SESSION_IDLE_S
+) -> Principal:
     """Return who presents the token.
 
     Args:
         text: the token as received.
         record: what the store knows of `token_id_of(text)`; None when it knows nothing.
         now_s: seconds since 1970-01-01 UTC.
+        idle_s: seconds after which a session ends that nobody uses.
 
     Raises:
-        UnauthenticatedError: malformed, unknown, wrong, expired or revoked.  The secret is compared in constant time,
-            and an unknown id takes the same path, so that time tells nothing about which ids exist.
+        UnauthenticatedError: malformed, unknown, wrong, expired, idle or revoked.  The secret is compared in constant
+            time, and an unknown id takes the same path, so that time tells nothing about which ids exist.
     """
     token_id, secret = _split(text)
     known = record or _NOBODY
@@ -87,7 +101,10 @@ def authenticate(text: str, record: TokenRecord | None, *, now_s: int) -> Princi
         raise UnauthenticatedError(reason)
     role = Role.parse(known.role)
     if known.is_session:
-        return Principal(known.parent_id, role, known.name, token_id, known.expires_at_s)
+        if now_s >= known.active_at_s + idle_s:
+            reason = f"this session was idle for {idle_s // 60} minutes"
+            raise UnauthenticatedError(reason)
+        return Principal(known.parent_id, role, known.name, token_id, known.expires_at_s, known.active_at_s)
     return Principal(token_id, role, known.name, expires_at_s=known.expires_at_s)
 
 

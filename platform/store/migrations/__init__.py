@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["HEAD"]
 
-HEAD: Final = "0008"  # the newest revision
+HEAD: Final = "0009"  # the newest revision

@@ -9,8 +9,8 @@ import pytest
 from alcove.platform.client import PlatformClient, UnauthenticatedError
 from alcove.platform.console.markdown import render_markdown
 from alcove.platform.console.security import csrf_token, is_csrf_token, is_local_path
-from alcove.platform.console.session import SignInLimits
 from alcove.platform.console.settings import ConsoleSettings
+from alcove.platform.console.sign_in import SignInLimits
 from alcove.platform.services.auth.local import create_local_token, list_local_tokens, revoke_local_token
 from alcove.platform.testing import Served, ServerWorld
 from yarl import URL

@@ -35,8 +35,10 @@ OTHERWISE = {
     "SetFeatureRules": {"operator"},
     "CreateMetric": {"operator", "team"},
     "DeprecateMetric": {"operator", "team"},
-    "CreateSession": {"reader", "operator", "team"},
+    "CreateSession": {"reader", "operator", "team", "console"},
+    "BeginSignIn": {"console"},
     "DeleteSession": {"reader", "operator", "team"},
+    "DeleteOtherSessions": {"reader", "operator", "team"},
 }
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 Call = Callable[[Any, "list[tuple[str, str]]"], grpc.StatusCode]
@@ -147,7 +149,9 @@ def test_malformed_messages_end_the_call_and_nothing_else(
             if method.client_streaming or method.server_streaming:
                 continue
             bodies = (b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x00" * 100, b"\x0a\x02\xff\xfe")
-            for body in bodies if method.input_type.fields else bodies[:2]:  # a message without fields passes over any
+            # A message passes over fields that it does not have, and its only bool would be of another kind.
+            takes_text = any(field.type != field.TYPE_BOOL for field in method.input_type.fields)
+            for body in bodies if takes_text else bodies[:2]:
                 with pytest.raises(grpc.RpcError) as failure:
                     plain.unary_unary(path(method))(body, timeout=60, metadata=[header])
                 assert failure.value.code() is not grpc.StatusCode.OK

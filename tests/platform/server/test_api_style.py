@@ -29,7 +29,7 @@ FILES = [
     )
 ]
 # The answer holds a secret, which is not kept to be given again; ending a session twice ends it.
-NOT_KEPT = {"CreateSession", "DeleteSession"}
+NOT_KEPT = {"CreateSession", "DeleteSession", "DeleteOtherSessions", "BeginSignIn"}
 DECLARATION = re.compile(
     r"^\s*(message|enum|service|rpc|oneof)\s+\w+"
     r"|^\s*(repeated |optional )?[\w.]+\s+\w+ = \d+;"

@@ -407,9 +407,21 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "page_size": PAGE_SIZE,
         "page_token": optional(FEATURE),  # the last name of the page before
     },
-    "CreateSession": {},
-    "GetSession": {},
-    "DeleteSession": {},
+    # What proves somebody is the console's to bring, and is refused to others before it is looked at.
+    "CreateSession": {
+        "certificate": (NO_BOUND,),
+        "provider_answer": (NO_BOUND,),
+        "provider_answer.state": (NO_BOUND,),
+        "provider_answer.code": (NO_BOUND,),
+        "provider_answer.issuer": (NO_BOUND,),
+        "provider_answer.error": (NO_BOUND,),
+        "provider_answer.browser_secret": (NO_BOUND,),
+    },
+    "GetSession": {"is_idle": (NO_BOUND,)},
+    "DeleteSession": {"session_id": optional(ID)},
+    "ListSessions": {},
+    "DeleteOtherSessions": {},
+    "BeginSignIn": {},
 }
 # What the message calls a field, where it is another name than the field's own.
 CALLED = {

@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 OK = grpc.StatusCode.OK
 FEATURE, APPROVED = "text_157", "text_156"
 STALE = "777777"
-NAMING = frozenset({"version", "rollout_id", "experiment_id", "layer", "proposal_id", "readout_id"})
+NAMING = frozenset({"version", "rollout_id", "experiment_id", "layer", "proposal_id", "readout_id", "session_id"})
 UNKNOWN = {
     "version": "9.9.9",
     "rollout_id": "ro-000000000000",
@@ -31,6 +31,7 @@ UNKNOWN = {
     "layer": "nowhere",
     "proposal_id": "ap-000000000000",
     "readout_id": "hr-000000000000",
+    "session_id": "0000000000000000",
 }
 
 
@@ -96,7 +97,10 @@ ROWS: Final = {
     "ListOverrides": Row(),
     "CreateSession": Row(),
     "GetSession": Row(),
-    "DeleteSession": Row(),
+    "DeleteSession": Row(("session_id",)),
+    "ListSessions": Row(),
+    "DeleteOtherSessions": Row(),
+    "BeginSignIn": Row(),
     "GetPolicy": Row(),
     "ListPolicies": Row(),
     "GetPrivacy": Row(),
