@@ -58,7 +58,7 @@ def grant_local_access(
                 await revoke_token(session, before.token_id, now_s)
                 details["in_place_of"] = before.token_id
             await add_token(session, made)
-            details |= {"role": role, "subject": person, "expires_at_s": made.expires_at_s}
+            details |= {"role": role, "person": person, "expires_at_s": made.expires_at_s}
             await UnitOfWork(session, LOCAL_PRINCIPAL, now_s).audit("grant access", made.token_id, **details)
         return made
 

@@ -253,9 +253,9 @@ def oidc(tmp_path_factory: pytest.TempPathFactory, provider: str) -> Iterator[Oi
         "oidc-client-secret-file": folder / "secret",
         "oidc-roles": folder / "roles.json",
     }
-    served = world.start(*(str(part) for name, value in options.items() for part in (f"--{name}", value)))
     for role, person in (("operator:text", {"subject": "anna-1"}), ("reader", {"email": "Ben@acme.example"})):
         grant_local_access(world.data_dir, role, issuer=provider, **person)  # type: ignore[arg-type]
+    served = world.start(*(str(part) for name, value in options.items() for part in (f"--{name}", value)))
     yield Oidc(world, served, provider, folder / "roles.json")
     assert served.stop() == 0
     assert CLIENT_SECRET not in served.log.read_text()
