@@ -82,10 +82,11 @@ async def create_person_session(store: Store, person: Person, roles: Mapping[str
     """
     async with store.write() as session:
         parent = await _find_access(session, person, now_s) or await _access_by_claim(session, person, roles, now_s)
-        if parent is None:
-            who = person.email or person.subject
-            raise SignInRefusedError(f"nobody gave {who!r} access: an operator does so by `alcove access grant`")
-        return await add_session(session, parent, now_s=now_s, by="OpenID Connect")
+        if parent is not None:
+            return await add_session(session, parent, now_s=now_s, by="OpenID Connect")
+    # Outside of the transaction: what the person could do before has ended in it.
+    who = person.email or person.subject
+    raise SignInRefusedError(f"nobody gave {who!r} access: an operator does so by `alcove access grant`")
 
 
 async def _find_access(session: AsyncSession, person: Person, now_s: int) -> TokenRecord | None:

@@ -162,7 +162,7 @@ def identity_token(provider: Provider, issuer: str, nonce: str) -> str:
         case "client_secret":
             return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(CLIENT_SECRET.encode()))
         case "other_key":
-            return jwt.encode(header, claims, ECKey.generate_key("P-256", {"kid": key.kid}))
+            return jwt.encode(header, claims, ECKey.generate_key("P-256", {"kid": str(key.kid)}))
         case "garbage":
             return "no.token.at.all"
     return jwt.encode(header, claims, key)

@@ -66,7 +66,8 @@ class Staged:
 @pytest.fixture
 async def staged() -> AsyncIterator[Staged]:
     """A provider in this process."""
-    async with TestServer(create_provider()) as server:
+    server = TestServer(create_provider())
+    async with server:
         yield Staged(server, f"http://127.0.0.1:{server.port}")
 
 
@@ -164,7 +165,8 @@ async def test_a_provider_that_fails_is_away(staged: Staged, fault: str) -> None
 
 async def test_a_provider_that_is_not_there_or_is_another_is_away() -> None:
     """Nothing listens; or what listens calls itself something else."""
-    async with TestServer(create_provider("https://another.example")) as server:
+    server = TestServer(create_provider("https://another.example"))
+    async with server:
         address = f"http://127.0.0.1:{server.port}"
         with pytest.raises(PeerUnavailableError, match="calls itself"):
             await Staged(server, address).ours.begin()
