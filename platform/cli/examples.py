@@ -42,6 +42,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "  --team text --feature language_id --version 1.2.0",
         ),
         "keys create": ("alcove keys create keys --team text=language_id --data-dir /srv/alcove",),
+        "access grant": (
+            "alcove access grant --data-dir /srv/alcove --oidc-issuer https://login.example \\",
+            "  --oidc-subject 248289761001 --role operator:text --name anna",
+        ),
+        "access list": ("alcove access list --data-dir /srv/alcove",),
+        "access revoke": ("alcove access revoke 0123456789abcdef --data-dir /srv/alcove",),
         "token create": ("alcove token create --data-dir /srv/alcove --role operator \\", "  --out operator.token"),
         "token list": ("alcove token list --data-dir /srv/alcove --sessions",),
         "token renew": ("alcove token renew 0123456789abcdef --data-dir /srv/alcove",),

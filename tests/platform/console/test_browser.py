@@ -33,6 +33,7 @@ PATHS = (
     "/policies/messenger?with=1",
     "/privacy",
     "/privacy/messenger",
+    "/sessions",
     "/nothing",
     "/rollouts",
     "/rollouts/new",
