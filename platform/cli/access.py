@@ -13,7 +13,7 @@ __all__ = ["app"]
 
 app = CommandGroup(
     no_args_is_help=True,
-    help="Grant, list and revoke sign-in to the console through OpenID Connect (beside the server's data folder).",
+    help="Say who may sign in to the console through OpenID Connect (beside the server's data folder).",
 )
 
 DataDir = Annotated[Path, typer.Option(help="Folder with the server's data: database, blobs, signed tree.")]

@@ -21,7 +21,7 @@ SUMMARIES: Final = MappingProxyType(
         ),
         "feature": "List the features that come with alcove, and try them on your own input.",
         "keys": "Make, show and change signing keys.",
-        "access": "Grant, list and revoke sign-in to the console through OpenID Connect (beside the server's data folder).",
+        "access": "Say who may sign in to the console through OpenID Connect (beside the server's data folder).",
         "token": "Issue, renew, list and revoke API tokens (beside the server's data folder).",
         "audit": "Read the audit log.",
         "alert": "See what was sent of alerts, send it again, and try where they go.",
