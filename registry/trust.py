@@ -63,6 +63,7 @@ class TrustedState:
     Attributes:
         root_bytes: the newest root metadata, as signed.
         roles: every delegated role by name: "policy", "halt", teams, and the bins beneath them.
+        signers: ids of the trusted keys that have signed each of root, targets, snapshot and timestamp.
     """
 
     root: Root
@@ -71,6 +72,7 @@ class TrustedState:
     snapshot: Snapshot
     targets: Targets
     roles: Mapping[str, SignedRole]
+    signers: Mapping[str, tuple[str, ...]]
 
     def find(self, path: str) -> TargetFile | None:
         """Return the target that the role responsible for `path` names, or None."""
@@ -153,6 +155,11 @@ def verify(delegator: Root | Targets, role: str, metadata: Metadata[_Signed]) ->
         raise MetadataError(role, str(error)) from None
 
 
+def find_signers(delegator: Root | Targets, role: str, metadata: Metadata[_Signed]) -> tuple[str, ...]:
+    """Return the ids of those of the keys that `delegator` names which have signed; in its order."""
+    return tuple(delegator.get_verification_result(role, metadata.signed_bytes, metadata.signatures).signed)
+
+
 def read_state(folder: Path, *, cache: VerifiedCache | None = None, root_version: int | None = None) -> TrustedState:
     """Return the state that `timestamp.json` leads to.
 
@@ -168,7 +175,8 @@ def read_state(folder: Path, *, cache: VerifiedCache | None = None, root_version
         RollbackError: a file has another version than the snapshot or timestamp says.
         MetadataError: a file is not acceptable otherwise.
     """
-    root, root_bytes = _read_roots(folder, _ROOTS_MAX if root_version is None else root_version)
+    newest, root_bytes = _read_roots(folder, _ROOTS_MAX if root_version is None else root_version)
+    root = newest.signed
     timestamp = _read(folder, Timestamp, "timestamp", None, limits.TIMESTAMP_METADATA_MAX_BYTES)[0]
     verify(root, "timestamp", timestamp)
     link = timestamp.signed.snapshot_meta
@@ -177,7 +185,8 @@ def read_state(folder: Path, *, cache: VerifiedCache | None = None, root_version
     verify(root, "snapshot", snapshot)
     check_timestamp(timestamp.signed)
     check_snapshot(snapshot.signed)
-    targets = _read_role(folder, root, "targets", snapshot.signed).metadata.signed
+    top = _read_role(folder, root, "targets", snapshot.signed).metadata
+    targets = top.signed
     check_targets(targets)
     roles = {}
     for name in delegations(targets):
@@ -185,7 +194,13 @@ def read_state(folder: Path, *, cache: VerifiedCache | None = None, root_version
         team = roles[name].metadata.signed
         for bin_name in bins_of(team):
             roles[bin_name] = _read_verified(folder, targets, bin_name, snapshot.signed, cache, team=team)
-    return TrustedState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles)
+    signers = {
+        "root": find_signers(root, "root", newest),
+        "targets": find_signers(root, "targets", top),
+        "snapshot": find_signers(root, "snapshot", snapshot),
+        "timestamp": find_signers(root, "timestamp", timestamp),
+    }
+    return TrustedState(root, root_bytes, timestamp.signed, snapshot.signed, targets, roles, signers)
 
 
 def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -> bytes:
@@ -207,7 +222,7 @@ def read_target(folder: Path, path: str, target: TargetFile, limit_bytes: int) -
     return data
 
 
-def _read_roots(folder: Path, last: int) -> tuple[Root, bytes]:
+def _read_roots(folder: Path, last: int) -> tuple[Metadata[Root], bytes]:
     metadata, data = _read(folder, Root, "root", 1, limits.ROOT_METADATA_MAX_BYTES)
     verify(metadata.signed, "root", metadata)
     for version in range(2, last + 1):
@@ -219,7 +234,7 @@ def _read_roots(folder: Path, last: int) -> tuple[Root, bytes]:
         verify(metadata.signed, "root", metadata)
         if metadata.signed.version != version:
             raise RollbackError("root", f"expected version {version}, got {metadata.signed.version}")
-    return metadata.signed, data
+    return metadata, data
 
 
 def _read_role(folder: Path, delegator: Root | Targets, role: str, snapshot: Snapshot) -> SignedRole:

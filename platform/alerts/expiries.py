@@ -11,7 +11,7 @@ from alcove.registry.online import list_expiring
 from alcove.registry.repository import Repository
 from cryptography import x509
 
-__all__ = ["find_expiries"]
+__all__ = ["find_expiries", "read_certificate_life"]
 
 
 async def find_expiries(
@@ -20,7 +20,7 @@ async def find_expiries(
     """Return the alerts of what expires soon or has expired.
 
     Args:
-        store: has the tokens; revoked ones, and those that expired more than a day ago, are left out.
+        store: has the tokens; sessions, revoked ones, and those that expired more than a day ago are left out.
         tree: has the signatures.
         certificate: PEM chain of the server; None: it has none.
         source: names the server.
@@ -41,7 +41,7 @@ async def find_expiries(
     async with store.read() as session:
         tokens = await list_tokens(session)
     for token in tokens:
-        if token.revoked_at_s is None and token.expires_at_s > now_s - 86_400:
+        if not token.is_session and token.revoked_at_s is None and token.expires_at_s > now_s - 86_400:
             name = f" ({token.name})" if token.name else ""
             found.append(
                 alert_of_expiry(
@@ -54,8 +54,7 @@ async def find_expiries(
                 )
             )
     if certificate is not None:
-        held = x509.load_pem_x509_certificate(await asyncio.to_thread(certificate.read_bytes))
-        begin_s, end_s = int(held.not_valid_before_utc.timestamp()), int(held.not_valid_after_utc.timestamp())
+        begin_s, end_s = await asyncio.to_thread(read_certificate_life, certificate)
         subject = "the TLS certificate of the server"
         found.append(
             alert_of_expiry(
@@ -68,3 +67,13 @@ async def find_expiries(
             )
         )
     return [alert for alert in found if alert is not None]
+
+
+def read_certificate_life(path: Path) -> tuple[int, int]:
+    """Return since when and until when the first certificate of a PEM chain holds, seconds since 1970-01-01 UTC.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    held = x509.load_pem_x509_certificate(path.read_bytes())
+    return int(held.not_valid_before_utc.timestamp()), int(held.not_valid_after_utc.timestamp())

@@ -16,7 +16,7 @@ from alcove.platform.domain.errors import PlatformError
 from alcove.registry.errors import RegistryError
 from alcove.runtime.clock import Clock
 
-__all__ = ["ALERT_AFTER_S", "Monitors"]
+__all__ = ["ALERT_AFTER_S", "Monitors", "Work"]
 
 ALERT_AFTER_S: Final = 300  # seconds that something fails before people hear of it; a restarted peer is back by then
 
@@ -29,18 +29,40 @@ class _Failure:
     is_over: bool = False
 
 
+@dataclass(frozen=True)
+class Work:
+    """A work that the server repeats.
+
+    Attributes:
+        name: in words with an article.
+        every_s: seconds between two times.
+        last_ok_s: when it last ended well, seconds since 1970-01-01 UTC; 0: not since the server started.
+        problem: why it fails now; "": it does not.
+    """
+
+    name: str
+    every_s: float
+    last_ok_s: int
+    problem: str
+
+
 class Monitors:
     """What fails now.
 
     Args:
         clock: dates failures.
         after_s: seconds that something fails before it is alerted.
+
+    Attributes:
+        started_at_s: when it began to count, seconds since 1970-01-01 UTC.
     """
 
     def __init__(self, clock: Clock, *, after_s: int = ALERT_AFTER_S) -> None:
         self._clock = clock
         self._after_s = after_s
         self._failures: dict[str, _Failure] = {}
+        self._works: dict[str, tuple[float, int]] = {}
+        self.started_at_s = clock.now_s()
 
     def note(self, name: str, problem: str) -> None:
         """Note that a work fails, or with `problem` "" that it does not.
@@ -60,13 +82,33 @@ class Monitors:
             if not failure.is_reported:
                 del self._failures[name]
 
-    def reporter(self, name: str) -> Callable[[Exception | None], None]:
-        """Return a function that notes what a work raised, None: nothing."""
+    def reporter(self, name: str, every_s: float) -> Callable[[Exception | None], None]:
+        """Return a function that notes what a work, repeated every so many seconds, raised; None: nothing."""
+        self._works[name] = (every_s, 0)
 
         def report(error: Exception | None) -> None:
             self.note(name, _words(error))
+            if error is None:
+                self._works[name] = (every_s, self._clock.now_s())
 
         return report
+
+    def list_works(self) -> list[Work]:
+        """Return the works that the server repeats, in the order in which they were begun."""
+        return [
+            Work(name, every_s, last_ok_s, self.find_problem(name))
+            for name, (every_s, last_ok_s) in self._works.items()
+        ]
+
+    def list_others(self) -> dict[str, str]:
+        """Return whatever else fails now, such as the analysis of one rollout: why, by name."""
+        failing = {name: self.find_problem(name) for name in self._failures if name not in self._works}
+        return {name: problem for name, problem in failing.items() if problem}
+
+    def find_problem(self, name: str) -> str:
+        """Return why something fails now; "": it does not."""
+        failure = self._failures.get(name)
+        return "" if failure is None or failure.is_over else failure.problem
 
     def find_alerts(self, source: str) -> dict[str, Alert]:
         """Return what people have not heard of yet, by name: to be given to `mark` once it is kept."""

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from alcove.platform.client.audit import AuditLine
+    from alcove.platform.client.audit import AuditLine, AuditPage
     from alcove.platform.client.client import PlatformClient
     from alcove.platform.client.errors import (
         AlreadyExistsError,
@@ -119,6 +119,15 @@ if TYPE_CHECKING:
         UncollectedWindow,
     )
     from alcove.platform.client.sessions import BegunSignIn, CallerInfo, NewSession, ProviderAnswer, SessionView
+    from alcove.platform.client.status import (
+        HealthCheck,
+        ServerHealth,
+        TokenSummary,
+        TreeSize,
+        Trust,
+        TrustedKey,
+        TrustedRole,
+    )
     from alcove.platform.client.value_overrides import ClearedOverride, OverrideResult, ValueOverride
 
 __all__ = [
@@ -133,6 +142,7 @@ __all__ = [
     "ArmPosterior",
     "ArmResult",
     "AuditLine",
+    "AuditPage",
     "Bandit",
     "BayesianView",
     "BegunSignIn",
@@ -164,6 +174,7 @@ __all__ = [
     "GuardrailForecast",
     "GuardrailPlan",
     "GuardrailVerdict",
+    "HealthCheck",
     "Holdout",
     "InterimAnalysis",
     "InvalidRequestError",
@@ -210,6 +221,7 @@ __all__ = [
     "SecondaryDifference",
     "SecondaryView",
     "Segment",
+    "ServerHealth",
     "SessionView",
     "ShareChange",
     "SignedPolicy",
@@ -222,8 +234,13 @@ __all__ = [
     "StratumView",
     "Tag",
     "TaskReports",
+    "TokenSummary",
     "TooLargeError",
     "TooManyCallsError",
+    "TreeSize",
+    "Trust",
+    "TrustedKey",
+    "TrustedRole",
     "UnauthenticatedError",
     "UnavailableError",
     "UncollectedWindow",
@@ -251,6 +268,7 @@ _HOMES = {
     "ArmPosterior": "experiment_models",
     "ArmResult": "experiment_models",
     "AuditLine": "audit",
+    "AuditPage": "audit",
     "Bandit": "experiment_models",
     "BayesianView": "experiment_models",
     "BegunSignIn": "sessions",
@@ -282,6 +300,7 @@ _HOMES = {
     "GuardrailForecast": "planner_models",
     "GuardrailPlan": "rollout_models",
     "GuardrailVerdict": "rollout_models",
+    "HealthCheck": "status",
     "Holdout": "policies",
     "InterimAnalysis": "experiment_models",
     "InvalidRequestError": "errors",
@@ -328,6 +347,7 @@ _HOMES = {
     "SecondaryDifference": "experiment_models",
     "SecondaryView": "experiment_models",
     "Segment": "experiment_models",
+    "ServerHealth": "status",
     "SessionView": "sessions",
     "ShareChange": "experiment_models",
     "SignedPolicy": "policies",
@@ -340,8 +360,13 @@ _HOMES = {
     "StratumView": "experiment_models",
     "Tag": "models",
     "TaskReports": "policies",
+    "TokenSummary": "status",
     "TooLargeError": "errors",
     "TooManyCallsError": "errors",
+    "TreeSize": "status",
+    "Trust": "status",
+    "TrustedKey": "status",
+    "TrustedRole": "status",
     "UnauthenticatedError": "errors",
     "UnavailableError": "errors",
     "UncollectedWindow": "rollout_models",

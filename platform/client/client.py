@@ -17,6 +17,7 @@ from alcove.api.policy.v1.policy_pb2_grpc import PolicyServiceStub
 from alcove.api.registry.v1.registry_pb2_grpc import RegistryServiceStub
 from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 from alcove.api.session.v1.session_pb2_grpc import SessionServiceStub
+from alcove.api.status.v1.status_pb2_grpc import StatusServiceStub
 from alcove.platform.client.audit import AuditCalls
 from alcove.platform.client.errors import error_of
 from alcove.platform.client.experiments import ExperimentCalls
@@ -25,6 +26,7 @@ from alcove.platform.client.policies import PolicyCalls
 from alcove.platform.client.registry import RegistryCalls
 from alcove.platform.client.rollouts import RolloutCalls
 from alcove.platform.client.sessions import SessionCalls
+from alcove.platform.client.status import StatusCalls
 from alcove.platform.client.value_overrides import OverrideCalls
 from alcove.platform.domain import limits
 from google.protobuf.message import Message
@@ -43,6 +45,7 @@ class PlatformClient(
     MetricCalls,
     AuditCalls,
     SessionCalls,
+    StatusCalls,
 ):
     """Calls the server's services; usable from several threads; close it, or use it as a context manager.
 
@@ -80,6 +83,7 @@ class PlatformClient(
         self._audit = AuditServiceStub(self._channel)
         self._planner = PlannerServiceStub(self._channel)
         self._sessions = SessionServiceStub(self._channel)
+        self._status = StatusServiceStub(self._channel)
 
     def __enter__(self) -> Self:
         return self

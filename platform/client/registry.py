@@ -259,6 +259,18 @@ class RegistryCalls:
         """Return the aliases of a feature, and what waits for approval."""
         return value_of(Aliases, self._call(self._registry.ListAliases, pb.ListAliasesRequest(feature=feature)))
 
+    def alias_proposals_page(self, *, team: str = "", size: int = 0, token: str = "") -> Page[AliasProposal]:
+        """Return one page of the moves of aliases that wait for approval, of all features, the newest first.
+
+        Args:
+            team: only of the features of this team.
+            size: most moves; 0: as the server likes.
+            token: of the page; "": the first one.
+        """
+        request = pb.ListAliasProposalsRequest(team=team, page_size=size, page_token=token)
+        answer = self._call(self._registry.ListAliasProposals, request)
+        return Page(tuple(value_of(AliasProposal, item) for item in answer.proposals), answer.next_page_token)
+
     def alias_moves(self, feature: str, alias: str = "") -> list[AliasMove]:
         """Return every move of a feature's aliases, or of one of them, oldest first."""
         moves: list[AliasMove] = []

@@ -15,9 +15,11 @@ from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.kept_forms import keep
 from alcove.platform.console.pages import (
+    audit,
     comparison,
     devices,
     features,
+    health,
     home,
     planner,
     policies,
@@ -25,6 +27,7 @@ from alcove.platform.console.pages import (
     program,
     rollouts,
     sessions,
+    trust,
     versions,
 )
 from alcove.platform.console.pages.page import Pages
@@ -67,6 +70,9 @@ AREAS: Final = (  # a line each; "/rollouts/new" before "/rollouts/ID"
     program,
     comparison,
     planner,
+    trust,
+    audit,
+    health,
 )
 _log = structlog.get_logger()
 

@@ -19,8 +19,8 @@ class Column(Generic[_Row]):
         name: of the value in JSON.
         title: what people read, with its unit.
         value: takes the value from a row.
-        kind: how it is shown: "text", "number", "bytes", "time", "state", "share", "digest", "counts", or
-            "figure": as the row's own `kind`, bytes or a unit, says.
+        kind: how it is shown: "text", "number", "bytes", "time", "state", "share", "digest", "counts", "details" (names
+            and texts), or "figure": as the row's own `kind`, bytes or a unit, says.
         href: where it leads; None: nowhere.
     """
 
@@ -46,6 +46,7 @@ class Choice:
         value: as it is now; "": not set.
         options: (value, words) to choose from; (): any text.
         is_filter: whether it leaves rows out; else it only says in which order and how many.
+        kind: of the control without options: "search" or "date".
     """
 
     name: str
@@ -53,6 +54,7 @@ class Choice:
     value: str = ""
     options: Sequence[tuple[str, str]] = ()
     is_filter: bool = True
+    kind: str = "search"
 
 
 def size_of(text: str) -> int:
@@ -81,6 +83,7 @@ class Table(Generic[_Row]):
         token: of this page; "": it is the first one.
         empty: what to say where there is no row.
         command: the next step on a command line where there is no row; "": none.
+        note: what to know of this page, a sentence below its rows; "": nothing.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Table(Generic[_Row]):
     token: str = ""
     empty: str = "Nothing here yet."
     command: str = ""
+    note: str = ""
 
     @property
     def is_filtered(self) -> bool:

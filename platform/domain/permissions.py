@@ -54,6 +54,7 @@ _EXPERIMENT = "/alcove.api.experiment.v1.ExperimentService/"
 _METRIC = "/alcove.api.metric.v1.MetricService/"
 _AUDIT = "/alcove.api.audit.v1.AuditService/"
 _SESSION = "/alcove.api.session.v1.SessionService/"
+_STATUS = "/alcove.api.status.v1.StatusService/"
 _PLANNER = "/alcove.api.planner.v1.PlannerService/"
 
 PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
@@ -70,6 +71,7 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _REGISTRY + "RemoveAlias": _push("remove aliases"),
         _REGISTRY + "ApproveAlias": _stop("approve moves of aliases"),
         _REGISTRY + "ListAliases": _read("aliases"),
+        _REGISTRY + "ListAliasProposals": _read("aliases"),
         _REGISTRY + "ListAliasMoves": _read("aliases"),
         _REGISTRY + "SetTag": _push("set tags"),
         _REGISTRY + "RemoveTag": _push("remove tags"),
@@ -123,6 +125,8 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
         _METRIC + "GetMetric": _read("metrics"),
         _METRIC + "ListMetrics": _read("metrics"),
         _AUDIT + "ListEntries": _read("the audit log"),
+        _STATUS + "GetTrust": _read("whom devices trust"),
+        _STATUS + "GetHealth": _read("the server's health"),
         _SESSION + "CreateSession": Permission("make sessions", _EVERYBODY | {"console"}),
         _SESSION + "BeginSignIn": Permission("begin to sign people in", frozenset({"console"})),
         _SESSION + "GetSession": _read("their session"),

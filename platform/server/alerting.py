@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Final
 
 from alcove.platform.alerts.config import AlertsConfig
 from alcove.platform.alerts.expiries import find_expiries
@@ -14,8 +15,9 @@ from alcove.platform.server.collector import Collector
 from alcove.platform.server.metrics import Metrics
 from alcove.platform.services.mutations import Mutations
 
-__all__ = ["Repeated", "ask_for_windows", "note_unanalyzed", "repeat_works", "start_alerts"]
+__all__ = ["LEADER", "Repeated", "ask_for_windows", "note_unanalyzed", "repeat_works", "start_alerts"]
 
+LEADER: Final = "the leading aggregator"
 Work = Callable[[], Awaitable[None]]
 Repeated = tuple[str, float, Work]
 """A work: its name in words, the seconds between two times, and what is done."""
@@ -24,7 +26,7 @@ Repeated = tuple[str, float, Work]
 async def repeat_works(stack: AsyncExitStack, monitors: Monitors, works: Iterable[Repeated]) -> None:
     """Repeat works until the stack unwinds; one that fails is noted."""
     for name, every_s, work in works:
-        await stack.enter_async_context(repeating(every_s, work, monitors.reporter(name)))
+        await stack.enter_async_context(repeating(every_s, work, monitors.reporter(name, every_s)))
 
 
 def ask_for_windows(collector: Collector, monitors: Monitors) -> Work:
@@ -32,7 +34,7 @@ def ask_for_windows(collector: Collector, monitors: Monitors) -> Work:
 
     async def work() -> None:
         await collector.run()
-        monitors.note("the leading aggregator", collector.away_problem)
+        monitors.note(LEADER, collector.away_problem)
 
     return work
 

@@ -8,10 +8,13 @@ from typing import Any
 
 from alcove.api.audit.v1 import audit_pb2 as pb
 from alcove.api.audit.v1 import audit_pb2_grpc as rpc
+from alcove.platform.core.turns import Turns
+from alcove.platform.domain import limits
 from alcove.platform.domain.errors import InvalidFieldError
-from alcove.platform.domain.field_validation import validate_page
+from alcove.platform.domain.field_validation import validate_page, validate_search
+from alcove.platform.domain.principal import current_principal
 from alcove.platform.store import Store
-from alcove.platform.store.audit import AuditFilter, newest_audit
+from alcove.platform.store.audit import AuditFilter, search_audit
 
 __all__ = ["AuditService"]
 
@@ -21,15 +24,25 @@ class AuditService(rpc.AuditServiceServicer):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._searches = Turns(limits.CALLER_SEARCHES)
 
     async def ListEntries(self, request: pb.ListEntriesRequest, context: Any) -> pb.ListEntriesResponse:
         """List entries, the newest first."""
         page = validate_page(request.page_size, request.page_token)
-        if request.since_s < 0:
-            raise InvalidFieldError("since_s", "at least 0", request.since_s)
-        wanted = AuditFilter(subject=request.object, app=request.app, since_s=request.since_s)
-        async with self._store.read() as session:
-            found = await newest_audit(session, wanted, before=page.after, size=page.size)
+        for field in ("since_s", "until_s"):
+            if getattr(request, field) < 0:
+                raise InvalidFieldError(field, "at least 0", getattr(request, field))
+        wanted = AuditFilter(
+            subject=request.object,
+            app=request.app,
+            since_s=request.since_s,
+            until_s=request.until_s,
+            words=validate_search(request.text),
+            principal=_part("principal", request.principal),
+            action=_part("action", request.action),
+        )
+        async with self._searches.turn(current_principal().name), self._store.read(is_long=True) as session:
+            found = await search_audit(session, wanted, before=page.after, size=page.size)
         return pb.ListEntriesResponse(
             entries=[
                 pb.Entry(
@@ -40,7 +53,20 @@ class AuditService(rpc.AuditServiceServicer):
                     object=entry.subject,
                     details_json=json.dumps(entry.details, ensure_ascii=False),
                 )
-                for entry in found
+                for entry in found.entries
             ],
-            next_page_token=str(found[-1].sequence) if len(found) == page.size else "",
+            next_page_token=str(found.before or ""),
+            searched_back_to_s=found.searched_back_to_s,
         )
+
+
+def _part(field: str, text: str) -> str:
+    """Return a part of a name to search for.
+
+    Raises:
+        InvalidFieldError: it is too long, or not printable.
+    """
+    most = limits.SEARCH_WORDS[1]
+    if len(text) > most or not text.isprintable():
+        raise InvalidFieldError(field, f"at most {most} printable characters", text)
+    return text

@@ -68,6 +68,7 @@ class Collector:
 
     Attributes:
         is_leader_away: whether the last call of the leader failed.
+        answered_at_s: when the leader last answered, seconds since 1970-01-01 UTC; 0: not since the server started.
     """
 
     def __init__(self, store: Store, leader: LeaderPort, aggregation: Aggregation, clock: Clock) -> None:
@@ -81,6 +82,7 @@ class Collector:
         self._failures = 0
         self._away_until_s = 0
         self._away_problem = ""
+        self.answered_at_s = 0
 
     @property
     def is_leader_away(self) -> bool:
@@ -247,6 +249,7 @@ class Collector:
             finally:
                 self._under_way.discard(under_way)
         self._failures = 0
+        self.answered_at_s = self._clock.now_s()
         return found
 
 

@@ -76,6 +76,17 @@ class AliasCalls:
             proposals=[proposal_message(proposal) for proposal in proposals],
         )
 
+    async def ListAliasProposals(
+        self, request: pb.ListAliasProposalsRequest, context: Any
+    ) -> pb.ListAliasProposalsResponse:
+        """List what waits for approval, of all features."""
+        page = validate_page(request.page_size, request.page_token)
+        async with self._mutations.store.read(is_long=True) as session:
+            found = await catalog.all_open_proposals(session, page, team=request.team)
+        token = str(found[-1][0]) if len(found) == page.size else ""
+        proposals = [proposal_message(proposal) for _, proposal in found]
+        return pb.ListAliasProposalsResponse(proposals=proposals, next_page_token=token)
+
     async def ListAliasMoves(self, request: pb.ListAliasMovesRequest, context: Any) -> pb.ListAliasMovesResponse:
         """List every move that was ever made, oldest first."""
         page = validate_page(request.page_size, request.page_token)

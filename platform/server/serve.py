@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +34,8 @@ from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.rollout.v1.rollout_pb2_grpc import add_RolloutServiceServicer_to_server
 from alcove.api.session.v1 import session_pb2
 from alcove.api.session.v1.session_pb2_grpc import add_SessionServiceServicer_to_server
+from alcove.api.status.v1 import status_pb2
+from alcove.api.status.v1.status_pb2_grpc import add_StatusServiceServicer_to_server
 from alcove.platform.aggregator.collector import CollectorClient, CollectorConfig, read_collector_config
 from alcove.platform.alerts.config import read_alerts_config
 from alcove.platform.alerts.monitors import Monitors
@@ -56,9 +58,11 @@ from alcove.platform.server.console_process import (
 )
 from alcove.platform.server.experiment_service import ExperimentService
 from alcove.platform.server.health import HealthService
+from alcove.platform.server.health_checks import ServerParts
 from alcove.platform.server.identity import CertificateList, Identity
 from alcove.platform.server.ingress_process import IngressProcess
 from alcove.platform.server.interceptor import CallInterceptor
+from alcove.platform.server.kept_process import KeptProcess
 from alcove.platform.server.metric_service import MetricService
 from alcove.platform.server.metrics import Metrics, create_metrics_page
 from alcove.platform.server.planner_service import PlannerService
@@ -77,6 +81,7 @@ from alcove.platform.server.startup_checks import (
     verify_blobs,
     verify_keys,
 )
+from alcove.platform.server.status_service import StatusService
 from alcove.platform.server.traces import tracing
 from alcove.platform.services.experiments.allocator import due_bandits, move_all
 from alcove.platform.services.experiments.monitor import analyze_all as analyze_experiments
@@ -113,6 +118,7 @@ SERVICES = tuple(
         planner_pb2.DESCRIPTOR,
         audit_pb2.DESCRIPTOR,
         session_pb2.DESCRIPTOR,
+        status_pb2.DESCRIPTOR,
     )
     for name in file.services_by_name
 )
@@ -179,18 +185,17 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         await publisher.flush()
         metrics = None if settings.metrics_port is None else Metrics()
         aggregation = None if aggregators is None else aggregators.aggregation
-        service = _Service(mutations, versions, metrics, aggregation, console, ingress)
-        grpc_port, mtls_port = await _start_grpc(stack, settings, service)
-        for kept in (ingress, console.process):
-            if kept is not None:
-                await kept.open()
-                stack.callback(kept.ask_to_stop)  # all end at the same time
         collector = await _make_collector(stack, store, aggregators, clock)
+        monitors = Monitors(clock)
+        kept: dict[str, KeptProcess | None] = {"the devices' process": ingress, "the console's process": console.process}
+        parts = ServerParts(store, tree, clock, monitors, kept, collector, alerts is not None)
+        service = _Service(mutations, versions, metrics, aggregation, console, ingress, parts)
+        grpc_port, mtls_port = await _start_grpc(stack, settings, service)
+        await _open_kept(stack, kept.values())
         metrics_url = None
         if metrics is not None:
             page = create_metrics_page(metrics, store, tree, clock, ingress=ingress, collector=collector)
             metrics_url = await _start_metrics(stack, settings, page)
-        monitors = Monitors(clock)
         works: list[Repeated] = [
             ("the renewal of signatures", settings.refresh_s, _refreshing(tree, lock, mutations, metrics)),
             ("the analysis of reports", settings.analysis_interval_s, _analyzer(mutations, monitors)),
@@ -309,6 +314,13 @@ async def _launch_console(stack: AsyncExitStack, settings: Settings) -> _Console
     return _Console(door, url, key, process)
 
 
+async def _open_kept(stack: AsyncExitStack, processes: Iterable[KeptProcess | None]) -> None:
+    for process in processes:
+        if process is not None:
+            await process.open()
+            stack.callback(process.ask_to_stop)  # all end at the same time
+
+
 def _read_aggregators(settings: Settings) -> CollectorConfig | None:
     """Return the aggregators that the server collects from; None: it does not.
 
@@ -343,6 +355,7 @@ class _Service:
     aggregators: Aggregation | None
     console: _Console
     ingress: IngressProcess | None
+    parts: ServerParts
 
 
 async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Service) -> tuple[int, int | None]:
@@ -372,6 +385,8 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
     add_AuditServiceServicer_to_server(AuditService(mutations.store), server)
     sessions = SessionService(mutations.store, clock, sign_ins, idle_s=idle_s)
     add_SessionServiceServicer_to_server(sessions, server)
+    status = StatusService(service.parts, settings.tls_certificate)
+    add_StatusServiceServicer_to_server(status, server)
     add_PlannerServiceServicer_to_server(PlannerService(aggregators, mutations.store), server)
     if settings.reflection:
         enable_server_reflection([*SERVICES, SERVICE_NAME], server)
@@ -385,6 +400,7 @@ async def _start_grpc(stack: AsyncExitStack, settings: Settings, service: _Servi
         health.stop()
         interceptor.stop(limits.SHUTDOWN_GRACE_S - limits.SHUTDOWN_TELL_S)
         await server.stop(limits.SHUTDOWN_GRACE_S)
+        await status.close()
 
     stack.push_async_callback(stop)
     return port, mtls_port

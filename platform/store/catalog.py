@@ -30,7 +30,8 @@ from alcove.platform.store.catalog_tables import (
     TagRow,
     ValidationRow,
 )
-from sqlalchemy import Select, func, select
+from alcove.platform.store.tables import FeatureRow
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "add_validation",
     "alias_moves",
     "aliases_of_feature",
+    "all_open_proposals",
     "find_alias",
     "find_tag",
     "get_proposal",
@@ -213,14 +215,33 @@ async def get_proposal(session: AsyncSession, proposal_id: str) -> AliasProposal
 
 async def open_proposals(session: AsyncSession, feature: str) -> list[AliasProposal]:
     """Return the newest `HISTORY_SHOWN` proposals of a feature that can still be approved, oldest first."""
+    query = select(AliasProposalRow).where(AliasProposalRow.feature == feature, _is_open())
+    query = query.order_by(AliasProposalRow.sequence.desc()).limit(limits.HISTORY_SHOWN)
+    return [_proposal(row) for row in reversed((await session.scalars(query)).all())]
+
+
+async def all_open_proposals(session: AsyncSession, page: Page, *, team: str = "") -> list[tuple[int, AliasProposal]]:
+    """Return proposals of all features, or of a team's, that can still be approved, the newest first.
+
+    Each comes with its sequence number; the page is what lies before `page.after`, where it is not 0.
+    """
+    query = select(AliasProposalRow).where(_is_open())
+    if page.after:
+        query = query.where(AliasProposalRow.sequence < page.after)
+    if team:
+        query = query.join(FeatureRow, FeatureRow.name == AliasProposalRow.feature).where(FeatureRow.team == team)
+    rows = await session.scalars(query.order_by(AliasProposalRow.sequence.desc()).limit(page.size))
+    return [(row.sequence, _proposal(row)) for row in rows]
+
+
+def _is_open() -> ColumnElement[bool]:
+    """Whether no move of the alias came after what the proposal was made on."""
     last = (
         select(func.coalesce(func.max(AliasMoveRow.sequence), 0))
         .where(AliasMoveRow.feature == AliasProposalRow.feature, AliasMoveRow.alias == AliasProposalRow.alias)
         .scalar_subquery()
     )
-    query = select(AliasProposalRow).where(AliasProposalRow.feature == feature, AliasProposalRow.base_sequence == last)
-    query = query.order_by(AliasProposalRow.sequence.desc()).limit(limits.HISTORY_SHOWN)
-    return [_proposal(row) for row in reversed((await session.scalars(query)).all())]
+    return AliasProposalRow.base_sequence == last
 
 
 # Validations and rules

@@ -18,6 +18,7 @@ __all__ = [
     "Kind",
     "Publication",
     "add_publication",
+    "count_waiting",
     "find_publication",
     "halted_apps",
     "last_publication",
@@ -188,6 +189,18 @@ async def list_unpublished(session: AsyncSession) -> list[Publication]:
     query = select(PublicationRow).where(PublicationRow.is_published.is_(False))
     query = query.order_by(PublicationRow.kind, PublicationRow.app, PublicationRow.serial)
     return [_record(row) for row in await session.scalars(query)]
+
+
+async def count_waiting(session: AsyncSession) -> tuple[int, int, int]:
+    """Return how many documents the tree still misses, how many of them are halts, and when the oldest was decided.
+
+    The time is in seconds since 1970-01-01 UTC; 0: none waits, or it was decided before these times were kept.
+    """
+    of_kind = select(PublicationRow.kind, func.count(), func.min(func.nullif(PublicationRow.decided_at_s, 0)))
+    query = of_kind.where(PublicationRow.is_published.is_(False)).group_by(PublicationRow.kind)
+    rows = {kind: (count, oldest or 0) for kind, count, oldest in await session.execute(query)}
+    halts = rows.get("halt", (0, 0))[0]
+    return sum(count for count, _ in rows.values()), halts, min((oldest for _, oldest in rows.values() if oldest), default=0)
 
 
 async def mark_published(session: AsyncSession, publication: Publication) -> None:

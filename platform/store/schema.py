@@ -148,6 +148,15 @@ class Database:
             async with AsyncSession(engine, expire_on_commit=False) as session:
                 yield session
 
+    async def find_revision(self) -> str | None:
+        """Return the revision that the database has now; None: it has no tables of ours.
+
+        Raises:
+            StoreDamagedError, StoreUnavailableError: as `read`.
+        """
+        async with self.read() as session:
+            return await (await session.connection()).run_sync(read_revision)
+
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncSession]:
         """Give a session whose changes are committed and synced together at the end, or not at all.

@@ -8,13 +8,15 @@ session of a client certificate has the certificate's name for a parent, which i
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from alcove.platform.domain.alerts.conditions import WARN_BEFORE_S
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.store.tables import TokenRow
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "TokenRecord",
+    "TokenSummary",
     "add_token",
     "end_other_sessions",
     "find_access",
@@ -27,6 +29,7 @@ __all__ = [
     "remove_old_sessions",
     "replace_access",
     "revoke_token",
+    "summarize_tokens",
 ]
 
 
@@ -62,6 +65,21 @@ class TokenRecord:
     def active_at_s(self) -> int:
         """When it was last used, or made."""
         return max(self.created_at_s, self.used_at_s)
+
+
+@dataclass(frozen=True)
+class TokenSummary:
+    """The tokens that hold at a time, sessions left out.
+
+    Attributes:
+        valid: number of them.
+        expiring: number of those in their last 30 days and in the last third of their life, as alerts have it.
+        next_expires_at_s: when the first of those ends, seconds since 1970-01-01 UTC; 0: none does soon.
+    """
+
+    valid: int
+    expiring: int
+    next_expires_at_s: int
 
 
 async def add_token(session: AsyncSession, record: TokenRecord) -> None:
@@ -125,6 +143,18 @@ async def end_other_sessions(session: AsyncSession, parent_id: str, kept_id: str
     )
     done = await session.execute(others.values(revoked_at_s=now_s).returning(TokenRow.token_id))
     return len(done.all())
+
+
+async def summarize_tokens(session: AsyncSession, now_s: int) -> TokenSummary:
+    """Return how many tokens hold at a time, and how many of them end soon."""
+    holds = [TokenRow.parent_id == "", TokenRow.revoked_at_s.is_(None), TokenRow.expires_at_s > now_s]
+    left_s: ColumnElement[int] = TokenRow.expires_at_s - now_s
+    is_late = left_s * 3 <= TokenRow.expires_at_s - TokenRow.created_at_s
+    soon = (TokenRow.expires_at_s <= now_s + max(WARN_BEFORE_S), is_late)
+    valid = await session.scalar(select(func.count()).where(*holds))
+    expiring = select(func.count(), func.min(TokenRow.expires_at_s)).where(*holds, *soon)
+    count, first = (await session.execute(expiring)).one()
+    return TokenSummary(valid or 0, count, first or 0)
 
 
 async def limit_token(session: AsyncSession, token_id: str, expires_at_s: int) -> None:

@@ -13,13 +13,24 @@ from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.session.v1 import session_pb2
+from alcove.api.status.v1 import status_pb2
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 __all__ = ["METHODS", "Wire", "field_paths", "method_path", "request_class"]
 
-_MODULES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2, session_pb2)
+_MODULES = (
+    registry_pb2,
+    rollout_pb2,
+    experiment_pb2,
+    policy_pb2,
+    metric_pb2,
+    planner_pb2,
+    audit_pb2,
+    session_pb2,
+    status_pb2,
+)
 _KINDS = {(False, False): "unary_unary", (True, False): "stream_unary", (False, True): "unary_stream"}
 _TIMEOUT_S = 20
 

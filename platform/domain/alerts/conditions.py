@@ -46,6 +46,7 @@ def alert_of_expiry(
         subject=one_line(subject),
         summary=one_line(f"{subject[:1].upper()}{subject[1:]} {when}: its owner must renew it."),
         facts=(("expires_at", moment),),
+        path="trust",
     )
 
 
@@ -62,6 +63,7 @@ def alert_of_monitor(source: str, name: str, *, since_s: int, now_s: int, proble
         subject=name,
         summary=one_line(f"{name[:1].upper()}{name[1:]} {state}"),
         facts=(("since", f"{datetime.fromtimestamp(since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"),),
+        path="health",
     )
 
 

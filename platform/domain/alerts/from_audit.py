@@ -76,14 +76,14 @@ def alert_of_entry(source: str, entry: Audited, thing: _Thing = None) -> Alert |
     path, app, feature = "", "", ""
     match thing:
         case RolloutRecord():
-            app, feature = thing.app, thing.feature
+            app, feature, path = thing.app, thing.feature, f"rollouts/{thing.rollout_id}"
             facts |= {"version": thing.version, "share_percent": f"{thing.share_basis_points / 100:g}"}
         case ExperimentRecord():
-            app, feature = thing.app, thing.feature
+            app, feature, path = thing.app, thing.feature, f"experiments/{thing.experiment_id}"
             facts["arms"] = ", ".join(f"{arm.name} ({arm.version})" for arm in thing.arms)
         case _:
-            feature = entry.subject.partition("@")[0].partition(" ")[0]
-            path = f"features/{feature}"
+            feature, _, version = entry.subject.partition("@")[0].partition(" ")
+            path = f"features/{feature}/versions/{version}" if version else f"features/{feature}"
     return Alert(
         alert_id=make_alert_id(source, entry.sequence, entry.at_s, entry.action, entry.subject),
         kind=kind,

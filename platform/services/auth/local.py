@@ -10,7 +10,7 @@ from alcove.platform.domain.records import Page
 from alcove.platform.services.auth.tokens import issue_token
 from alcove.platform.services.local_store import LOCAL_PRINCIPAL, with_store
 from alcove.platform.store import Store
-from alcove.platform.store.audit import AuditEntry, AuditFilter, list_audit, newest_audit
+from alcove.platform.store.audit import AuditEntry, AuditFilter, list_audit, search_audit
 from alcove.platform.store.tokens import (
     TokenRecord,
     add_token,
@@ -154,13 +154,14 @@ def newest_local_audit(
 
     async def work(store: Store) -> list[AuditEntry]:
         entries: list[AuditEntry] = []
+        before = 0
         async with store.read() as session:
             while limit is None or len(entries) < limit:
                 size = PAGE_SIZE[1] if limit is None else min(PAGE_SIZE[1], limit - len(entries))
-                before = entries[-1].sequence if entries else 0
-                page = await newest_audit(session, wanted, before=before, size=size)
-                entries += page
-                if len(page) < size:
+                page = await search_audit(session, wanted, before=before, size=size)
+                entries += page.entries
+                before = page.before
+                if not before:
                     break
         return entries
 

@@ -8,9 +8,9 @@ from alcove.platform.alerts.monitors import Monitors
 from alcove.platform.domain.alerts.alert import Alert, AlertKind
 from alcove.platform.domain.principal import Role
 from alcove.platform.server.alerting import ask_for_windows, note_unanalyzed
-from alcove.platform.services.auth.tokens import issue_token
+from alcove.platform.services.auth.tokens import issue_session, issue_token
 from alcove.platform.store import Store
-from alcove.platform.store.tokens import add_token, revoke_token
+from alcove.platform.store.tokens import TokenSummary, add_token, revoke_token, summarize_tokens
 from alcove.platform.testing import ServerWorld
 from alcove.runtime.clock import SYSTEM_CLOCK
 from alcove.runtime.testing_seams import ManualClock
@@ -51,6 +51,21 @@ async def test_tokens_are_announced_in_their_last_third_until_they_are_gone(stor
     )
     assert issued.text not in alert.summary
     assert await find(store, world, now_s + 32 * DAY_S) == []
+
+
+async def test_a_browsers_session_is_no_key_that_somebody_renews(store: Store, world: ServerWorld) -> None:
+    """It ends after hours as it should; its token, which has a month left, is not announced either."""
+    now_s = SYSTEM_CLOCK.now_s()
+    token = issue_token(Role.parse("operator"), now_s=now_s, lifetime_s=60 * DAY_S)
+    session_of_it = issue_session(token.record, now_s=now_s, lifetime_s=12 * 3600)
+    async with store.write() as session:
+        for each in (token, session_of_it):
+            await add_token(session, each.record)
+    assert await find(store, world, now_s + 11 * 3600) == []
+    async with store.read() as session:
+        assert await summarize_tokens(session, now_s + 11 * 3600) == TokenSummary(1, 0, 0)
+        late = await summarize_tokens(session, now_s + 45 * DAY_S)
+    assert late == TokenSummary(1, 1, token.record.expires_at_s)
 
 
 async def test_the_certificate_is_announced(store: Store, world: ServerWorld, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_a_short_failure_is_no_alert_and_a_long_one_is_said_twice() -> None:
     """Failing and recovered, each until it is kept; what recovers in time is never said."""
     clock = ManualClock(NOW_S)
     monitors = Monitors(clock, after_s=300)
-    report = monitors.reporter("the analysis")
+    report = monitors.reporter("the analysis", 60)
     report(ValueError("secret"))
     clock.time_s += 299
     assert monitors.find_alerts("s") == {}
@@ -226,6 +226,6 @@ def test_a_library_s_error_is_named_by_its_kind() -> None:
     """What others write into errors may be a URL with a password."""
     clock = ManualClock(NOW_S)
     monitors = Monitors(clock, after_s=0)
-    monitors.reporter("the analysis")(ValueError("postgresql://ann:pw@db/"))
+    monitors.reporter("the analysis", 60)(ValueError("postgresql://ann:pw@db/"))
     assert "ann:pw" not in str(monitors.find_alerts("s"))
     assert mailbox(25).smtp_port == 25

@@ -147,6 +147,19 @@ def test_what_nobody_decides_about_is_no_alert(made: AuditEntry, thing: Any) -> 
     assert alert_of_entry("alcove", made, thing) is None
 
 
+def test_an_alert_leads_to_the_page_where_something_is_done() -> None:
+    """To the rollout, the experiment, the feature of an alias, the version, the keys and the server's parts."""
+    assert derive(entry("halt rollout", reason="slow"), make_rollout()).path == "rollouts/ro-1"
+    decision = {"kind": "winner", "winner": 1, "reason": "more accepted"}
+    assert derive(entry("analyze experiment", "ex-1", decision=decision), experiment()).path == "experiments/ex-1"
+    assert derive(entry("propose alias", "text@stable", after="2.0.0")).path == "features/text"
+    assert derive(entry("revoke version", "text 1.2.0", reason="leaks")).path == "features/text/versions/1.2.0"
+    found = alert_of_expiry("alcove", K.METADATA_EXPIRING, "the signature of role root", expires_at_s=9, now_s=1)
+    assert found is not None
+    assert found.path == "trust"
+    assert alert_of_monitor("alcove", "the database", since_s=1, now_s=999, problem="away").path == "health"
+
+
 def test_an_entry_gives_one_id_and_another_server_another() -> None:
     """The id is stable, and no two servers share one."""
     made = entry("halt rollout", reason="crashes")

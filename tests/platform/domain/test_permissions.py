@@ -14,12 +14,23 @@ from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.session.v1 import session_pb2
+from alcove.api.status.v1 import status_pb2
 from alcove.platform.domain.permissions import PERMISSIONS
 from alcove.platform.services.auth.local import create_local_token, revoke_local_token
 from alcove.platform.testing import Served, ServerWorld
 from google.protobuf.message_factory import GetMessageClass
 
-MESSAGES = (registry_pb2, rollout_pb2, experiment_pb2, policy_pb2, metric_pb2, planner_pb2, audit_pb2, session_pb2)
+MESSAGES = (
+    registry_pb2,
+    rollout_pb2,
+    experiment_pb2,
+    policy_pb2,
+    metric_pb2,
+    planner_pb2,
+    audit_pb2,
+    session_pb2,
+    status_pb2,
+)
 METHODS = [
     method
     for module in MESSAGES

@@ -14,6 +14,7 @@ from alcove.api.policy.v1 import policy_pb2
 from alcove.api.registry.v1 import registry_pb2
 from alcove.api.rollout.v1 import rollout_pb2
 from alcove.api.session.v1 import session_pb2
+from alcove.api.status.v1 import status_pb2
 
 FILES = [
     module.DESCRIPTOR
@@ -26,6 +27,7 @@ FILES = [
         planner_pb2,
         audit_pb2,
         session_pb2,
+        status_pb2,
     )
 ]
 # The answer holds a secret, which is not kept to be given again; ending a session twice ends it.

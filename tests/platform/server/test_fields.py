@@ -346,7 +346,16 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     },
     "GetMetric": {"feature": FEATURE, "name": METRIC},
     "ListMetrics": {"feature": optional(FEATURE), **PAGED},
-    "ListEntries": {"object": (NO_BOUND,), "app": optional(APP), "since_s": (-1, -(2**62)), **PAGED},
+    "ListEntries": {
+        "object": (NO_BOUND,),
+        "app": optional(APP),
+        "since_s": (-1, -(2**62)),
+        "until_s": (-1, -(2**62)),
+        "text": ("x" * 201, "a b c d e f g h i", "a\x00b"),
+        "principal": ("x" * 201, "a\x00b"),
+        "action": ("x" * 201, "a\x00b"),
+        **PAGED,
+    },
     "CreateLayer": {
         "request_id": REQUEST_ID,
         "app": APP,
@@ -422,6 +431,9 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "ListSessions": {},
     "DeleteOtherSessions": {},
     "BeginSignIn": {},
+    "ListAliasProposals": {"team": optional(TEAM), **PAGED},
+    "GetTrust": {},
+    "GetHealth": {},
 }
 # What the message calls a field, where it is another name than the field's own.
 CALLED = {

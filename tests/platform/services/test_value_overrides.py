@@ -17,7 +17,7 @@ from alcove.platform.client import (
     StagePlan,
 )
 from alcove.platform.store import Store
-from alcove.platform.store.audit import AuditEntry, AuditFilter, newest_audit
+from alcove.platform.store.audit import AuditEntry, AuditFilter, search_audit
 from alcove.platform.testing import ServerWorld
 from alcove.registry.parameters import Parameter, Setting
 from alcove.registry.policy import FeaturePolicy, Policy, Reason, resolve
@@ -61,12 +61,12 @@ def in_policy(values: Iterable[Setting]) -> dict[str, object]:
 def entry_of(world: ServerWorld, app: str, feature: str) -> AuditEntry:
     """The newest audit entry about a feature of an app."""
 
-    async def read() -> list[AuditEntry]:
+    async def read() -> tuple[AuditEntry, ...]:
         store = await Store.open(world.data_dir / "alcove.db")
         async with store.read() as session:
-            entries = await newest_audit(session, AuditFilter(subject=f"{app}/{feature}"), before=0, size=1)
+            page = await search_audit(session, AuditFilter(subject=f"{app}/{feature}"), before=0, size=1)
         await store.close()
-        return entries
+        return page.entries
 
     (entry,) = asyncio.run(read())
     return entry

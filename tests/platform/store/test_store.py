@@ -26,7 +26,7 @@ from alcove.platform.store import (
     dialects,
     metric_tables,  # noqa: F401 - likewise
 )
-from alcove.platform.store.audit import AuditFilter, list_audit, newest_audit, select_newest, write_audit
+from alcove.platform.store.audit import AuditFilter, list_audit, search_audit, select_newest, write_audit
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD
 from alcove.platform.store.reports import add_counts, cell_counts, reported_windows
@@ -298,9 +298,9 @@ async def test_entries_of_one_subject_are_found_by_their_index(store: Store) -> 
         statement = query.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
         explain = "EXPLAIN" if store.is_shared else "EXPLAIN QUERY PLAN"
         plan = "\n".join(str(row) for row in await session.execute(text(f"{explain} {statement}")))
-        found = await newest_audit(session, AuditFilter(subject="s7"), before=3900, size=10)
+        found = await search_audit(session, AuditFilter(subject="s7"), before=3900, size=10)
     assert "ix_audit_subject_sequence" in plan, plan
-    assert [entry.at_s for entry in found] == [7 + 200 * turn for turn in range(19, 9, -1)]
+    assert [entry.at_s for entry in found.entries] == [7 + 200 * turn for turn in range(19, 9, -1)]
 
 
 @pytest.mark.parametrize("has_rows", [True, False])
