@@ -200,7 +200,11 @@ async def count_waiting(session: AsyncSession) -> tuple[int, int, int]:
     query = of_kind.where(PublicationRow.is_published.is_(False)).group_by(PublicationRow.kind)
     rows = {kind: (count, oldest or 0) for kind, count, oldest in await session.execute(query)}
     halts = rows.get("halt", (0, 0))[0]
-    return sum(count for count, _ in rows.values()), halts, min((oldest for _, oldest in rows.values() if oldest), default=0)
+    return (
+        sum(count for count, _ in rows.values()),
+        halts,
+        min((oldest for _, oldest in rows.values() if oldest), default=0),
+    )
 
 
 async def mark_published(session: AsyncSession, publication: Publication) -> None:

@@ -15,6 +15,14 @@ from alcove.platform.domain.limits import CHUNK_BYTES
 
 from tests.platform.cli.terminal import Shop, alcove, ok
 
+SEARCHES = (
+    ("--text", "sound kind"),
+    ("--by", "team:writing"),
+    ("--action", "release"),
+    ("--until", "0s"),
+    ("--text", "nothing like this"),
+)
+
 
 @pytest.fixture(scope="module")
 def kinds(shop: Shop, programs: tuple[Path, Path]) -> tuple[str, str]:
@@ -73,14 +81,33 @@ def test_the_audit_log_reads_alike_from_the_server_and_beside_its_data(shop: Sho
     """Newest first, by object, app, time and number; teams and operators may read it."""
     assert kinds
     folder = ("--data-dir", shop.folder / "server")
-    for words in ((), ("--object", f"kind {kinds[0]}"), ("--app", "drafts"), ("--since", "1d"), ("--limit", "3")):
+    for words in (
+        (),
+        ("--object", f"kind {kinds[0]}"),
+        ("--app", "drafts"),
+        ("--since", "1d"),
+        ("--limit", "3"),
+        *SEARCHES,
+    ):
         local = ok(alcove("audit", "list", *folder, *words, "--json")).json
         assert ok(shop.team("audit", "list", *words, "--json")).json == local
+    released = ok(shop.team("audit", "list", "--action", "release", "--text", "sound kind", "--json")).json
+    assert {entry["object"] for entry in released} >= {f"kind {version}" for version in kinds}
     assert len(ok(shop.operator("audit", "list", "--limit", "3", "--json")).json) == 3
     assert ok(shop.operator("audit", "list", "--since", "2999-01-01", "--json")).json == []
     assert "no such change" in ok(shop.operator("audit", "list", "--app", "nobody")).out
     wrong = shop.operator("audit", "list", "--since", "yesterday")
     assert (wrong.code, "2026-11-30" in wrong.err) == (2, True)
+
+
+def test_the_status_of_a_server_has_its_parts_and_whom_devices_trust(shop: Shop) -> None:
+    """For everybody with a token, as a table and as JSON."""
+    found = ok(shop.team("server", "status", "--json")).json
+    assert found["health"]["state"] in ("ok", "degraded")
+    assert {"root", "timestamp", "team-writing"} <= {role["role"] for role in found["trust"]["roles"]}
+    shown = ok(shop.operator("server", "status")).out
+    for words in ("health: ", "database", "signed tree", "team-writing", "API tokens"):
+        assert words in shown
 
 
 def test_a_time_is_a_day_or_so_long_ago() -> None:

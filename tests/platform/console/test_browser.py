@@ -40,6 +40,10 @@ PATHS = (
     "/rollouts/new?feature=text_00&app=messenger",
     "/experiments/new?feature=text_00&app=messenger",
     "/planner",
+    "/trust",
+    "/audit",
+    "/audit?text=zzz",
+    "/health",
 )
 AXE = "axe.min.js"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}

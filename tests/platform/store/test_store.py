@@ -22,6 +22,7 @@ from alcove.platform.domain.value_overrides import ValueOverride
 from alcove.platform.server.status import status_of
 from alcove.platform.store import (
     Store,
+    audit,
     catalog_tables,  # noqa: F401 - its tables join those of `Base`
     dialects,
     metric_tables,  # noqa: F401 - likewise
@@ -301,6 +302,50 @@ async def test_entries_of_one_subject_are_found_by_their_index(store: Store) -> 
         found = await search_audit(session, AuditFilter(subject="s7"), before=3900, size=10)
     assert "ix_audit_subject_sequence" in plan, plan
     assert [entry.at_s for entry in found.entries] == [7 + 200 * turn for turn in range(19, 9, -1)]
+
+
+async def test_a_search_of_the_audit_log_goes_on_where_it_stopped_and_finds_each_entry_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer looks through a bounded part of the log, says how far back, and names where the next one begins."""
+    monkeypatch.setattr(audit, "SCAN_ENTRIES", 100)
+    monkeypatch.setattr(audit, "SCAN_WINDOW", 30)
+    async with store.write() as session:
+        rows = [
+            {
+                "at_s": 1000 + number,
+                "principal": "operator/Ann" if number % 2 else "server/monitor",
+                "action": "halt rollout" if number in (3, 250) else "analyze",
+                "subject": f"ro-{number}",
+                "details": '{"reason": "100 % Worse \\"now\\""}' if number in (3, 250) else "{}",
+            }
+            for number in range(1, 401)
+        ]
+        await session.execute(insert(AuditRow), rows)
+
+    async def search(wanted: AuditFilter, size: int = 10) -> tuple[list[int], list[int]]:
+        """Times of what is found, and how far back each answer looked."""
+        found: list[int] = []
+        reached: list[int] = []
+        before = 0
+        async with store.read() as session:
+            while True:
+                page = await search_audit(session, wanted, before=before, size=size)
+                found += [entry.at_s - 1000 for entry in page.entries]
+                reached.append(page.searched_back_to_s)
+                before = page.before
+                if not before:
+                    return found, reached
+
+    found, reached = await search(AuditFilter(words=("worse", '"now"')))
+    assert found == [250, 3]
+    assert reached == [1301, 1201, 1101, 0]
+    assert (await search(AuditFilter(action="HALT")))[0] == [250, 3]
+    assert (await search(AuditFilter(words=("100 %",), principal="operator/ann"), size=1))[0] == [3]
+    assert (await search(AuditFilter(words=("100_%",))))[0] == []
+    assert (await search(AuditFilter(until_s=1004, since_s=1002)))[0] == [3, 2]
+    assert (await search(AuditFilter(principal="ann"), size=7))[0] == list(range(399, 0, -2))
+    assert await search(AuditFilter(since_s=1390 + 86_400)) == ([], [0])  # all windows are older than that by a day
 
 
 @pytest.mark.parametrize("has_rows", [True, False])
