@@ -11,6 +11,7 @@ import pytest
 import yaml
 from alcove.platform.testing import ServerWorld
 
+from benchmarks.console.pages import PAGES
 from tools.test_packages import find_tool
 
 NAME = re.compile(r"\b(?:alcove|process)_[a-z_]+\b")
@@ -91,6 +92,23 @@ def test_every_alert_says_who_is_called_and_what_to_do(rules: dict[str, dict[str
         assert rule["labels"]["severity"] in {"page", "ticket"}
         assert rule["annotations"]["runbook"] == f"docs/deploy/monitoring.md#{name.lower()}"
         assert rule["annotations"]["summary"]
+
+
+def test_every_alert_and_each_link_of_the_dashboard_leads_to_a_page_of_the_console(
+    rules: dict[str, dict[str, Any]], repository: Path
+) -> None:
+    """The address of the console comes from whoever runs Prometheus and Grafana; the paths are ours."""
+    pages = {page.address for page in PAGES} | {"/policies"}
+    for name, rule in rules.items():
+        begin, path = rule["annotations"]["console"].split(" }}")
+        assert begin == "{{ $externalLabels.console_url", name
+        assert path.partition("?")[0] in pages, name
+    dashboard = json.loads((repository / "deploy/grafana/alcove.json").read_text(encoding="utf-8"))
+    assert dashboard["links"]
+    for link in dashboard["links"]:
+        assert link["url"].removeprefix("${console}") in pages
+    (variable,) = (one for one in dashboard["templating"]["list"] if one["name"] == "console")
+    assert variable["type"] == "textbox"
 
 
 @pytest.mark.needs("promtool")
