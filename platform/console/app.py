@@ -14,6 +14,7 @@ from alcove.platform.client import ClientError, UnauthenticatedError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.kept_forms import keep
+from alcove.platform.console.live import Live
 from alcove.platform.console.pages import (
     audit,
     comparison,
@@ -90,6 +91,7 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
     keeping = Sessions(settings, calls, renderer)
     sign_in = SignIn(settings, calls, renderer, keeping)
     pages = Pages(calls, renderer)
+    live = Live(calls, renderer)
     limits = [] if connections is None else [limit_connections(connections)]
     app = web.Application(
         client_max_size=FORM_BYTES,
@@ -107,6 +109,8 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
     app.add_routes(keeping.routes())
     app.add_routes(sign_in.routes())
     app.add_routes([web.post("/theme", _theme_setter(is_secure=settings.is_secure))])
+    app.add_routes(live.routes())
+    app.on_shutdown.append(live.stop)
     for area in AREAS:
         app.add_routes(area.routes(pages))
 

@@ -26,6 +26,7 @@ class ConsoleSettings(ListenerSettings):
         key: proves the console to its server; a secret; "": people sign in by tokens alone.
         client_ca: PEM certificates of the CA of client certificates; None: nobody signs in by one.
         provider: issuer of the provider of OpenID Connect; "": nobody signs in through one.
+        connections_per_address: more than devices have: an office is one address, and each browser opens up to six.
     """
 
     grpc_target: Annotated[str, Field(min_length=1)]
@@ -37,6 +38,7 @@ class ConsoleSettings(ListenerSettings):
     key: Annotated[str, Field(repr=False)] = ""
     client_ca: Path | None = None
     provider: str = ""
+    connections_per_address: Annotated[int, Field(ge=1, le=16_000)] = 1024
 
     @property
     def is_secure(self) -> bool:

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from alcove.platform.listening.connections import Connection, Connections
 
-__all__ = ["allow_download", "limit_connections", "waiting_for_body"]
+__all__ = ["allow_download", "limit_connections", "streaming", "waiting_for_body"]
 
 ANSWER_S: Final = 20.0  # seconds from the head of a request to the last byte of a small answer
 SLOWEST_BYTES_PER_S: Final = 8 * 1024  # that a device must read of a large one; GPRS is as fast
@@ -35,6 +35,16 @@ class _Allowance:
         finally:
             self._connections.take_body(self._place)
 
+    @contextlib.contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Take the time limit away while the block runs, which limits its writes itself."""
+        self._limit.reschedule(None)
+        try:
+            yield
+        finally:
+            if not self._limit.expired():
+                self._limit.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
+
     def extend(self, size_bytes: int) -> bool:
         """Return the time that this number of bytes may take; False: too many others are sent as much."""
         if size_bytes <= LARGE_BYTES:
@@ -56,6 +66,12 @@ def allow_download(size_bytes: int) -> web.Response | None:
     if allowance is None or allowance.extend(size_bytes):
         return None
     return refuse_for_now("too_many_downloads: try again")
+
+
+def streaming() -> AbstractContextManager[None]:
+    """Let this request's answer last as long as the block, which bounds how many there are and each of its writes."""
+    allowance = _allowance.get()
+    return contextlib.nullcontext() if allowance is None else allowance.streaming()
 
 
 def waiting_for_body() -> AbstractContextManager[None]:

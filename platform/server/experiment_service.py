@@ -4,16 +4,18 @@
 # ruff: noqa: ARG002, N802
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
 from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
+from alcove.platform.domain.experiments.task import tasks_of
 from alcove.platform.domain.field_validation import validate_page
 from alcove.platform.domain.principal import current_principal
-from alcove.platform.domain.records import ExperimentState
+from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.server.experiment_convert import (
     collection_message,
     experiment_message,
@@ -28,14 +30,20 @@ from alcove.platform.server.experiment_views import (
     dimension_message,
     secondary_view_message,
 )
+from alcove.platform.server.watching import changes, read_shared
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
+from alcove.platform.store import Store
 from alcove.platform.store.experiments import get_experiment, list_experiments
+from alcove.platform.store.reports import report_marks
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.policy import Aggregation
+from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["ExperimentService"]
+
+_Read = TypeVar("_Read")
 
 
 class ExperimentService(rpc.ExperimentServiceServicer):
@@ -105,17 +113,13 @@ class ExperimentService(rpc.ExperimentServiceServicer):
     async def WatchExperiment(
         self, request: pb.WatchExperimentRequest, context: Any
     ) -> AsyncIterator[pb.WatchExperimentResponse]:
-        """Send the experiment now and at each change, until it has stopped."""
-        seen = 0
-        while True:
-            async with self._mutations.store.read() as session:
-                record = await get_experiment(session, request.experiment_id)
-            if record.revision != seen:
+        """Send the experiment now and at each change, or new reports if asked, until it has stopped."""
+        watched = _Watched(self._mutations.store, request.experiment_id, with_reports=request.with_reports)
+        async with aclosing(changes(watched.look, watched.mark)) as records:
+            async for record in records:
                 yield pb.WatchExperimentResponse(experiment=experiment_message(record))
-            if record.state is ExperimentState.STOPPED:
-                return
-            seen = record.revision
-            await asyncio.sleep(limits.WATCH_S)
+                if record.state is ExperimentState.STOPPED:
+                    return
 
     async def GetResults(self, request: pb.GetResultsRequest, context: Any) -> pb.GetResultsResponse:
         """Estimate every arm and decide."""
@@ -158,3 +162,31 @@ class ExperimentService(rpc.ExperimentServiceServicer):
         token = str(records[-1].sequence) if len(records) == page.size else ""
         messages = [experiment_message(record) for record in records]
         return pb.ListExperimentsResponse(experiments=messages, next_page_token=token)
+
+
+class _Watched:
+    """An experiment that is watched, and how many reports it had at the last look at them."""
+
+    def __init__(self, store: Store, experiment_id: str, *, with_reports: bool) -> None:
+        self._store = store
+        self._experiment_id = experiment_id
+        self._with_reports = with_reports
+        self._next_look_s = 0.0
+        self._reports = (0, 0)
+
+    async def look(self) -> ExperimentRecord:
+        """Return the experiment; look at its reports where they count and some seconds have passed."""
+        record = await self._read("experiment", lambda session: get_experiment(session, self._experiment_id))
+        now_s = asyncio.get_running_loop().time()
+        if self._with_reports and record.started_at_s and now_s >= self._next_look_s:
+            self._next_look_s = now_s + limits.WATCH_REPORTS_S
+            ids = [task.task_id for task in tasks_of(record)]
+            self._reports = await self._read("reports", lambda session: report_marks(session, ids))
+        return record
+
+    def mark(self, record: ExperimentRecord) -> tuple[int, tuple[int, int]]:
+        """Return what differs after a change."""
+        return record.revision, self._reports
+
+    async def _read(self, what: str, read: Callable[[AsyncSession], Awaitable[_Read]]) -> _Read:
+        return await read_shared(self._store, (what, self._experiment_id), read)

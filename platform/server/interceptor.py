@@ -27,8 +27,10 @@ from alcove.platform.domain.errors import (
     ERROR_KEY,
     PUSHBACK_KEY,
     CallTooLongError,
+    CertificateListError,
     InvalidFieldError,
     LateRequestError,
+    PlatformError,
     ServerStoppingError,
     TooManyCallsError,
     UnauthenticatedError,
@@ -96,6 +98,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         self._log_rate = RateLimit(STRANGERS_LOGGED, time.monotonic)
         self._unlogged = 0
         self._under_way: dict[asyncio.Timeout, str] = {}
+        self._unknown: dict[asyncio.Timeout, PlatformError] = {}  # watches whose callers are known no more, and why
         self._stopping = False
 
     def stop(self, grace_s: float) -> None:
@@ -104,8 +107,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         now = asyncio.get_running_loop().time()
         for limit, method in self._under_way.items():
             if not limit.expired():
-                is_watch = method.rpartition("/")[2].startswith("Watch")
-                limit.reschedule(now if is_watch else min(now + grace_s, limit.when() or now + grace_s))
+                limit.reschedule(now if _is_watch(method) else min(now + grace_s, limit.when() or now + grace_s))
 
     async def intercept_service(
         self,
@@ -193,10 +195,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         name, status = None, grpc.StatusCode.CANCELLED
         try:
             with span(method.removeprefix("/"), parent=_parent(context), **_ATTRIBUTES):
-                async with self._limit_time(method, limit_s):
+                async with self._limit_time(method, limit_s) as limit:
                     principal = await self._identity.of(context)
                     name = principal.name
-                    async with self._place(principal, method, context, is_stream=is_stream):
+                    async with (
+                        self._place(principal, method, context, is_stream=is_stream),
+                        self._known(context, limit) if _is_watch(method) else nullcontext(),
+                    ):
                         yield principal
             status = grpc.StatusCode.OK
         except grpc.aio.AbortError:
@@ -260,20 +265,51 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1), **more)
 
     @asynccontextmanager
-    async def _limit_time(self, method: str, limit_s: float) -> AsyncIterator[None]:
-        """End what runs inside the block when its time is over, or the server's."""
+    async def _known(self, context: _Context, limit: asyncio.Timeout) -> AsyncIterator[None]:
+        """End what runs inside the block soon after its caller is known no more: its token was revoked, or expired."""
+
+        async def look() -> None:
+            while True:
+                await asyncio.sleep(limits.WATCH_KNOWN_S)
+                try:
+                    await self._identity.of(context)
+                except (UnauthenticatedError, CertificateListError) as error:
+                    if not limit.expired():
+                        self._unknown[limit] = error
+                        limit.reschedule(asyncio.get_running_loop().time())
+                    return
+                except PlatformError:  # of the database, which is not the caller's fault; the next look may do
+                    continue
+
+        looking = asyncio.create_task(look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+
+    @asynccontextmanager
+    async def _limit_time(self, method: str, limit_s: float) -> AsyncIterator[asyncio.Timeout]:
+        """End what runs inside the block when its time is over, its caller's or the server's."""
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:
                 self._under_way[limit] = method
                 try:
-                    yield
+                    yield limit
                 finally:
                     del self._under_way[limit]
         except TimeoutError:
             if not limit.expired():
                 raise
+            if limit in self._unknown:
+                raise self._unknown[limit] from None
             raise (ServerStoppingError() if self._stopping else CallTooLongError(method, limit_s)) from None
+        finally:
+            self._unknown.pop(limit, None)
+
+
+def _is_watch(method: str) -> bool:
+    return method.rpartition("/")[2].startswith("Watch")
 
 
 async def _one(requests: AsyncIterator[Any], method: str, limit_s: float) -> Any:

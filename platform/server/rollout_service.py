@@ -3,15 +3,14 @@
 # The names and signatures are those of the generated base class.
 # ruff: noqa: ARG002, N802
 
-import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, Final, Protocol
 
 from alcove.api.rollout.v1 import rollout_pb2 as pb
 from alcove.api.rollout.v1 import rollout_pb2_grpc as rpc
-from alcove.platform.domain import limits
 from alcove.platform.domain.field_validation import validate_etag, validate_field, validate_page
-from alcove.platform.domain.records import RolloutState
+from alcove.platform.domain.records import RolloutRecord, RolloutState
 from alcove.platform.domain.rollouts.machine import allowed_actions
 from alcove.platform.domain.rollouts.search import parse_query
 from alcove.platform.server.parameter_values import values_from
@@ -25,6 +24,7 @@ from alcove.platform.server.rollout_convert import (
     states_from,
     update_spec,
 )
+from alcove.platform.server.watching import changes, read_shared
 from alcove.platform.services.collection import read_status
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
@@ -183,16 +183,17 @@ class RolloutService(rpc.RolloutServiceServicer):
         self, request: pb.WatchRolloutRequest, context: Any
     ) -> AsyncIterator[pb.WatchRolloutResponse]:
         """Send the rollout now and at each change, until it has ended."""
-        last = None
-        while True:
-            async with self._mutations.store.read() as session:
-                record = await get_rollout(session, request.rollout_id)
-            if record != last:
+        rollout_id = request.rollout_id
+
+        async def look() -> RolloutRecord:
+            key = ("rollout", rollout_id)
+            return await read_shared(self._mutations.store, key, lambda session: get_rollout(session, rollout_id))
+
+        async with aclosing(changes(look, lambda record: record)) as records:
+            async for record in records:
                 yield pb.WatchRolloutResponse(rollout=rollout_message(record))
-            if not allowed_actions(record.state):
-                return
-            last = record
-            await asyncio.sleep(limits.WATCH_S)
+                if not allowed_actions(record.state):
+                    return
 
     async def ListRollouts(self, request: pb.ListRolloutsRequest, context: Any) -> pb.ListRolloutsResponse:
         """List the rollouts that fit every filter, a page at a time."""

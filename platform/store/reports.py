@@ -1,13 +1,13 @@
 """Stores how many reports named each cell.  Sums only: no row, time or address of a single report exists anywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from alcove.platform.store.dialects import insert
-from alcove.platform.store.tables import ReportCountRow
+from alcove.platform.store.tables import CollectedWindowRow, ReportCountRow
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["add_counts", "cell_counts", "reported_windows", "window_cell_counts"]
+__all__ = ["add_counts", "cell_counts", "report_marks", "reported_windows", "window_cell_counts"]
 
 
 async def add_counts(session: AsyncSession, counts: Mapping[tuple[str, int, int], int]) -> None:
@@ -46,6 +46,13 @@ async def reported_windows(session: AsyncSession, task_id: str, windows: range |
     query = select(func.count(func.distinct(window)), func.max(window) - func.min(window) + 1)
     count, span = (await session.execute(query.where(_is_in(task_id, windows)))).one()
     return int(count), int(span or 0)
+
+
+async def report_marks(session: AsyncSession, task_ids: Sequence[str]) -> tuple[int, int]:
+    """Return two numbers of which one rises with each report of some tasks: cells named, and windows collected."""
+    cells = select(func.sum(ReportCountRow.count)).where(ReportCountRow.task_id.in_(task_ids))
+    windows = select(func.count()).where(CollectedWindowRow.task_id.in_(task_ids))
+    return int(await session.scalar(cells) or 0), int(await session.scalar(windows) or 0)
 
 
 def _is_in(task_id: str, windows: range | None) -> ColumnElement[bool]:

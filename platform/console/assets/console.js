@@ -9,7 +9,7 @@ const loaded = new Map();
 function localize(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.getTime())) {
+    if (!Number.isNaN(at.getTime()) && time.textContent !== zone.format(at)) {
       time.textContent = zone.format(at);
     }
   }
@@ -50,7 +50,7 @@ async function drawCharts(root) {
 function prepare(root) {
   localize(root);
   guard(root);
-  drawCharts(root).catch(() => setConnected(false));
+  window.alcove.draw(root);
 }
 
 function setConnected(isConnected) {
@@ -60,7 +60,7 @@ function setConnected(isConnected) {
   }
 }
 
-window.alcove = { localize, prepare };
+window.alcove = { localize, draw: (root) => drawCharts(root).catch(() => setConnected(false)) };
 prepare(document);
 if (document.querySelector("[data-live]")) {
   load("live.js").catch(() => setConnected(false));

@@ -291,7 +291,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "StopExperiment": EXPERIMENT,
     "DeleteExperiment": EXPERIMENT,
     "GetExperiment": {"experiment_id": ID},
-    "WatchExperiment": {"experiment_id": ID},
+    "WatchExperiment": {"experiment_id": ID, "with_reports": (NO_BOUND,)},
     "GetResults": {"experiment_id": ID, "with_cells": (NO_BOUND,)},
     "ListExperiments": FILTERED,
     "PlanRollout": {
