@@ -27,8 +27,9 @@ Console = TestClient[web.Request, web.Application]
 
 @dataclass
 class StagedWatches:
-    """Watches of a server that a test plays: etags and ends come from a queue."""
+    """Watches of a server that a test plays: each says "1" at once; further etags and ends come from a queue."""
 
+    refusal: ClientError | None = None
     news: asyncio.Queue[str | ClientError | None] = field(default_factory=asyncio.Queue)
     open: int = 0
     asked: int = 0
@@ -48,8 +49,11 @@ class StagedWatches:
 
     async def rollout(self, _rollout_id: str) -> AsyncIterator[str]:
         """Yield what the test puts into the queue; None ends it."""
+        if self.refusal is not None:
+            raise self.refusal
         self.open += 1
         try:
+            yield "1"
             while True:
                 news = await self.news.get()
                 self.asked += 1
@@ -99,7 +103,6 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_stream_says_that_something_changed_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The etag; what changed is asked for by the page, with the viewer's rights."""
     async with console(monkeypatch) as (client, staged):
-        staged.news.put_nowait("1")
         async with await open_stream(client) as answer:
             assert answer.content_type == "text/event-stream"
             assert answer.headers["Cache-Control"] == "no-store"
@@ -124,7 +127,6 @@ async def test_a_stream_ends_with_its_subject_or_session_and_says_why(
 ) -> None:
     """So that the page knows whether to ask again."""
     async with console(monkeypatch) as (client, staged):
-        staged.news.put_nowait("1")
         async with await open_stream(client) as answer:
             await event(answer)
             staged.news.put_nowait(end)
@@ -136,7 +138,7 @@ async def test_a_stream_ends_with_its_subject_or_session_and_says_why(
 async def test_what_is_refused_at_once_is_an_answer_as_of_any_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """404 and 401 with words for programs, and no stream."""
     async with console(monkeypatch) as (client, staged):
-        staged.news.put_nowait(NotFoundError("NOT_FOUND", "ResourceNotFoundError", "no rollout x"))
+        staged.refusal = NotFoundError("NOT_FOUND", "ResourceNotFoundError", "no rollout x")
         async with await open_stream(client) as answer:
             assert answer.status == 404
             assert (await answer.json())["error"]["detail"] == "no rollout x"
@@ -149,7 +151,6 @@ async def test_a_page_that_goes_leaves_no_call_behind(monkeypatch: pytest.Monkey
     """Whether it says so or its connection breaks; nothing needs to change for that to be noticed."""
     async with console(monkeypatch) as (client, staged):
         for _ in range(3):
-            staged.news.put_nowait("1")
             answer = await open_stream(client)
             await event(answer)
             assert staged.open == 1
@@ -162,10 +163,8 @@ async def test_of_one_session_the_oldest_stream_gives_way(monkeypatch: pytest.Mo
     async with console(monkeypatch) as (client, staged):
         answers = []
         for _ in range(live.MOST_OF_SESSION + 1):
-            staged.news.put_nowait("1")
             answers.append(await open_stream(client))
             assert (await event(answers[-1]))[0] == "changed"
-        staged.news.put_nowait("1")
         other = await open_stream(client, "two")
         assert await event(answers[0]) == ("end", {"why": "gave_way"})
         await until(lambda: staged.open == live.MOST_OF_SESSION + 1)
@@ -179,7 +178,6 @@ async def test_too_many_streams_in_all_are_refused_with_a_time(monkeypatch: pyte
     async with console(monkeypatch) as (client, staged):
         answers = []
         for session in ("one", "two"):
-            staged.news.put_nowait("1")
             answers.append(await open_stream(client, session))
         async with await open_stream(client, "three") as refused:
             assert (refused.status, refused.headers["Retry-After"]) == (429, "60")
@@ -193,12 +191,11 @@ async def test_changes_that_come_close_together_become_one_event(monkeypatch: py
     """Nothing queues for a page that is slow: the last etag is told."""
     async with console(monkeypatch) as (client, staged):
         monkeypatch.setattr(live, "GAP_S", 1e9)
-        staged.news.put_nowait("0")
         async with await open_stream(client) as answer:
-            assert (await event(answer))[1] == {"etag": "0"}
+            assert (await event(answer))[1] == {"etag": "1"}
             for number in range(1, 1001):
                 staged.news.put_nowait(str(number))
-            await until(lambda: staged.asked == 1001)
+            await until(lambda: staged.asked == 1000)
             staged.news.put_nowait(None)
             assert await event(answer) == ("changed", {"etag": "1000"})
             assert await event(answer) == ("end", {"why": "ended"})
@@ -208,7 +205,6 @@ async def test_a_stream_with_nothing_to_say_shows_that_it_is_there(monkeypatch: 
     """A comment now and then, so that proxies do not cut it and pages notice when it is gone."""
     async with console(monkeypatch) as (client, staged):
         monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
-        staged.news.put_nowait("1")
         async with await open_stream(client) as answer:
             await event(answer)
             assert await answer.content.readuntil(b"\n\n") == b": live\n\n"
@@ -217,7 +213,6 @@ async def test_a_stream_with_nothing_to_say_shows_that_it_is_there(monkeypatch: 
 async def test_a_console_that_stops_ends_its_streams_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would hold it up for as long as pages are open."""
     async with console(monkeypatch) as (client, staged):
-        staged.news.put_nowait("1")
         answer = await open_stream(client)
         await event(answer)
         stopping = asyncio.create_task(client.server.close())
@@ -237,16 +232,16 @@ async def test_a_change_by_another_process_reaches_the_page_and_a_revoked_token_
             world.publish(team, "speech_00", "7.0.0")
             return operator.create_rollout("live", "speech_00", "7.0.0").rollout_id
 
-    def advance() -> None:
+    def change() -> None:
         with world.client(served, "operator") as operator:
-            operator.advance_rollout(rollout_id, 100)
+            operator.update_rollout(rollout_id, fields=("audience",), audience="memory_mb>=3072")
 
     rollout_id = await asyncio.to_thread(begin)
     async with stranger(served) as one:
         await one.post("/sign-in", {"token": text})
         async with one.http.get(f"{one.url}/rollouts/{rollout_id}/live") as answer:
             first = await event(answer)
-            await asyncio.to_thread(advance)
+            await asyncio.to_thread(change)
             second = await event(answer)
             assert [first[0], second[0]] == ["changed", "changed"]
             assert first != second
