@@ -187,7 +187,10 @@ async def run(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[
         aggregation = None if aggregators is None else aggregators.aggregation
         collector = await _make_collector(stack, store, aggregators, clock)
         monitors = Monitors(clock)
-        kept: dict[str, KeptProcess | None] = {"the devices' process": ingress, "the console's process": console.process}
+        kept: dict[str, KeptProcess | None] = {
+            "the devices' process": ingress,
+            "the console's process": console.process,
+        }
         parts = ServerParts(store, tree, clock, monitors, kept, collector, alerts is not None)
         service = _Service(mutations, versions, metrics, aggregation, console, ingress, parts)
         grpc_port, mtls_port = await _start_grpc(stack, settings, service)
