@@ -63,6 +63,19 @@ class TrustMode:
             " or withdraws a version by itself."
         )
 
+    @property
+    def existence(self) -> str:
+        """What it says that there is a report."""
+        if self.aggregation is None:
+            return (
+                "That there is a report says that the device takes part, and that the feature was used, or failed, in"
+                " its window."
+            )
+        return (
+            "Each window is reported, used or not: that there is a report says that the device takes part, and that"
+            " the app ran in the next window."
+        )
+
 
 def trust_mode_of(task: TaskPolicy) -> TrustMode:
     """Return the mode of a task."""

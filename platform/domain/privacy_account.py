@@ -222,12 +222,14 @@ _OUTCOMES: Final = {
 def report_parts(one: MeasuredTask) -> list[tuple[str, tuple[str, ...]]]:
     """Return the questions that one cell answers, each with the answers that it can have; together they make the cell.
 
-    The number of cells is no product of these where an outcome has no latency.
+    The number of cells is no product of these where an outcome has no latency.  With aggregators there is one more
+    cell, for devices that have nothing to report.
     """
     task = one.task
+    idle = [("or, instead of all that", ("nothing to report of the window",))] if task.aggregation is not None else []
     parts: list[tuple[str, tuple[str, ...]]] = [("arm", one.arms)]
     if task.metric is not None:
-        return [*parts, (f"metric {task.metric.name}, version {task.metric.version}", _metric_bins(task.metric))]
+        return [*parts, (f"metric {task.metric.name}, version {task.metric.version}", _metric_bins(task.metric)), *idle]
     groups = tuple(" or ".join(_OUTCOMES[outcome] for outcome in group) for group in task.outcome_groups)
     parts.append(("outcome of one prediction in the window", groups))
     if task.latency_edges_ms:
@@ -235,7 +237,7 @@ def report_parts(one: MeasuredTask) -> list[tuple[str, tuple[str, ...]]]:
     if task.pre_edges:
         earlier = [f"{share}" for share in _bins([100 * edge for edge in task.pre_edges], " %")]
         parts.append(("share of answers kept before the experiment", ("not known", *earlier)))
-    return parts
+    return [*parts, *idle]
 
 
 def _metric_bins(metric: MetricTerms) -> tuple[str, ...]:

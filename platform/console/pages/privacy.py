@@ -212,6 +212,7 @@ def _to_json(found: _Found, total: AppCost, modes: list[tuple[TrustMode, list[Ob
                 "title": mode.title,
                 "is_attested": mode.is_attested,
                 "evidence": mode.evidence,
+                "existence": mode.existence,
                 "observers": [vars(one) for one in observers],
             }
             for mode, observers in modes

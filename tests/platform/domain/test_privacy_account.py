@@ -109,6 +109,8 @@ def test_a_report_is_made_of_what_its_cells_tell() -> None:
     assert name == "metric shares, version 2"
     assert bins == ("nothing recorded in the window", "below 3", "3 or more")
     assert len(bins) == terms.bin_count
+    shared = report_parts(MeasuredTask("rollout", "r-1", "f", task(aggregation=aggregation()), ("a", "b")))
+    assert shared[-1] == ("or, instead of all that", ("nothing to report of the window",))
 
 
 def test_the_size_of_a_report_says_nothing() -> None:
@@ -123,12 +125,14 @@ def test_who_sees_what_changes_with_the_trust_mode() -> None:
     plain = trust_mode_of(task())
     assert not plain.is_attested
     assert "never halts" in plain.evidence
+    assert "was used" in plain.existence
     assert "no minimum" in " ".join(one.sees for one in list_observers(plain))
     pair = trust_mode_of(task(aggregation=aggregation()))
     shown = {one.party: one for one in list_observers(pair)}
     assert "Together the two read every cell." in shown["The leader, leader.example"].cannot
     assert "fewer than 500" in shown["The server's operator"].cannot
     assert not any("issuer" in party for party in shown)
+    assert "used or not" in pair.existence
     local = trust_mode_of(task(aggregation=aggregation(local_epsilon="3", token_issuer="https://issuer.example")))
     named = {one.party: one for one in list_observers(local)}
     assert local.is_attested
