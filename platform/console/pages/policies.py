@@ -1,6 +1,5 @@
 """Shows an app's policy as it is signed, its history, and what changed between two of them."""
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from alcove.platform.client import (
 )
 from alcove.platform.console.pages.page import Answer, Pages
 from alcove.platform.console.tables import Column, Table, size_choice, size_of
+from alcove.platform.domain.document_difference import Line, compare_documents, layout_document
 from alcove.platform.domain.policy_changes import Change, list_changes
 
 __all__ = ["APP", "apps_table", "routes"]
 
 APP: Final = r"{app:[A-Za-z0-9][A-Za-z0-9._-]{0,63}}"
 HISTORY_SHOWN: Final = 20
-DIFF_LINES: Final = 2000  # of the text that is shown; all of it is in the documents
 SERIAL_DIGITS: Final = 16
 
 
@@ -34,16 +33,10 @@ class _Found:
 
     signed: SignedPolicy
     other: SignedPolicy | None
+    changes: list[Change]
+    lines: list[Line] | None
     history: Page[PolicySummary]
     overrides: list[ValueOverride]
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A line of a text difference; its kind is "added", "removed", "place" or ""."""
-
-    kind: str
-    text: str
 
 
 def routes(pages: Pages) -> list[web.RouteDef]:
@@ -56,21 +49,20 @@ def routes(pages: Pages) -> list[web.RouteDef]:
     async def policy(request: web.Request) -> Answer:
         app, query = request.match_info["app"], request.query
         found = await pages.ask(request, lambda client: _read(client, app, query))
-        changes = [] if found.other is None else list_changes(found.other.policy, found.signed.policy)
         history = _history(app, found.history, query)
         context = {
             "app": app,
             "signed": found.signed,
             "policy": found.signed.policy,
             "other": found.other,
-            "changes": changes,
-            "lines": [] if found.other is None else _difference(found.other, found.signed),
+            "changes": found.changes,
+            "lines": found.lines,
             "history": history,
             "overrides": found.overrides,
-            "text": _text(found.signed),
+            "text": layout_document(found.signed.document),
             "tasks": _tasks(found.signed),
         }
-        return Answer("policies/policy.html", context, _to_json(found, changes, history))
+        return Answer("policies/policy.html", context, _to_json(found, history))
 
     async def document(request: web.Request) -> web.Response:
         app, serial = request.match_info["app"], int(request.match_info["serial"])
@@ -137,7 +129,9 @@ def _read(client: PlatformClient, app: str, query: Mapping[str, str]) -> _Found:
         before = client.policy_at(app, other)
     elif signed.policy.serial > 1:
         before = _read_before(client, app, signed.policy.serial)
-    return _Found(signed, before, history, client.overrides(app) if not serial else [])
+    changes = [] if before is None else list_changes(before.policy, signed.policy)
+    lines = [] if before is None else compare_documents(before.document, signed.document)
+    return _Found(signed, before, changes, lines, history, client.overrides(app) if not serial else [])
 
 
 def _read_before(client: PlatformClient, app: str, serial: int) -> SignedPolicy | None:
@@ -168,18 +162,6 @@ def _history(app: str, page: Page[PolicySummary], query: Mapping[str, str]) -> T
     )
 
 
-def _text(signed: SignedPolicy) -> str:
-    return json.dumps(json.loads(signed.document), indent=2, ensure_ascii=False, sort_keys=True)
-
-
-def _difference(old: SignedPolicy, new: SignedPolicy) -> list[_Line]:
-    kinds = {"+": "added", "-": "removed", "@": "place"}
-    names = [f"serial {one.policy.serial}" for one in (old, new)]
-    lines = difflib.unified_diff(_text(old).splitlines(), _text(new).splitlines(), names[0], names[1], lineterm="", n=2)
-    found = [_Line(kinds.get(line[:1], ""), line) for _, line in zip(range(DIFF_LINES), lines, strict=False)]
-    return found[2:]  # the two headers name what the page says above
-
-
 def _tasks(signed: SignedPolicy) -> int:
     rules = signed.policy.features.values()
     parts = [one for each in rules for one in (*each.experiments, each.rollout) if one is not None]
@@ -187,7 +169,7 @@ def _tasks(signed: SignedPolicy) -> int:
     return sum(len(part.tasks) for part in parts) + (holdout is not None and holdout.readout is not None)
 
 
-def _to_json(found: _Found, changes: list[Change], history: Table[PolicySummary]) -> dict[str, Any]:
+def _to_json(found: _Found, history: Table[PolicySummary]) -> dict[str, Any]:
     signed = found.signed
     return {
         "app": signed.policy.app,
@@ -198,6 +180,6 @@ def _to_json(found: _Found, changes: list[Change], history: Table[PolicySummary]
         "signature": None if signed.signature is None else signed.signature.model_dump(mode="json"),
         "overrides": [one.model_dump(mode="json") for one in found.overrides],
         "compared_with": None if found.other is None else found.other.policy.serial,
-        "changes": [vars(change) for change in changes],
+        "changes": [vars(change) for change in found.changes],
         "history": history.to_json(),
     }
