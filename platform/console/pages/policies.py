@@ -131,7 +131,7 @@ def _read(client: PlatformClient, app: str, query: Mapping[str, str]) -> _Found:
         before = _read_before(client, app, signed.policy.serial)
     changes = [] if before is None else list_changes(before.policy, signed.policy)
     lines = [] if before is None else compare_documents(before.document, signed.document)
-    return _Found(signed, before, changes, lines, history, client.overrides(app) if not serial else [])
+    return _Found(signed, before, changes, lines, history, [] if signed.signature is None else client.overrides(app))
 
 
 def _read_before(client: PlatformClient, app: str, serial: int) -> SignedPolicy | None:

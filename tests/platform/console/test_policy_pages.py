@@ -151,6 +151,8 @@ async def test_a_policy_is_shown_as_signed_with_what_changed_and_why(
         assert {"feature": "text_22", "text": "default: floor its own default → 7"} in data["changes"]
         assert data["signature"]["threshold"] <= len(data["signature"]["signing_key_ids"])
         assert data["summary"]["decided_by"].startswith("operator/")
+        named = await one.json(f"/policies/{APP}.json?serial={newest.policy.serial}")
+        assert [each["feature"] for each in named["overrides"]] == ["text_22"]
         assert [cause["action"] for cause in data["summary"]["causes"]] == ["override values"]
         compared = await one.json(f"/policies/{APP}.json?with=1")
         texts = [f"{change['feature']}: {change['text']}" for change in compared["changes"]]
