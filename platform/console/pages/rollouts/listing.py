@@ -1,7 +1,7 @@
 """Lists rollouts."""
 
 from collections.abc import Mapping
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from aiohttp import web
 from alcove.platform.client import Page, PlatformClient, Rollout
@@ -37,8 +37,8 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 def _read(client: PlatformClient, query: Mapping[str, str]) -> Page[Rollout]:
     app, feature, state, text, order, size, token = (query.get(name, "") for name in PARAMETERS)
-    sort = cast("Literal['oldest', 'newest']", "oldest" if order == "oldest" else "newest")
-    states = [one for one in STATES if one == state]
+    sort: Literal["oldest", "newest"] = "oldest" if order == "oldest" else "newest"
+    states = [state] if state in STATES else []
     return client.rollouts_page(
         app,
         feature,

@@ -15,7 +15,7 @@ from alcove.platform.console.pages.rollouts.timeline import Step, make_timeline
 from alcove.platform.console.pages.rollouts.words import DECISIONS, MECHANISMS, describe_state, say_duration
 from alcove.platform.console.viewer import VIEWER, Viewer
 
-__all__ = ["ROLLOUT", "routes"]
+__all__ = ["ROLLOUT", "Known", "make_context", "routes"]
 
 ROLLOUT: Final = r"{rollout:ro-[A-Za-z0-9_-]{1,64}}"
 HISTORY_SHOWN: Final = 200  # lines of the audit log; a rollout of 32 stages has about a hundred
@@ -23,7 +23,7 @@ SEEN_LENGTH: Final = 200  # characters of what a form says that its sender saw
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """What the server says of a rollout."""
 
     rollout: Rollout
@@ -40,7 +40,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
         known = await pages.ask(request, lambda client: _read(client, name))
         actions = _list_offered(known, request[VIEWER])
         steps = make_timeline(known.rollout, known.history)
-        context = _context(known, steps)
+        context = make_context(known, steps)
         context["done"] = next((one.done for one in all_actions(name) if one.name == request.query.get("done")), "")
         if refusal is not None and refusal.kind == "StaleEtagError":
             refusal = replace(refusal, problem=_say_both(refusal, known, steps, actions))
@@ -74,14 +74,14 @@ def routes(pages: Pages) -> list[web.RouteDef]:
     ]
 
 
-def _read(client: PlatformClient, rollout_id: str) -> _Known:
+def _read(client: PlatformClient, rollout_id: str) -> Known:
     rollout = client.rollout(rollout_id)
     (version, *_) = client.versions_page(rollout.feature, size=1).items  # a rollout's feature has one
     history = client.audit(about=rollout_id, limit=HISTORY_SHOWN)
-    return _Known(rollout, version.team, history, client.stage_analyses(rollout_id))
+    return Known(rollout, version.team, history, client.stage_analyses(rollout_id))
 
 
-def _list_offered(known: _Known, viewer: Viewer) -> list[Action]:
+def _list_offered(known: Known, viewer: Viewer) -> list[Action]:
     """Return the actions that the state allows and the role may do."""
     return [
         action
@@ -90,7 +90,8 @@ def _list_offered(known: _Known, viewer: Viewer) -> list[Action]:
     ]
 
 
-def _context(known: _Known, steps: list[Step]) -> dict[str, Any]:
+def make_context(known: Known, steps: list[Step]) -> dict[str, Any]:
+    """Return what the template needs, but for actions and notices."""
     rollout = known.rollout
     plan, stages = rollout.plan, rollout.plan.stages
     stage = stages[rollout.stage - 1] if 0 < rollout.stage <= len(stages) else None
@@ -108,11 +109,11 @@ def _context(known: _Known, steps: list[Step]) -> dict[str, Any]:
         "timeout": say_duration(plan.timeout_s) if plan.timeout_s else "",
         "policy_address": f"/policies/{quote(rollout.app, safe='')}",
         "audit_address": f"/audit?object={rollout.rollout_id}",
-        "address": f"/rollouts/{rollout.rollout_id}",
+        "live_address": f"/rollouts/{rollout.rollout_id}",
     }
 
 
-def _say_both(refusal: Refusal, known: _Known, steps: list[Step], actions: list[Action]) -> str:
+def _say_both(refusal: Refusal, known: Known, steps: list[Step], actions: list[Action]) -> str:
     """Return what a person saw and what is there now, after somebody else was faster."""
     seen = refusal.values.get(SEEN, "")[:SEEN_LENGTH]
     now = describe_state(known.rollout)
