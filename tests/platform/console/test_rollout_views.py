@@ -16,7 +16,7 @@ BEGUN_S = 1_800_000_000
 
 
 def rollout(state: str = "running", **more: Any) -> Rollout:
-    """A rollout by Prio3 in its second stage, with guardrails of latency and of an own metric, and a window that waits."""
+    """A rollout by Prio3 in its second stage: guardrails of latency and an own metric, and a window that waits."""
     verdict = {"kind": "safe", "difference": 3.0, "low": -1.0, "high": 9.0, "reason": "within"}
     analysis = {
         "analyzed_at_s": BEGUN_S + 2 * DAY, "decision": "ready", "code": "safe", "reason": "every guardrail is safe",
