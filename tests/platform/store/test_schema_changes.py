@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from alcove.platform.cli.main import run
 from alcove.platform.domain.errors import InvalidFieldError, StoreUnavailableError
+from alcove.platform.domain.records import RolloutRecord, RolloutState
+from alcove.platform.domain.rollout_records import AnalysisRecord, StageDecisionKind
 from alcove.platform.server.serve import run as serve
 from alcove.platform.server.settings import Settings
 from alcove.platform.services.auth.local import create_local_token, list_local_tokens
@@ -18,12 +20,16 @@ from alcove.platform.services.backups import ServerData, create_backup, open_pla
 from alcove.platform.store import Store
 from alcove.platform.store.database import MIGRATIONS
 from alcove.platform.store.migrations import HEAD
+from alcove.platform.store.rollouts import add_rollout, get_rollout
 from alcove.platform.store.schema import Schema
 from alcove.platform.store.schema_changes import list_revisions, migrate_to, read_schema_state
+from alcove.platform.store.stage_analyses import keep_analysis
 from alcove.platform.testing import ServerWorld
 from alcove.runtime.clock import SYSTEM_CLOCK
 from sqlalchemy import text
 from structlog.testing import capture_logs
+
+from tests.platform.versions import add_released
 
 NEXT = "9001"
 KNOWN = sorted(path.name[1:5] for path in (MIGRATIONS / "versions").glob("v0*.py"))
@@ -221,3 +227,39 @@ def test_page_of_compatibility_names_the_newest_revision(repository: Path) -> No
     """Whoever reads which schema is current reads the one that a server makes."""
     page = (repository / "docs/compatibility.md").read_text(encoding="utf-8")
     assert f"| database | revision of its schema, now {HEAD} |" in page
+
+
+async def count_analyses(location: Path | str) -> tuple[int, int]:
+    """Return the numbers of rollouts and of their analyses that are kept."""
+    store = await Store.open(location)
+    try:
+        async with store.read() as session:
+            counts = [
+                int((await session.execute(text(f"SELECT count(*) FROM {table}"))).scalar_one())
+                for table in ("rollouts", "stage_analyses")
+            ]
+        return counts[0], counts[1]
+    finally:
+        await store.close()
+
+
+async def test_analyses_of_rollouts_go_with_the_schema_before_them_and_rollouts_stay(database: Path | str) -> None:
+    """One revision down and up again: the table is empty, and what is analyzed next is kept."""
+    found = AnalysisRecord(1, StageDecisionKind.HOLD, "inconclusive", "because", 10, (5.0, 5.0), ())
+    store = await Store.open(database)
+    async with store.write() as session:
+        await add_released(session, feature="f", version="1.0.0", team="t", manifest_sha256="1" * 64)
+        made = RolloutRecord(
+            0, "ro-1", "app", "f", "1.0.0", "1" * 64, "0" * 32, RolloutState.RUNNING, 100, 1, 1, 1, stage=1
+        )
+        made = await add_rollout(session, made)
+        assert await keep_analysis(session, made, found)
+    await store.close()
+    assert await count_analyses(database) == (1, 1)
+    assert await migrate_to(database, Store.schema, "0006") == (HEAD, "0006")
+    assert await count_analyses(database) == (1, 0)  # opening it migrates it again
+    store = await Store.open(database)
+    async with store.write() as session:
+        assert await keep_analysis(session, await get_rollout(session, "ro-1"), found)
+    await store.close()
+    assert await count_analyses(database) == (1, 1)
