@@ -21,7 +21,7 @@ async def keep_analysis(session: AsyncSession, rollout: RolloutRecord, found: An
     """
     newest = select(StageAnalysisRow).where(StageAnalysisRow.rollout_sequence == rollout.sequence)
     row = await session.scalar(newest.order_by(StageAnalysisRow.sequence.desc()).limit(1))
-    if not is_news(None if row is None else _kept(row), rollout.stage, found):
+    if not is_news(None if row is None else _read_row(row), rollout.stage, found):
         return False
     session.add(
         StageAnalysisRow(
@@ -43,7 +43,7 @@ async def list_analyses(session: AsyncSession, rollout: RolloutRecord, page: Pag
         StageAnalysisRow.rollout_sequence == rollout.sequence, StageAnalysisRow.sequence > page.after
     )
     rows = await session.scalars(query.order_by(StageAnalysisRow.sequence).limit(page.size + 1))
-    return [_kept(row) for row in rows]
+    return [_read_row(row) for row in rows]
 
 
 async def _thin_out(session: AsyncSession, rollout: RolloutRecord) -> None:
@@ -59,5 +59,5 @@ async def _thin_out(session: AsyncSession, rollout: RolloutRecord) -> None:
         )
 
 
-def _kept(row: StageAnalysisRow) -> KeptAnalysis:
+def _read_row(row: StageAnalysisRow) -> KeptAnalysis:
     return KeptAnalysis(row.sequence, row.stage, row.share_basis_points, _ANALYSIS.validate_json(row.analysis))

@@ -26,7 +26,7 @@ def is_news(last: KeptAnalysis | None, stage: int, found: AnalysisRecord) -> boo
 
     What changes with the clock alone is no news: when it was, how long the stage still lasts.
     """
-    return last is None or (last.stage, *_said(last.analysis)) != (stage, *_said(found))
+    return last is None or (last.stage, *_findings(last.analysis)) != (stage, *_findings(found))
 
 
 def select_superfluous(times_s: Sequence[int], window_s: int) -> list[int]:
@@ -46,5 +46,5 @@ def select_superfluous(times_s: Sequence[int], window_s: int) -> list[int]:
         period_s *= 2
 
 
-def _said(found: AnalysisRecord) -> tuple[object, ...]:
+def _findings(found: AnalysisRecord) -> tuple[object, ...]:
     return (found.decision, found.code, found.reports, found.pooled_reports, found.looks)

@@ -42,6 +42,9 @@ def test_a_draft_is_deleted_and_what_has_begun_is_not(shop: Shop, kinds: tuple[s
     (draft,) = ok(shop.operator("rollout", "create", *about, "--version", kinds[0], "--json")).json
     rollout_id = draft["rollout_id"]
     assert rollout_id in ok(shop.operator("rollout", "list", "--app", "drafts")).out
+    found = ("rollout", "list", "--app", "drafts", "--text", kinds[0])
+    assert rollout_id in ok(shop.operator(*found, "--state", "draft", "--state", "paused")).out
+    assert rollout_id not in ok(shop.operator(*found, "--state", "running")).out
     unasked = shop.operator("rollout", "delete", rollout_id)
     assert (unasked.code, "--yes" in unasked.err, f"kind {kinds[0]} in app drafts" in unasked.err) == (2, True, True)
     assert rollout_id in ok(shop.operator("rollout", "list", "--app", "drafts")).out

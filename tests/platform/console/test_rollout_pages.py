@@ -180,7 +180,7 @@ def test_what_is_offered_follows_the_table_of_permissions() -> None:
             assert may(Role.parse(role), action.rpc, "text") == (role in OPERATORS), (action.name, role)
 
 
-async def hidden(one: Person, path: str) -> dict[str, str]:
+async def read_hidden(one: Person, path: str) -> dict[str, str]:
     """What the forms of a page carry unseen: what its reader saw."""
     _, page = await one.get(path)
     return {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("etag", "seen")}  # type: ignore[index]
@@ -194,10 +194,10 @@ async def test_two_people_who_act_on_one_rollout_see_both_states_and_nothing_is_
     made = operator.advance_rollout(made.rollout_id, 1000, override_reason="a first look")
     path = f"/rollouts/{made.rollout_id}"
     async with person(world, served, "operator") as slow, person(world, served, "operator:text") as fast:
-        seen = await hidden(slow, path)
+        seen = await read_hidden(slow, path)
         assert seen["seen"] == "running at 10 %"
         form = seen | {"request_id": "slow-request-1", "reason": "users complain"}
-        form_of_fast = await hidden(fast, path) | {"request_id": "fast-request-1", "reason": "<b>odd</b> numbers"}
+        form_of_fast = await read_hidden(fast, path) | {"request_id": "fast-request-1", "reason": "<b>odd</b> numbers"}
         status, page = await fast.act(f"{path}/actions/pause", **form_of_fast)
         assert (status, "The rollout is paused." in page) == (200, True)
         status, page = await slow.act(f"{path}/actions/roll-back", **form)
@@ -210,7 +210,7 @@ async def test_two_people_who_act_on_one_rollout_see_both_states_and_nothing_is_
         assert operator.rollout(made.rollout_id).state == "paused"
         status, page = await slow.act(f"{path}/actions/pause", **form)
         assert (status, "What you asked for does not fit that any more." in page) == (409, True)
-        status, page = await slow.act(f"{path}/actions/roll-back", **form | await hidden(slow, path))
+        status, page = await slow.act(f"{path}/actions/roll-back", **form | await read_hidden(slow, path))
         assert (status, "The rollout is rolled back" in page) == (200, True)
         assert "Rolled back" in page
         assert "users complain" in page

@@ -96,7 +96,7 @@ def _guardrail(number: int, rail: GuardrailName, analyses: Sequence[Analysis]) -
     for analysis in analyses:
         if number < len(analysis.intervals):
             last = analysis.intervals[number]
-            points.append(Point(analysis.analyzed_at_s, *_scaled(last, scale)))
+            points.append(Point(analysis.analyzed_at_s, *_scale(last, scale)))
     margin = rail.margin * scale
     chart = Chart(
         f"guardrail-{number + 1}",
@@ -109,14 +109,14 @@ def _guardrail(number: int, rail: GuardrailName, analyses: Sequence[Analysis]) -
     )
     if last is None:
         return Guardrail(name, unit, margin, "", "not analyzed yet", None, None, None, "", chart)
-    return Guardrail(name, unit, margin, last.kind, VERDICTS[last.kind], *_scaled(last, scale), last.reason, chart)
+    return Guardrail(name, unit, margin, last.kind, VERDICTS[last.kind], *_scale(last, scale), last.reason, chart)
 
 
 def _latency(rail: GuardrailName) -> str:
     return f"Share of answers with {rail.name}" if rail.unit == "share" else f"Quantile of the {rail.name}"
 
 
-def _scaled(interval: Interval, scale: float) -> tuple[float | None, float | None, float | None]:
+def _scale(interval: Interval, scale: float) -> tuple[float | None, float | None, float | None]:
     return (_times(interval.difference, scale), _times(interval.low, scale), _times(interval.high, scale))
 
 
