@@ -127,6 +127,9 @@
       if (why !== this.why) {
         for (const region of this.regions) {
           const state = document.querySelector(`[data-live-state="${region.id}"]`);
+          if (!state) {
+            continue;  // another region of the page says it
+          }
           state.textContent = words;
           state.classList.toggle("is-live", !why);
         }

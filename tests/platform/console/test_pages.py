@@ -31,7 +31,7 @@ XSS = (
 _TAGS = """
 html head meta title link script body a header img nav details summary div p strong br code form input label select
 option button main footer section h1 h2 h3 h4 h5 h6 span ul ol li time data table caption thead tbody tr th td dl dt dd
-aside em figure figcaption iframe pre fieldset legend textarea datalist svg path article progress
+aside em figure figcaption iframe pre fieldset legend textarea datalist svg path article progress noscript
 """
 TAGS = frozenset(_TAGS.split())
 MARKS = {"svg": {"viewbox", "width", "height", "fill"}, "path": {"d"}}
