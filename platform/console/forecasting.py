@@ -23,8 +23,8 @@ __all__ = ["ComputingError", "Forecasts"]
 _Answer = TypeVar("_Answer")
 
 WAIT_S: Final = 12.0  # seconds that a page waits; an answer of the console has twenty
-KEPT_S: Final = 60.0  # seconds that a forecast is kept: the metrics that it reads may change
-KEPT: Final = 64  # forecasts, of all persons
+KEPT_S: Final = 60.0  # seconds that an answer is kept: the metrics that it reads may change
+KEPT: Final = 64  # answers, of all persons
 
 
 class ComputingError(Exception):
@@ -36,9 +36,15 @@ class _Question:
 
     def __init__(self, asker: web.Request) -> None:
         self.askers = [asker]
-        self.asked_s = time.monotonic()
+        self.ended_s: float | None = None
         self.is_begun = False
         self.answer: asyncio.Task[Any]
+
+    def note_end(self, answer: "asyncio.Task[Any]") -> None:
+        """Note when the answer was there, and look at an error that nobody may wait for."""
+        self.ended_s = time.monotonic()
+        if not answer.cancelled():
+            answer.exception()
 
 
 class Forecasts:
@@ -66,7 +72,7 @@ class Forecasts:
         if asked is None:
             asked = self._questions[name] = _Question(request)
             asked.answer = asyncio.create_task(self._compute(name, asked, work))
-            asked.answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, whoever waits
+            asked.answer.add_done_callback(asked.note_end)
         elif not asked.is_begun:
             asked.askers.append(request)
         try:
@@ -96,8 +102,9 @@ class Forecasts:
         """Drop answers that are old, and the oldest where there are too many."""
         now_s = time.monotonic()
         for name, asked in list(self._questions.items()):
-            is_old = now_s - asked.asked_s > KEPT_S or len(self._questions) > KEPT
-            if asked.answer.done() and is_old:
+            if asked.ended_s is None:
+                continue
+            if now_s - asked.ended_s > KEPT_S or len(self._questions) > KEPT:
                 del self._questions[name]
 
 

@@ -15,10 +15,10 @@ from alcove.platform.client import Plan
 
 __all__ = ["DEVICES_MAX", "Outcome", "Simulated", "Simulator", "SimulatorBusyError", "why_not"]
 
-DEVICES_MAX: Final = 200_000  # virtual devices: a run of 14 windows takes half a second
+DEVICES_MAX: Final = 1_000_000  # virtual devices: a run of 14 windows takes two or three seconds
 DEVICES_USUAL: Final = 100_000  # where a plan does not say how many there are
-RUN_S: Final = 2.5  # seconds of each of the two versions, after which no further run begins
-END_S: Final = 90.0  # seconds until the process is ended, whatever it does: it gets what others leave of a processor
+RUN_S: Final = 5.0  # seconds of each of the two versions, after which no further run begins
+END_S: Final = 120.0  # seconds until the process is ended, whatever it does: it gets what others leave of a processor
 ANSWER_BYTES: Final = 64 * 1024
 MODULE: Final = "alcove.platform.console.simulation_process"
 

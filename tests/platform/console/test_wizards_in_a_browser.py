@@ -6,7 +6,9 @@ import pytest
 from alcove.platform.client import PlatformClient
 from alcove.platform.testing import Served, ServerWorld
 
-from tests.platform.console.test_browser import Tab, tab
+from tests.platform.console.test_browser import RULES, Tab, axe, tab
+
+__all__ = ["axe"]  # a fixture
 
 pytestmark = [pytest.mark.thorough, pytest.mark.needs("chromium")]
 
@@ -98,3 +100,32 @@ async def test_the_planner_follows_its_sliders_by_keyboard(world: ServerWorld, r
         await one.page.click("text=Go on")
         assert await one.page.input_value("input[name=expected_devices]") == "5000000"
         assert one.complaints == []
+
+
+async def test_axe_finds_no_barrier_where_a_form_was_checked_or_refused(
+    world: ServerWorld, released: Served, axe: str
+) -> None:
+    """Forecast, charts, problems at their fields, and the page that keeps what was written; wide and narrow."""
+    for width in (1280, 320):
+        async with tab(world, released, width=width) as one:
+            await one.open(NEW_ROLLOUT)
+            await one.page.click("text=Check and forecast")
+            await one.page.wait_for_selector("#forecast-stages")
+            await expect_no_barrier(one, axe)
+            await one.page.fill("input[name='stage.1.share']", "much")
+            await one.page.fill("textarea[name=audience]", "os = ios")
+            await one.page.click("text=Check again")
+            await one.page.wait_for_selector("[aria-invalid=true]")
+            await expect_no_barrier(one, axe)
+            await end_session(one, released)
+            await one.page.click("text=Check and forecast")
+            await one.page.wait_for_selector("text=Your session has ended")
+            await expect_no_barrier(one, axe)
+
+
+async def expect_no_barrier(one: Tab, axe: str) -> None:
+    """Nothing that axe-core knows, and nothing wider than the screen."""
+    assert await one.page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    await one.page.evaluate(axe)
+    found = await one.page.evaluate("rules => axe.run(document, rules)", RULES)
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []

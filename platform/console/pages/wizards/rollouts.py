@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ _TOO_LONG: Final = "The simulation took too long on this machine and was ended. 
 
 def routes(pages: Pages) -> list[web.RouteDef]:
     """Return the routes of this wizard."""
-    simulator, forecasts = Simulator(), Forecasts()
+    engines = _Engines(Simulator(), Forecasts(), Forecasts())
 
     async def show(request: web.Request) -> Answer:
         query = request.query
@@ -63,11 +64,20 @@ def routes(pages: Pages) -> list[web.RouteDef]:
             draft = _Draft(subject, _sheet(subject, form, {}))
             if form.step == "create":
                 return await _create(request, pages, draft, form)
-            return await _forecast(request, pages, draft, form, (simulator, forecasts))
+            return await _forecast(request, pages, draft, form, engines)
 
         return await handle(request, pages, make, step)
 
     return [*pages.routes(PATH, show), web.post(PATH, send), web.post(f"{PATH}.json", send)]
+
+
+@dataclass(frozen=True)
+class _Engines:
+    """What computes for the wizard; a simulation keeps no forecast waiting."""
+
+    simulator: Simulator
+    forecasts: Forecasts
+    simulations: Forecasts
 
 
 class _Draft:
@@ -128,9 +138,7 @@ async def _create(request: web.Request, pages: Pages, draft: _Draft, form: LongF
     return Result(f"/rollouts/{made.rollout_id}")
 
 
-async def _forecast(
-    request: web.Request, pages: Pages, draft: _Draft, form: LongForm, engines: tuple[Simulator, Forecasts]
-) -> Result:
+async def _forecast(request: web.Request, pages: Pages, draft: _Draft, form: LongForm, engines: _Engines) -> Result:
     """Check a draft as its creation would, forecast it, and simulate it where that is asked for."""
     if draft.problem:
         return Result(shown=Shown(draft.problem, status=HTTPStatus.BAD_REQUEST))
@@ -139,10 +147,9 @@ async def _forecast(
         # Under an id of its own: a check that keeps nothing is no creation that was sent twice.
         checked = await pages.ask(request, lambda client: draft.create(client, uuid.uuid4().hex, validate_only=True))
         plan = checked.plan
-    simulator, forecasts = engines
     forecast = None
     if plan.stages and (plan.guardrails or plan.own_guardrails):
-        forecast = await forecasts.get(request, draft.question, lambda: pages.ask(request, draft.forecast))
+        forecast = await engines.forecasts.get(request, draft.question, lambda: pages.ask(request, draft.forecast))
     extra: dict[str, Any] = {
         "is_checked": True,
         "simulated": None,
@@ -162,8 +169,10 @@ async def _forecast(
     if form.step == "simulate" and not extra["why_not"]:
         try:
             question = json.dumps([plan.model_dump(mode="json"), draft.behavior])
-            simulated = await forecasts.get(request, question, lambda: simulator.run(plan, draft.behavior))
-            extra["simulated"] = simulated
+            simulated = await engines.simulations.get(
+                request, question, lambda: engines.simulator.run(plan, draft.behavior)
+            )
+            extra |= {"simulated": simulated, "expected": plan.expected_devices}
             data["simulation"] = {
                 "devices": simulated.devices,
                 "windows": simulated.windows,
