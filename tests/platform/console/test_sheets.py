@@ -3,12 +3,16 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import pytest
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.test_utils import make_mocked_request
 from alcove.platform.client import Claim, DeadlineError, GuardrailPlan, Layer, Plan, Segment, StagePlan
 from alcove.platform.console import forecasting
 from alcove.platform.console.forecasting import ComputingError, Forecasts
+from alcove.platform.console.kept_forms import FORM_BYTES, RESUME, keep, read_long_form
 from alcove.platform.console.pages.wizards.audiences import read_audience
 from alcove.platform.console.pages.wizards.layers import strips_of
 from alcove.platform.console.sheets import Input, Sheet
@@ -105,6 +109,27 @@ def test_a_strip_shows_what_is_held_and_what_is_asked_for() -> None:
     assert strip.conflicts == claims
     (strip,) = strips_of([layer], Segment(layer="other", first=0, count=10_000))
     assert (strip.conflicts, strip.is_chosen) == ((), False)
+
+
+async def sent(body: bytes) -> web.Request:
+    """A request with a long form."""
+    reader = StreamReader(BaseProtocol(asyncio.get_running_loop()), 2**20, loop=asyncio.get_running_loop())
+    reader.feed_data(body)
+    reader.feed_eof()
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return make_mocked_request("POST", "/rollouts/new", headers=headers, payload=reader, client_max_size=16)
+
+
+async def test_a_long_form_may_be_long_and_no_longer() -> None:
+    """Other forms of the same console keep their bound; what proves who somebody is is read and not kept."""
+    body = urlencode({"audience": "x" * (FORM_BYTES - 200), "token": "t", "csrf": "c", "step": "create"}).encode()
+    kept = await keep(await sent(body))
+    assert kept is not None
+    assert set(kept.fields) == {"audience"}
+    read = await read_long_form(await sent(body), "session")
+    assert (set(read.fields), read.is_of_session, read.step) == ({"audience", "step"}, False, RESUME)
+    with pytest.raises(web.HTTPRequestEntityTooLarge):
+        await keep(await sent(body + b"&more=" + b"x" * 300))
 
 
 class Browser:
