@@ -119,7 +119,7 @@ def _without_secrets(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _fields_of(request: web.Request) -> dict[str, str]:
-    known = request.get(_FIELDS)
+    known: dict[str, str] | None = request.get(_FIELDS)
     if known is not None:  # the session ended between two calls
         return known
     form = await request.clone(client_max_size=FORM_BYTES).post()

@@ -111,7 +111,7 @@ def test_a_strip_shows_what_is_held_and_what_is_asked_for() -> None:
     assert (strip.conflicts, strip.is_chosen) == ((), False)
 
 
-async def sent(body: bytes) -> web.Request:
+async def make_request(body: bytes) -> web.Request:
     """A request with a long form."""
     reader = StreamReader(BaseProtocol(asyncio.get_running_loop()), 2**20, loop=asyncio.get_running_loop())
     reader.feed_data(body)
@@ -123,13 +123,13 @@ async def sent(body: bytes) -> web.Request:
 async def test_a_long_form_may_be_long_and_no_longer() -> None:
     """Other forms of the same console keep their bound; what proves who somebody is is read and not kept."""
     body = urlencode({"audience": "x" * (FORM_BYTES - 200), "token": "t", "csrf": "c", "step": "create"}).encode()
-    kept = await keep(await sent(body))
+    kept = await keep(await make_request(body))
     assert kept is not None
     assert set(kept.fields) == {"audience"}
-    read = await read_long_form(await sent(body), "session")
+    read = await read_long_form(await make_request(body), "session")
     assert (set(read.fields), read.is_of_session, read.step) == ({"audience", "step"}, False, RESUME)
     with pytest.raises(web.HTTPRequestEntityTooLarge):
-        await keep(await sent(body + b"&more=" + b"x" * 300))
+        await keep(await make_request(body + b"&more=" + b"x" * 300))
 
 
 class Browser:

@@ -31,7 +31,7 @@ def released(world: ServerWorld, served: Served) -> Served:
 async def end_session(one: Tab, served: Served) -> None:
     """Revoke the session of a tab, as the server's operator would."""
     cookies = await one.page.context.cookies()
-    (token,) = [each["value"] for each in cookies if each["name"] == "alcove-session"]  # type: ignore[typeddict-item]
+    (token,) = [each["value"] for each in cookies if each["name"] == "alcove-session"]
 
     def revoke() -> None:
         with PlatformClient(served.grpc_address, token) as session:
