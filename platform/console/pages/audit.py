@@ -10,11 +10,13 @@ from alcove.platform.client import AuditLine, AuditPage, PlatformClient
 from alcove.platform.console.expiry import DAY_S
 from alcove.platform.console.links import path_of_object
 from alcove.platform.console.pages.page import Answer, Pages
+from alcove.platform.console.rendering import show_share
 from alcove.platform.console.tables import Choice, Column, Table, size_choice, size_of
 
 __all__ = ["routes"]
 
 FILTERS: Final = (("text", "Words"), ("by", "Done by"), ("action", "Action"), ("object", "Object"), ("app", "App"))
+LAST_S: Final = 253_402_300_800  # the year 10000, which no date has
 DAYS: Final = (("since", "Since (day, UTC)"), ("until", "Until (day, UTC)"))
 
 
@@ -81,10 +83,16 @@ def _details(line: AuditLine) -> dict[str, str]:
     """Return names and values in words, the reasons first."""
     given = {name: value for name, value in line.details.items() if value not in (None, "", [], {})}
     order = sorted(given, key=lambda name: (not name.endswith("reason"), name))
-    return {
-        name: value if isinstance(value := given[name], str) else json.dumps(value, ensure_ascii=False)
-        for name in order
-    }
+    return dict(_detail(name, given[name]) for name in order)
+
+
+def _detail(name: str, value: object) -> tuple[str, str]:
+    """Return a name and a value as people read them: a time in UTC, a share in percent."""
+    if isinstance(value, int) and name.endswith("_at_s") and 0 < value < LAST_S:
+        return name.removesuffix("_s"), f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M} UTC"
+    if isinstance(value, int) and name.endswith("basis_points"):
+        return name.replace("basis_points", "share").replace("share_share", "share"), show_share(value)
+    return name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _day(query: Mapping[str, str], name: str) -> int:

@@ -65,7 +65,7 @@ async def test_trust_shows_each_role_with_its_keys_and_who_renews_it(
         assert roles["team-text"]["targets"] == trust["tree"]["versions"] >= 1
         assert all(key["has_signed"] for role in roles.values() for key in role["keys"])
         _, page = await one.get("/trust")
-        assert "No signature ends within 30 days" in page
+        assert "No signature that people renew ends within 30 days" in page
         assert "/features/text_00" in page
 
 
