@@ -28,7 +28,7 @@ class Shared(Generic[_T]):
     async def get(self) -> _T:
         """Return the answer."""
         now_s = asyncio.get_running_loop().time()
-        if self._task is None or (self._task.done() and (now_s >= self._until_s or self._failed(self._task))):
+        if self._task is None or (self._task.done() and (now_s >= self._until_s or self._has_failed(self._task))):
             self._task = asyncio.create_task(self._make())
         return await asyncio.shield(self._task)
 
@@ -44,5 +44,5 @@ class Shared(Generic[_T]):
         return answer
 
     @staticmethod
-    def _failed(task: asyncio.Task[_T]) -> bool:
+    def _has_failed(task: asyncio.Task[_T]) -> bool:
         return task.cancelled() or task.exception() is not None

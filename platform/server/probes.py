@@ -39,7 +39,7 @@ class Probe:
     async def run(self) -> HealthCheck:
         """Return what is found; never raises what the part does."""
         if self._task is None:
-            self._task = asyncio.create_task(self._timed())
+            self._task = asyncio.create_task(self._look_and_time())
             self._began_s = time.monotonic()
         await asyncio.wait({self._task}, timeout=self._patience_s)
         if not self._task.done():
@@ -60,7 +60,7 @@ class Probe:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _timed(self) -> HealthCheck:
+    async def _look_and_time(self) -> HealthCheck:
         began_s = time.perf_counter()
         found = await self._look()
         return replace(found, latency_ms=(time.perf_counter() - began_s) * 1000)

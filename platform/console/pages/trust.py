@@ -42,7 +42,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 
 def _roles_table(trust: Trust) -> Table[TrustedRole]:
-    def signed(role: TrustedRole) -> str:
+    def count_signers(role: TrustedRole) -> str:
         count = sum(key.has_signed for key in role.keys)
         return f"{count} of {len(role.keys)}, {role.threshold} needed"
 
@@ -52,7 +52,7 @@ def _roles_table(trust: Trust) -> Table[TrustedRole]:
         (
             Column("role", "Role", lambda one: one.role),
             Column("holder", "Keys held", lambda one: one.holder),
-            Column("keys", "Keys that signed", signed),
+            Column("keys", "Keys that signed", count_signers),
             Column("validity", "Signature", lambda one: validity_of_role(one, trust.now_s), "state"),
             Column("expires_at_s", "Expires", lambda one: one.expires_at_s, "time"),
             Column("left", "That is", lambda one: words_of(one.expires_at_s - trust.now_s)),

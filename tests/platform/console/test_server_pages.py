@@ -135,7 +135,7 @@ def test_an_entry_leads_to_the_page_of_its_object(action: str, subject: str, pat
     assert path_of_object(action, subject) == path
 
 
-def test_people_are_told_a_month_before_and_of_the_servers_own_when_it_is_late() -> None:
+def test_people_are_warned_a_month_before_and_of_the_servers_own_when_it_is_late() -> None:
     """30 days and 7 days before the end of what people sign; a quarter of the life of what the server signs."""
 
     def trust(root_left_s: int, timestamp_left_s: int) -> Trust:
@@ -156,12 +156,12 @@ def test_people_are_told_a_month_before_and_of_the_servers_own_when_it_is_late()
         made = {"roles": roles, "tree": tree, "tokens": tokens, "certificate_expires_at_s": 0, "now_s": now_s}
         return Trust.model_validate(made)
 
-    def said(root_left_s: int, timestamp_left_s: int) -> list[tuple[str, str]]:
+    def warnings(root_left_s: int, timestamp_left_s: int) -> list[tuple[str, str]]:
         found = trust(root_left_s, timestamp_left_s)
         return [(role.role, validity_of_role(role, found.now_s)) for role in needs_people(found)]
 
-    assert said(31 * DAY_S, 12 * 3600) == []
-    assert said(30 * DAY_S, 12 * 3600) == [("root", "ends soon")]
-    assert said(7 * DAY_S, 12 * 3600) == [("root", "ends this week")]
-    assert said(-1, 5 * 3600) == [("root", "expired"), ("timestamp", "not renewed")]
+    assert warnings(31 * DAY_S, 12 * 3600) == []
+    assert warnings(30 * DAY_S, 12 * 3600) == [("root", "ends soon")]
+    assert warnings(7 * DAY_S, 12 * 3600) == [("root", "ends this week")]
+    assert warnings(-1, 5 * 3600) == [("root", "expired"), ("timestamp", "not renewed")]
     assert (words_of(3 * DAY_S), words_of(-3600)) == ("in 3 days", "1 hour ago")

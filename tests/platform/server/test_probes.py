@@ -11,7 +11,7 @@ from alcove.platform.server.probes import Probe
 OK = HealthCheck("disk", HealthState.OK, "It works.")
 
 
-async def test_a_part_that_does_not_answer_fails_and_is_looked_at_once() -> None:
+async def test_a_part_that_hangs_fails_and_has_one_look_under_way() -> None:
     """However many ask: the second waits for the same look; when it ends, its answer counts."""
     released = asyncio.Event()
     looks = 0
@@ -34,7 +34,7 @@ async def test_a_part_that_does_not_answer_fails_and_is_looked_at_once() -> None
     assert looks == 1
 
 
-async def test_an_error_of_ours_is_told_in_its_words_and_another_by_its_kind() -> None:
+async def test_an_error_of_ours_is_shown_by_its_words_and_another_by_its_kind() -> None:
     """Its words are `detail`, which only operators of everything get; others' words may hold a password."""
 
     def failing(error: Exception) -> Probe:

@@ -304,7 +304,7 @@ async def test_entries_of_one_subject_are_found_by_their_index(store: Store) -> 
     assert [entry.at_s for entry in found.entries] == [7 + 200 * turn for turn in range(19, 9, -1)]
 
 
-async def test_a_search_of_the_audit_log_goes_on_where_it_stopped_and_finds_each_entry_once(
+async def test_a_search_of_the_audit_log_continues_behind_its_bound_and_finds_each_entry_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer looks through a bounded part of the log, says how far back, and names where the next one begins."""
