@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from alcove.platform.alerts.monitors import Monitors, Work
@@ -81,7 +82,7 @@ class HealthChecks:
             Probe("publication queue", self._look_at_publications, _LOG),
             Probe("collection of reports", self._look_at_windows, _LOG),
             Probe("alert deliveries", self._look_at_alerts, _LOG),
-            *(Probe(name, lambda name=name: self._look_at_process(name), _LOG) for name in parts.processes),  # type: ignore[misc]  # a lambda's default has no type
+            *(Probe(name, partial(self._look_at_process, name), _LOG) for name in parts.processes),
         ]
         self._shared = Shared(self._look, FRESH_S)
 

@@ -52,7 +52,7 @@ async def test_an_error_of_ours_is_shown_by_its_words_and_another_by_its_kind() 
 
 async def test_those_who_ask_together_share_an_answer_and_a_failure_is_not_kept() -> None:
     """One who gives up ends it for nobody else; after an error the next one asks again."""
-    answers = [ValueError("first"), 2, 3]
+    answers: list[Exception | int] = [ValueError("first"), 2, 3]
     asked = 0
 
     async def work() -> int:
