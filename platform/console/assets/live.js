@@ -219,7 +219,7 @@
         await new Promise((done) => setTimeout(done, Math.random() * SPREAD_MS));
         while (this.isOld) {
           this.isOld = false;
-          const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+          const answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Alcove-Idle": "1" }, cache: "no-store" });
           if (new URL(answer.url).pathname === "/sign-in") {
             this.close();
             this.show("signed_out");

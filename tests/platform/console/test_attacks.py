@@ -116,7 +116,6 @@ async def test_every_form_is_refused_from_elsewhere_and_without_its_token(
                 assert (await one.post(path, fields))[0] == 403, (path, fields)
         assert (await one.get("/features.json"))[0] == 200  # nobody was signed out
     with world.client(served, "operator") as operator:
-        assert not operator.rollouts()
         assert not operator.experiments()
 
 
@@ -137,6 +136,24 @@ async def test_every_answer_has_every_header_that_protects_it(
                         assert answer.headers["Cache-Control"] == "no-store", (method, path)
                         assert "Server" not in answer.headers, path
                         assert answer.status != 500, (method, path)
+
+
+async def test_a_stream_of_events_has_the_headers_too(world: ServerWorld, served: Served) -> None:
+    """It is an answer as any other, to who is signed in."""
+    with world.client(served, "team:text") as team:
+        world.publish(team, "text_21")
+    with world.client(served, "operator") as operator:
+        rollout_id = operator.create_rollout("app-attacks", "text_21", "1.0.0").rollout_id
+    path = f"/rollouts/{rollout_id}/live"
+    async with stranger(served) as nobody:
+        assert (await nobody.get(path, Accept="application/json"))[0] == 401
+    async with person(world, served, "reader") as one, one.http.get(one.url + path) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        assert HEADERS.items() <= dict(answer.headers).items()
+        assert "no-store" in answer.headers["Cache-Control"]
+    with world.client(served, "operator") as operator:
+        operator.delete_rollout(rollout_id)
 
 
 @pytest.mark.thorough
