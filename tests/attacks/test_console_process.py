@@ -128,7 +128,7 @@ async def test_what_the_console_makes_up_makes_nobody(store: Store, tmp_path: Pa
         assert await list_tokens(session) == []
 
 
-async def test_a_way_that_is_off_stays_off_whoever_asks(store: Store) -> None:
+async def test_a_way_that_is_off_stays_off(store: Store) -> None:
     """And nobody but the console can bring a proof: an operator does not become somebody else."""
     service: Any = SessionService(store, ManualClock())
     proofs = (
