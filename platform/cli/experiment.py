@@ -418,10 +418,16 @@ def start(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) ->
 
 
 @app.command("stop")
-def stop(*, experiment_id: ExperimentId, etag: Etag = "", call: CallOptions) -> None:
+def stop(
+    *,
+    experiment_id: ExperimentId,
+    reason: Annotated[str, typer.Option(help="Reason, for the audit log.")] = "",
+    etag: Etag = "",
+    call: CallOptions,
+) -> None:
     """Take the arms from devices and keep the decision."""
     with call.connect() as client:
-        experiment = client.stop_experiment(experiment_id, etag=etag)
+        experiment = client.stop_experiment(experiment_id, reason=reason, etag=etag)
     _show([experiment], as_json=call.as_json)
     if not call.as_json and experiment.decision is not None:
         say(sentence(experiment.arms, experiment.decision))

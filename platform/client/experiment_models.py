@@ -18,6 +18,7 @@ __all__ = [
     "Arm",
     "ArmDifference",
     "ArmPosterior",
+    "ArmRatio",
     "ArmResult",
     "Bandit",
     "BayesianView",
@@ -40,6 +41,7 @@ __all__ = [
     "Primary",
     "PrimaryDifference",
     "Results",
+    "SampleRatio",
     "SecondaryDifference",
     "SecondaryView",
     "Segment",
@@ -131,13 +133,17 @@ class Estimate(Value):
 
 
 class PairDifference(Value):
-    """`arm` minus `versus` in the metric that decides, and relative to it; p-value of the pair, None: unknown."""
+    """`arm` minus `versus` in the metric that decides, and relative to it; p-value of the pair, None: unknown.
+
+    `noise_percent`: by how many per cent of itself the standard error would shrink without privacy noise.
+    """
 
     arm: int = 0
     versus: int = 0
     difference: Estimate
     p_value: float | None = None
     lift: Estimate | None = None
+    noise_percent: float | None = None
 
 
 class SecondaryDifference(Value):
@@ -398,6 +404,21 @@ class DimensionView(Value):
     heterogeneity: tuple[Heterogeneity, ...] = ()
 
 
+class ArmRatio(Value):
+    """The part of the reports that an arm should have, and the one that it has with its interval."""
+
+    expected: float
+    observed: Estimate
+    is_mismatch: bool = False
+
+
+class SampleRatio(Value):
+    """The check that arms have the parts of the reports that they should have; it is wrong with a chance of `alpha`."""
+
+    arms: tuple[ArmRatio, ...] = ()
+    alpha: float = 0.0
+
+
 class Results(Value):
     """Everything that the reports of an experiment show so far; `promise` says against whom they are private."""
 
@@ -419,6 +440,7 @@ class Results(Value):
     cells: CellTable | None = None
     allocation: AllocationView | None = None
     dimension: DimensionView | None = None
+    sample_ratio: SampleRatio = SampleRatio()
 
 
 class ExperimentReport(Value):

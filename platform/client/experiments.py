@@ -1,6 +1,7 @@
 """Makes the calls about experiments.  Mixed into `PlatformClient`."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1.experiment_pb2_grpc import ExperimentServiceStub
@@ -18,7 +19,7 @@ from alcove.platform.client.experiment_models import (
     Primary,
     Segment,
 )
-from alcove.platform.client.models import value_of
+from alcove.platform.client.models import Page, value_of
 from alcove.platform.client.parameter_values import setting_messages
 from alcove.platform.client.planner_models import ExperimentForecast
 from alcove.platform.client.rollout_models import GuardrailPlan, Mechanism, OwnGuardrail
@@ -157,9 +158,13 @@ class ExperimentCalls:
         request = pb.StartExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
         return value_of(Experiment, self._call(self._experiment.StartExperiment, request).experiment)
 
-    def stop_experiment(self, experiment_id: str, *, etag: str = "", request_id: str | None = None) -> Experiment:
-        """Take the arms from devices and keep the decision."""
-        request = pb.StopExperimentRequest(request_id=request_id or new_id(), experiment_id=experiment_id, etag=etag)
+    def stop_experiment(
+        self, experiment_id: str, *, reason: str = "", etag: str = "", request_id: str | None = None
+    ) -> Experiment:
+        """Take the arms from devices and keep the decision; `reason` goes into the audit log."""
+        request = pb.StopExperimentRequest(
+            request_id=request_id or new_id(), experiment_id=experiment_id, reason=reason, etag=etag
+        )
         return value_of(Experiment, self._call(self._experiment.StopExperiment, request).experiment)
 
     def delete_experiment(self, experiment_id: str, *, etag: str = "", request_id: str | None = None) -> Experiment:
@@ -183,17 +188,50 @@ class ExperimentCalls:
         request = pb.GetResultsRequest(experiment_id=experiment_id, with_cells=with_cells)
         return value_of(ExperimentReport, self._call(self._experiment.GetResults, request))
 
-    def experiments(self, app: str = "", feature: str = "") -> list[Experiment]:
-        """Return all experiments, oldest first; of one app or feature where given."""
+    def experiments(self, app: str = "", feature: str = "", *, states: Sequence[str] = ()) -> list[Experiment]:
+        """Return all experiments, oldest first; of one app or feature, and in one of some states, where given."""
         experiments: list[Experiment] = []
         token = ""
         while True:
-            request = pb.ListExperimentsRequest(app=app, feature=feature, page_token=token)
-            answer: pb.ListExperimentsResponse = self._call(self._experiment.ListExperiments, request)
-            experiments += [value_of(Experiment, item) for item in answer.experiments]
-            token = answer.next_page_token
+            page = self.experiments_page(app, feature, states=states, token=token)
+            experiments += page.items
+            token = page.next_token
             if not token:
                 return experiments
+
+    def experiments_page(
+        self,
+        app: str = "",
+        feature: str = "",
+        *,
+        states: Sequence[str] = (),
+        text: str = "",
+        order: Literal["oldest", "newest"] = "oldest",
+        size: int = 0,
+        token: str = "",
+    ) -> Page[Experiment]:
+        """Return one page of the experiments that fit every filter.
+
+        Args:
+            app: only of this app; "": of any.
+            feature: only of this feature; "": of any.
+            states: "draft", "running", "stopped"; (): in any.
+            text: words that must occur in id, app, feature, or an arm's name or version; "": any.
+            order: by creation.
+            size: most experiments; 0: as the server likes.
+            token: of the page; "": the first one.
+        """
+        request = pb.ListExperimentsRequest(
+            app=app,
+            feature=feature,
+            states=[pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.upper()}") for state in states],
+            text=text,
+            order=pb.ExperimentOrder.Value(f"EXPERIMENT_ORDER_{order.upper()}"),
+            page_size=size,
+            page_token=token,
+        )
+        answer: pb.ListExperimentsResponse = self._call(self._experiment.ListExperiments, request)
+        return Page(tuple(value_of(Experiment, item) for item in answer.experiments), answer.next_page_token)
 
     def plan_experiment(
         self,

@@ -118,6 +118,11 @@ def show_time(at_s: int) -> Markup:
     return Markup(template).format(f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at:%Y-%m-%d %H:%M:%S} UTC", shown)  # noqa: S704
 
 
+def show_utc(at_s: int) -> str:
+    """Return a time in UTC, for what is printed: it stays so."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def show_bytes(size_bytes: int) -> Markup:
     """Return a size with its unit; the exact bytes are its title."""
     for unit, name in _UNITS:
@@ -162,6 +167,7 @@ def show_digest(digest: str) -> Markup:
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "time": show_time,
+    "utc": show_utc,
     "bytes": show_bytes,
     "number": show_number,
     "share": show_share,

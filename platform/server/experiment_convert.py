@@ -1,7 +1,7 @@
 """Converts experiments and their results to and from wire messages."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -11,6 +11,7 @@ from alcove.platform.domain.collection import UNCOLLECTED_SHOWN, CollectionStatu
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.experiment_records import BanditRecord, ExperimentPlan, InterimAnalysis, MetricRecord
 from alcove.platform.domain.experiments.analysis import ExperimentResults
+from alcove.platform.domain.experiments.search import ExperimentOrder
 from alcove.platform.domain.mechanism import choose_aggregation, mechanism_of, promise_of
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState, SegmentRecord, StoredDecision
 from alcove.platform.domain.rollout_records import GuardrailRecord
@@ -35,14 +36,29 @@ from alcove.platform.stats import (
     Interval,
     Mechanism,
     PrimaryKind,
+    SampleRatio,
 )
+from alcove.platform.stats.limits import SAMPLE_RATIO_ALPHA
 from alcove.registry.policy import Aggregation, Outcome
 
-__all__ = ["collection_message", "experiment_message", "experiment_spec", "results_message", "update_spec"]
+__all__ = [
+    "collection_message",
+    "experiment_message",
+    "experiment_spec",
+    "order_from",
+    "results_message",
+    "states_from",
+    "update_spec",
+]
 
 _EPSILON_DEFAULTS = {Mechanism.RANDOMIZED_RESPONSE: "2", Mechanism.PRIO3: "1"}
 
 _STATES = {state: pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.name}") for state in ExperimentState}
+_STATES_FROM: dict[int, ExperimentState] = {number: state for state, number in _STATES.items()}
+_ORDERS_FROM: dict[int, ExperimentOrder] = {
+    pb.ExperimentOrder.Value(f"EXPERIMENT_ORDER_{order.name}"): order for order in ExperimentOrder
+}
+_ORDERS_FROM[pb.EXPERIMENT_ORDER_UNSPECIFIED] = ExperimentOrder.OLDEST
 _KINDS = {kind: pb.DecisionKind.Value(f"DECISION_KIND_{kind.name}") for kind in DecisionKind}
 _PRIMARIES = {kind: pb.PrimaryKind.Value(f"PRIMARY_KIND_{kind.name}") for kind in PrimaryKind}
 _OUTCOMES = {outcome.name.lower(): pb.Outcome.Value(f"OUTCOME_{outcome.name}") for outcome in Outcome}
@@ -132,6 +148,31 @@ def update_spec(
         else:
             plan = replace(plan, **{name: getattr(wanted.plan, name) for name in names})
     return replace(spec, plan=plan)
+
+
+def states_from(numbers: Iterable[int]) -> tuple[ExperimentState, ...]:
+    """Return the states that a request names.
+
+    Raises:
+        InvalidFieldError: one is unspecified or unknown.
+    """
+    names = " | ".join(f"EXPERIMENT_STATE_{state.name}" for state in ExperimentState)
+    for number in (numbers := tuple(numbers)):
+        if number not in _STATES_FROM:
+            raise InvalidFieldError("states", names, number)
+    return tuple(_STATES_FROM[number] for number in numbers)
+
+
+def order_from(number: int) -> ExperimentOrder:
+    """Return the order that a request names.
+
+    Raises:
+        InvalidFieldError: it is unknown.
+    """
+    if number not in _ORDERS_FROM:
+        names = " | ".join(f"EXPERIMENT_ORDER_{known.name}" for known in ExperimentOrder)
+        raise InvalidFieldError("order", names, number)
+    return _ORDERS_FROM[number]
 
 
 def experiment_message(record: ExperimentRecord) -> pb.Experiment:
@@ -227,11 +268,24 @@ def results_message(record: ExperimentRecord, results: ExperimentResults) -> pb.
                 difference=_estimate(pair.value, pair.interval),
                 lift=_estimate(pair.lift, pair.lift_interval),
                 p_value=p,
+                noise_percent=pair.noise_percent,
             )
             for pair, p in zip(comparison.primary_pairs, comparison.p_values, strict=True)
         ],
         next_analysis_reports=results.next_analysis_reports or 0,
         promise=promise_of(record.epsilon, record.plan.aggregation),
+        sample_ratio=_sample_ratio(comparison.sample_ratio),
+    )
+
+
+def _sample_ratio(found: SampleRatio) -> pb.SampleRatio:
+    shares = zip(found.expected, found.observed, found.intervals, strict=True)
+    return pb.SampleRatio(
+        arms=[
+            pb.ArmRatio(expected=expected, observed=_estimate(observed, interval), is_mismatch=arm in found.mismatched)
+            for arm, (expected, observed, interval) in enumerate(shares)
+        ],
+        alpha=SAMPLE_RATIO_ALPHA,
     )
 
 

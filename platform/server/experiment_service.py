@@ -12,15 +12,17 @@ from alcove.api.experiment.v1 import experiment_pb2 as pb
 from alcove.api.experiment.v1 import experiment_pb2_grpc as rpc
 from alcove.platform.core.turns import Turns
 from alcove.platform.domain import limits
+from alcove.platform.domain.experiments.search import page_token, parse_query
 from alcove.platform.domain.experiments.task import tasks_of
-from alcove.platform.domain.field_validation import validate_page
 from alcove.platform.domain.principal import current_principal
 from alcove.platform.domain.records import ExperimentRecord, ExperimentState
 from alcove.platform.server.experiment_convert import (
     collection_message,
     experiment_message,
     experiment_spec,
+    order_from,
     results_message,
+    states_from,
     update_spec,
 )
 from alcove.platform.server.experiment_views import (
@@ -90,7 +92,7 @@ class ExperimentService(rpc.ExperimentServiceServicer):
         """Take the arms from the policy and keep the decision."""
 
         async def work(uow: UnitOfWork) -> pb.StopExperimentResponse:
-            record = await engine.stop(uow, request.experiment_id, etag=request.etag)
+            record = await engine.stop(uow, request.experiment_id, reason=request.reason, etag=request.etag)
             return pb.StopExperimentResponse(experiment=experiment_message(record))
 
         return await self._mutations.run(request, pb.StopExperimentResponse, work)
@@ -154,13 +156,20 @@ class ExperimentService(rpc.ExperimentServiceServicer):
         return answer
 
     async def ListExperiments(self, request: pb.ListExperimentsRequest, context: Any) -> pb.ListExperimentsResponse:
-        """List experiments, oldest first."""
-        page = validate_page(request.page_size, request.page_token)
-        app, feature = request.app or None, request.feature or None
+        """List the experiments that fit every filter, a page at a time."""
+        query = parse_query(
+            app=request.app,
+            feature=request.feature,
+            states=states_from(request.states),
+            text=request.text,
+            order=order_from(request.order),
+            page_size=request.page_size,
+            page_token=request.page_token,
+        )
         async with self._mutations.store.read() as session:
-            records = await list_experiments(session, page, app=app, feature=feature)
-        token = str(records[-1].sequence) if len(records) == page.size else ""
+            records, has_more = await list_experiments(session, query)
         messages = [experiment_message(record) for record in records]
+        token = page_token(query, records[-1]) if has_more else ""
         return pb.ListExperimentsResponse(experiments=messages, next_page_token=token)
 
 

@@ -5,17 +5,17 @@ from dataclasses import asdict, replace
 
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis
+from alcove.platform.domain.experiments.search import ExperimentOrder, ExperimentQuery, has_words
 from alcove.platform.domain.records import (
     ArmRecord,
     ExperimentRecord,
     ExperimentState,
-    Page,
     SegmentRecord,
     StoredDecision,
 )
 from alcove.platform.store.tables import ExperimentRow
 from pydantic import TypeAdapter
-from sqlalchemy import select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
@@ -109,17 +109,40 @@ async def get_experiment(session: AsyncSession, experiment_id: str) -> Experimen
     return _record(row)
 
 
-async def list_experiments(
-    session: AsyncSession, page: Page, *, app: str | None = None, feature: str | None = None
-) -> list[ExperimentRecord]:
-    """Return experiments in order of creation."""
-    query = select(ExperimentRow).where(ExperimentRow.sequence > page.after)
-    query = query.order_by(ExperimentRow.sequence).limit(page.size)
-    if app is not None:
-        query = query.where(ExperimentRow.app == app)
-    if feature is not None:
-        query = query.where(ExperimentRow.feature == feature)
-    return [_record(row) for row in await session.scalars(query)]
+async def list_experiments(session: AsyncSession, query: ExperimentQuery) -> tuple[list[ExperimentRecord], bool]:
+    """Return the experiments of a page, in the query's order, and whether more follow.
+
+    One statement a page: the database looks for a word in the arms' text as it is stored, where it can also stand in
+    a name of a field; the few pages in which it does take another statement.
+    """
+    found: list[ExperimentRecord] = []
+    while len(found) <= query.size:
+        rows = (await session.scalars(_list_statement(query))).all()
+        found += [record for record in map(_record, rows) if has_words(query, record)]
+        if len(rows) <= query.size:
+            break
+        query = replace(query, after=rows[-1].sequence)
+    return found[: query.size], len(found) > query.size
+
+
+def _list_statement(query: ExperimentQuery) -> Select[tuple[ExperimentRow]]:
+    """Return what reads one more row than a page has."""
+    statement = select(ExperimentRow).limit(query.size + 1)
+    is_newest = query.order is ExperimentOrder.NEWEST
+    statement = statement.order_by(ExperimentRow.sequence.desc() if is_newest else ExperimentRow.sequence)
+    if query.after is not None:
+        follows = ExperimentRow.sequence < query.after if is_newest else ExperimentRow.sequence > query.after
+        statement = statement.where(follows)
+    if query.app is not None:
+        statement = statement.where(ExperimentRow.app == query.app)
+    if query.feature is not None:
+        statement = statement.where(ExperimentRow.feature == query.feature)
+    if query.states:
+        statement = statement.where(ExperimentRow.state.in_(query.states))
+    texts = (ExperimentRow.experiment_id, ExperimentRow.app, ExperimentRow.feature, ExperimentRow.arms)
+    for word in query.words:
+        statement = statement.where(or_(*(func.lower(text).contains(word, autoescape=True) for text in texts)))
+    return statement
 
 
 async def running_experiments(session: AsyncSession, app: str | None = None) -> list[ExperimentRecord]:

@@ -93,7 +93,7 @@ def _read(client: PlatformClient, team: str) -> _Needs:
     now_s = int(time.time())
     stopped = [one for one in rollouts if _needs_somebody(one, now_s)]
     approvals = [one for one in rollouts if one.proposal is not None and one.state in ("draft", "running", "paused")]
-    undecided = [one for one in client.experiments() if one.state == "running" and _is_at_its_end(one, now_s)]
+    undecided = [one for one in client.experiments(states=["running"]) if _is_at_its_end(one, now_s)]
     drafts = client.versions(team=team, states=NEEDS_STATES, order="newest", limit=DRAFTS_SHOWN)
     return _Needs(stopped, approvals, undecided, drafts)
 

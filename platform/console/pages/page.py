@@ -12,7 +12,7 @@ from aiohttp import web
 from alcove.platform.client import ClientError, PlatformClient
 from alcove.platform.console.actions import Action, FormError, Offer, offer, read_form
 from alcove.platform.console.calls import Calls
-from alcove.platform.console.problems import problem_of
+from alcove.platform.console.problems import Problem, problem_of
 from alcove.platform.console.rendering import Renderer, wants_json
 from alcove.platform.console.security import form_of
 from alcove.platform.console.viewer import VIEWER
@@ -87,6 +87,10 @@ class Pages:
 
         named = "/index.json" if path == "/" else f"{path}.json"
         return [web.get(named, handle), web.get(path, handle)]
+
+    def refuse(self, request: web.Request, problem: Problem) -> web.Response:
+        """Return a page, or JSON, that says why there is no answer."""
+        return self._renderer.problem(request, problem)
 
     def respond(self, request: web.Request, answer: Answer) -> web.Response:
         """Return an answer for people, or for programs where one asks."""

@@ -44,11 +44,14 @@ def start(app: AppSnapshot, record: ExperimentRecord) -> AppSnapshot:
     return app.carry_experiment(record, "start", task_id=record.task_id)
 
 
-def stop(app: AppSnapshot, record: ExperimentRecord, reports: Reports, *, now_s: int) -> AppSnapshot:
+def stop(
+    app: AppSnapshot, record: ExperimentRecord, reports: Reports, stop_reason: str = "", *, now_s: int
+) -> AppSnapshot:
     """Return the app without a running experiment's arms, and the experiment with what held.
 
     A planned interim analysis that is due is made.  Reports that statistics refuse never keep an experiment on devices:
-    it ends inconclusive, with the reason.
+    it ends inconclusive, with the reason.  The entry has `reason`, that of the decision, and `stop_reason`, the
+    caller's, where there is one.
     """
     with suppress(*UNREADABLE_ERRORS):  # the decision says what they refuse
         record, entry = analyze_if_due(record, reports, now_s=now_s)
@@ -64,6 +67,7 @@ def stop(app: AppSnapshot, record: ExperimentRecord, reports: Reports, *, now_s:
         decision=decision.kind,
         winner=decision.winner,
         reason=decision.reason,
+        **({"stop_reason": stop_reason} if stop_reason else {}),
     )
 
 

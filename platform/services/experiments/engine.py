@@ -19,7 +19,13 @@ from alcove.platform.domain.experiments.plan import make_plan
 from alcove.platform.domain.experiments.questions import strata_count, validate_dimension
 from alcove.platform.domain.experiments.secondary import validate_secondary
 from alcove.platform.domain.experiments.views import ExperimentViews, make_views
-from alcove.platform.domain.field_validation import fields_named, validate_epsilon, validate_etag, validate_field
+from alcove.platform.domain.field_validation import (
+    fields_named,
+    validate_epsilon,
+    validate_etag,
+    validate_field,
+    validate_reason,
+)
 from alcove.platform.domain.mechanism import largest_epsilon, mechanism_of
 from alcove.platform.domain.parameter_values import GivenValues, parameters_of, plain_values, read_values
 from alcove.platform.domain.records import ArmRecord, ExperimentRecord, ExperimentState, SegmentRecord
@@ -189,21 +195,29 @@ async def start(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> Exper
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
-async def stop(uow: UnitOfWork, experiment_id: str, *, etag: str = "") -> ExperimentRecord:
+async def stop(uow: UnitOfWork, experiment_id: str, *, reason: str = "", etag: str = "") -> ExperimentRecord:
     """Take the arms from the policy, close the collection and keep what held; an interim analysis that is due is made.
 
     Reports that statistics refuse never keep an experiment on devices: it ends inconclusive, with the reason.
 
+    Args:
+        uow: of the mutation.
+        experiment_id: of the experiment.
+        reason: why it is stopped, for the audit log; "": nothing was said.
+        etag: of the experiment as the caller knows it; "": whatever it is now.
+
     Raises:
+        InvalidFieldError: the reason is too long, or has characters that cannot be printed.
         ResourceNotFoundError: there is no such experiment.
         StaleEtagError: it was changed since the caller read it.
         IllegalTransitionError: it is not running.
     """
+    reason = validate_reason("reason", reason) if reason else ""
     before, record = await load_experiment(uow, experiment_id)
     validate_etag(etag, record.revision, kind="experiment", name=experiment_id)
     validate_action(record, Action.STOP)
     reports = await read_experiment_reports(uow.session, record)
-    after = await asyncio.to_thread(actions.stop, before, record, reports, now_s=uow.now_s)
+    after = await asyncio.to_thread(actions.stop, before, record, reports, reason, now_s=uow.now_s)
     return (await save_app(uow, before, after)).experiments[experiment_id]
 
 
