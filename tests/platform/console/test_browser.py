@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.needs("chromium")]
 
 PATHS = (
     "/",
+    "/experiments",
     "/features",
     "/features?text=zzz",
     "/features/text_00",
@@ -44,6 +45,7 @@ PATHS = (
     "/audit",
     "/audit?text=zzz",
     "/health",
+    "/nothing",
 )
 AXE = "axe.min.js"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
