@@ -123,7 +123,7 @@ async def test_a_page_says_the_decision_and_what_it_rests_on(
             "randomized response on the device",
         ):
             assert words in words_of(page), words
-        for words in (f'data-live="{path}/live"', "/policies/counted", f"/audit?about={counted.experiment_id}"):
+        for words in (f'data-live="{path}/live"', "/policies/counted", f"/audit?object={counted.experiment_id}"):
             assert words in page, words
 
 
@@ -200,6 +200,7 @@ async def test_every_action_on_an_experiment_is_offered_to_its_roles_and_refused
                     reason="for a test",
                     confirmation=made.experiment_id,
                     etag=made.etag,
+                    seen=made.state,
                 )
                 assert status == (200 if role in OPERATORS else 403), (role, name, page)
                 if role not in OPERATORS:
@@ -229,7 +230,7 @@ async def test_who_comes_second_sees_both_states_and_changes_nothing(
         assert (status, "Say why" in page) == (400, True)
         status, page = await one.act(
             f"{path}/actions/stop", request_id="stop-0002", etag=operator.experiment(made.experiment_id).etag,
-            reason="the wrong audience",
+            reason="the wrong audience", seen="running",
         )  # fmt: skip
         assert (status, 'class="done"' in page) == (200, True)
         assert "the wrong audience" in page

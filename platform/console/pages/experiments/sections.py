@@ -22,6 +22,8 @@ from alcove.platform.console.tables import Column, Table
 __all__ = ["make_sections"]
 
 Row = dict[str, Any]
+LOSS_SHOWN: Final = 1e-6
+"""Of an expected loss, in the unit that is shown; below it are errors of the arithmetic."""
 NUMBERS: Final = frozenset({"devices", "reports"})
 
 
@@ -257,7 +259,7 @@ def _bayesian(report: ExperimentReport) -> Table[Row]:
             "arm": name,
             "posterior, 95 %": spell(found),
             "chance to be better": f"{100 * chance:.1f} %",
-            "expected loss": f"{loss * scale_of(unit):.3g}{suffix}",
+            "expected loss": f"{loss * scale_of(unit):.3g}{suffix}" if loss * scale_of(unit) >= LOSS_SHOWN else "none",
         }
 
     rows = [row(names[each.arm], each.value, each.chance_best, each.expected_loss) for each in view.arms]
