@@ -18,6 +18,7 @@ from alcove.platform.console.pages.experiments.words import (
     decision_sentence,
     mechanism_words,
     metric_name,
+    name_arms,
     noise_sentence,
     ratio_sentence,
 )
@@ -94,11 +95,13 @@ def context_of(reading: Reading) -> dict[str, Any]:
         "results": None,
     }
     if report is not None:
+        view = report.results.allocation
         context |= {
             "results": report.results,
             "decision": decision_sentence(report),
             "noise": noise_sentence(report),
             "ratio_says": ratio_sentence(experiment, report.results.sample_ratio),
+            "held": "" if view is None else name_arms(view.held, experiment.arms),
             "sections": make_sections(report, reading.read_at_s),
         }
     return context
