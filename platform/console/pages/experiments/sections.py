@@ -42,7 +42,7 @@ def make_sections(report: ExperimentReport, now_s: int) -> dict[str, Any]:
         "pairs": _pairs(report),
         "secondary": _secondary(report),
         "guardrails": _guardrails(report),
-        "cuped": _cuped(report),
+        "cuped": _adjustments(report),
         "bayesian": _bayesian(report),
         "shares": _shares(report, now_s),
         "dimension": _dimension(report),
@@ -225,7 +225,7 @@ def _guardrails(report: ExperimentReport) -> Table[Row] | None:
     return _table("guardrails", "What a winner must not make worse", titles, rows)
 
 
-def _cuped(report: ExperimentReport) -> Table[Row] | None:
+def _adjustments(report: ExperimentReport) -> Table[Row] | None:
     experiment = report.experiment
     if not experiment.pre_edges:
         return None
