@@ -206,7 +206,7 @@ class _Version:
 def _versions(
     sizes: Sizes, features: Sequence[str], team_of: dict[str, str], packages: Sequence[Package], now_s: int
 ) -> list[_Version]:
-    found = []
+    found: list[_Version] = []
     for place, feature in enumerate(features):
         for number in range(sizes.versions):
             name = f"{1 + number // 20}.{number % 20}.0"

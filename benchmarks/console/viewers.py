@@ -35,7 +35,6 @@ async def watch(url: str, cookie: str, path: str, viewers: int, seconds: float) 
     async def view(number: int) -> None:
         nonlocal read, failed
         async with aiohttp.ClientSession(cookies={name: value}, cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
-            http.cookie_jar.update_cookies({name: value}, aiohttp.client.URL(url))
             await asyncio.sleep(number * RELOAD_S / viewers)
             async with http.get(f"{url}{path}/live") as stream:
                 if stream.status == 200 and stream.content_type == "text/event-stream":

@@ -52,7 +52,17 @@ def test_the_console_of_a_kept_demo_answers_until_ctrl_c_and_nothing_is_left(tmp
     """A real run: the page is there, the token is its owner's alone, and SIGINT ends all processes cleanly."""
     alcove = Path(sys.executable).parent / "alcove"
     folder = tmp_path / "kept"
-    options = ["--mechanism", "randomized-response", "--devices", "2", "--fleet", "0", "--keep", "--folder", folder]
+    options = [
+        "--mechanism",
+        "randomized-response",
+        "--devices",
+        "2",
+        "--fleet",
+        "0",
+        "--keep",
+        "--folder",
+        str(folder),
+    ]
     with subprocess.Popen([alcove, "demo", *options], stdout=subprocess.PIPE, text=True) as process:
         said = read_until(process, "Ctrl-C", 1200).replace("\n", " ")
         found = re.search(r"http://[\d.]+:\d+(?=;)", said)

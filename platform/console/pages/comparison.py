@@ -153,10 +153,10 @@ def _table(both: Sequence[VersionDetails], path: str) -> Table[_Figure]:
     for name in sorted(sides[0].keys() | sides[1].keys()):
         for field, words in (("size_bytes", "size"), ("memory_ceiling_bytes", "memory of a run")):
             values = [None if name not in side else getattr(side[name], field) for side in sides]
-            figures.append(_Figure(f"{name}: {words}", *values))
+            figures.append(_Figure(f"{name}: {words}", values[0], values[1]))
         times = [_latency(version, name) for version in (left, right)]
         if any(time is not None for time in times):
-            figures.append(_Figure(f"{name}: a run on the server, at validation", *times, "ms"))
+            figures.append(_Figure(f"{name}: a run on the server, at validation", times[0], times[1], "ms"))
     return Table(
         "comparison",
         f"{left.feature} {left.version} beside {right.version}",

@@ -176,7 +176,7 @@ class Programs:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alcove-console-")))
             for program in programs:
                 path = folder / program.sha256
-                size_bytes = await ask(lambda client, one=program, at=path: client.download_blob(one.sha256, at))
+                size_bytes = await ask(_fetching(program.sha256, path))
                 if size_bytes != program.size_bytes:
                     bound = f"{program.size_bytes} bytes as its manifest says, got {size_bytes}"
                     raise ProgramNotShownError(f"the program of variant {program.variant}: expected {bound}")
@@ -186,6 +186,10 @@ class Programs:
             except CheckBoundError as error:  # not kept: a busy machine may be why
                 raise ProgramNotShownError(str(error)) from error
         return json.dumps(answer).encode()
+
+
+def _fetching(sha256: str, path: Path) -> Callable[[PlatformClient], int]:
+    return lambda client: client.download_blob(sha256, path)
 
 
 PROGRAMS: Final = web.AppKey("programs", Programs)

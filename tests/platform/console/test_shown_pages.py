@@ -2,11 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from alcove.platform.console.app import AREAS
 
 from benchmarks.console.pages import PAGES
 from tools.console_screenshots import FOLDER, MOST_BYTES, SCHEMES
+
+if TYPE_CHECKING:
+    from alcove.platform.console.pages.page import Pages
 
 ROUTED = re.compile(r"\{(\w+)[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
 
@@ -23,7 +27,7 @@ def test_every_page_of_the_console_is_in_the_list() -> None:
     """A new page is measured and gets its pictures: its path, whatever its parameters are called, is there."""
     listed = {re.sub(r"\{\w+\}", "*", page.address.partition("?")[0]) for page in PAGES}
     for area in AREAS:
-        for path in area.routes(NoPages()):  # type: ignore[arg-type]
+        for path in area.routes(cast("Pages", NoPages())):
             if isinstance(path, str):
                 assert ROUTED.sub("*", path) in listed, path
 
