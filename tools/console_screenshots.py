@@ -66,9 +66,9 @@ async def _picture(context: BrowserContext, address: str) -> bytes | None:
     session = await context.new_cdp_session(page)
     clip = {"x": 0, "y": 0, "width": WIDTH, "height": max(HEIGHT, min(TALLEST, height)), "scale": 1}
     options = {"format": "webp", "quality": QUALITY, "clip": clip, "captureBeyondViewport": True}
-    taken = await session.send("Page.captureScreenshot", options)
+    captured = await session.send("Page.captureScreenshot", options)
     await page.close()
-    return base64.b64decode(taken["data"])
+    return base64.b64decode(captured["data"])
 
 
 def index_of(pages: Sequence[ShownPage]) -> str:

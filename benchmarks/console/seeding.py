@@ -431,13 +431,13 @@ def _rollouts(
     stages = tuple(Stage(share, 2 * DAY_S, 1000) for share in (100, 500, 2000, 10_000))
     guardrails = (GuardrailRecord("crash_fallback", 0.002), GuardrailRecord("latency", 0.05, None, 50.0))
     plan = RolloutPlan(stages, guardrails, latency_edges_ms=(5.0, 10.0, 20.0, 50.0), expected_devices=200_000)
-    taken: set[tuple[str, str]] = set()
+    occupied: set[tuple[str, str]] = set()
     for number, app, feature in _places(count, list(versions)):
         state = _state(number)
         if state in (RolloutState.RUNNING, RolloutState.PAUSED):
-            if (app, feature) in taken:
+            if (app, feature) in occupied:
                 state = RolloutState.COMPLETED
-            taken.add((app, feature))
+            occupied.add((app, feature))
         released = [one for one in versions[feature] if one.state in (VersionState.RELEASED, VersionState.DEPRECATED)]
         version = released[-1 - number % min(3, len(released))].manifest
         began_s = now_s - (count - number) * 1800 - DAY_S

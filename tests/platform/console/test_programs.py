@@ -39,7 +39,7 @@ class Blobs:
         return work(cast("PlatformClient", self))
 
 
-def named(program: bytes, *, size_bytes: int = 0) -> VariantProgram:
+def variant_of(program: bytes, *, size_bytes: int = 0) -> VariantProgram:
     """A program as a manifest names it."""
     digest = hashlib.sha256(program).hexdigest()
     return VariantProgram("text_00", "1.0.0", "f32", digest, size_bytes or len(program), "", {}, {"feature": "text_00"})
@@ -49,8 +49,8 @@ async def test_a_program_is_opened_once_and_its_page_says_what_it_is() -> None:
     """In a process of its own; a second look fetches and opens nothing."""
     program = program_path("4.1.0").read_bytes()
     blobs, programs = Blobs(program), Programs()
-    facts = await programs.facts(blobs.ask, named(program))
-    again = await programs.facts(blobs.ask, named(program))
+    facts = await programs.facts(blobs.ask, variant_of(program))
+    again = await programs.facts(blobs.ask, variant_of(program))
     assert facts == again
     assert blobs.fetched == [facts["digest"]]
     assert facts["ops"]
@@ -62,7 +62,7 @@ async def test_a_program_is_opened_once_and_its_page_says_what_it_is() -> None:
 async def test_two_programs_are_compared_and_how_far_weights_moved_is_said() -> None:
     """Figures of both sides, and a part of the norm for each float weight that both have."""
     old, new = (program_path(version).read_bytes() for version in ("1.0.0", "4.1.0"))
-    found = await Programs().comparison(Blobs(old, new).ask, named(old), named(new))
+    found = await Programs().comparison(Blobs(old, new).ask, variant_of(old), variant_of(new))
     assert found["left"]["size_bytes"] == len(old)
     assert found["right"]["ops"]
     assert all(change is None or change > 0 for change in found["changes"].values())
@@ -73,10 +73,10 @@ async def test_what_is_no_program_or_not_the_named_one_is_not_shown() -> None:
     blobs, programs = Blobs(b"no program"), Programs()
     for _ in range(2):
         with pytest.raises(ProgramNotShownError):
-            await programs.facts(blobs.ask, named(b"no program"))
+            await programs.facts(blobs.ask, variant_of(b"no program"))
     assert len(blobs.fetched) == 1
     with pytest.raises(ProgramNotShownError, match="expected 7 bytes"):
-        await Programs().facts(blobs.ask, named(b"no program", size_bytes=7))
+        await Programs().facts(blobs.ask, variant_of(b"no program", size_bytes=7))
 
 
 async def test_few_wait_for_a_program_and_what_was_found_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,10 +92,10 @@ async def test_few_wait_for_a_program_and_what_was_found_is_bounded(monkeypatch:
 
     monkeypatch.setattr(programs, "_open", answer)
     blobs = Blobs()
-    waiting = [asyncio.create_task(programs.facts(blobs.ask, named(b"%d" % number))) for number in range(8)]
+    waiting = [asyncio.create_task(programs.facts(blobs.ask, variant_of(b"%d" % number))) for number in range(8)]
     await begun.wait()
     with pytest.raises(ProgramNotShownError, match="8 programs"):
-        await programs.facts(blobs.ask, named(b"ninth"))
+        await programs.facts(blobs.ask, variant_of(b"ninth"))
     gate.set()
     assert len({facts["name"] for facts in await asyncio.gather(*waiting)}) == 8
     assert len(programs._kept) == 1
