@@ -48,11 +48,14 @@ PAGES: Final = (
     ShownPage("new-experiment", "/experiments/new", "A new experiment"),
     ShownPage("planner", "/planner", "How many devices an experiment needs"),
     ShownPage("devices", "/devices", "What a device would run, and why"),
+    ShownPage("audience", "/audience"),
+    ShownPage("policies", "/policies", "Policies"),
     ShownPage("policy", "/policies/{app}", "The policy of an app"),
     ShownPage("privacy", "/privacy", "Privacy"),
     ShownPage("privacy-of-app", "/privacy/{app}", "Privacy of an app"),
     ShownPage("trust", "/trust", "Keys and trust"),
     ShownPage("audit", "/audit", "The audit log"),
     ShownPage("health", "/health", "Health"),
+    ShownPage("sessions", "/sessions", "Sessions"),
 )
 """In the order of the navigation.  What a server does not have yet answers 404 and is left out, which is said."""
