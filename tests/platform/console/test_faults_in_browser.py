@@ -48,9 +48,7 @@ async def filter_features(one: Tab, text: str) -> None:
     await one.page.fill("input[name=text]", text)
 
 
-async def test_a_page_continues_at_its_address_after_its_server_was_away(
-    world_of_one: ServerWorld, port: int
-) -> None:
+async def test_a_page_continues_at_its_address_after_its_server_was_away(world_of_one: ServerWorld, port: int) -> None:
     """The page says that the console is away; afterwards it works again, at its address, without signing in."""
     options = ("--console", "true", "--console-port", str(port))
     served = world_of_one.start(*options)
