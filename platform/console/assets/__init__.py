@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-__all__ = ["LAZY", "VENDORED", "Assets"]
+__all__ = ["LAZY", "OURS", "VENDORED", "Assets"]
 
 TYPES: Final = MappingProxyType(
     {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "json": "application/json"}

@@ -38,3 +38,9 @@ def test_markup_in_a_name_stays_text() -> None:
     """In the table and in what the script reads."""
     page = show(chart(Point(1, 2.0), name="\"><script>alert('1')</script>"))
     assert "<script" not in page
+
+
+def test_an_end_that_is_infinite_is_unbounded_to_the_script() -> None:
+    """JSON knows no infinity; a browser would refuse the whole chart."""
+    found = chart(Point(1, 2.0, float("-inf"), float("nan"))).to_json()
+    assert found["series"][0]["points"][0] == {"x": 1, "y": 2.0, "low": None, "high": None}

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
@@ -14,12 +14,14 @@ from aiohttp.test_utils import TestClient, TestServer
 from alcove.platform.client import CallerInfo, ClientError, DeadlineError, NotFoundError, UnauthenticatedError
 from alcove.platform.console import live
 from alcove.platform.console.app import create_console
-from alcove.platform.console.calls import Calls
 from alcove.platform.console.settings import ConsoleSettings
 from alcove.platform.services.auth.local import create_local_token, revoke_local_token
 from alcove.platform.testing import Served, ServerWorld
 
 from tests.platform.console.conftest import stranger
+
+if TYPE_CHECKING:
+    from alcove.platform.console.calls import Calls
 
 PATIENCE_S = 120.0
 Console = TestClient[web.Request, web.Application]
@@ -96,20 +98,19 @@ async def event(answer: aiohttp.ClientResponse) -> tuple[str, dict[str, str]]:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - of a console that knows no test
             await asyncio.sleep(0.01)
 
 
 async def test_a_stream_says_that_something_changed_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The etag; what changed is asked for by the page, with the viewer's rights."""
-    async with console(monkeypatch) as (client, staged):
-        async with await open_stream(client) as answer:
-            assert answer.content_type == "text/event-stream"
-            assert answer.headers["Cache-Control"] == "no-store"
-            assert answer.headers["Content-Security-Policy"]
-            assert await event(answer) == ("changed", {"etag": "1"})
-            staged.news.put_nowait("2")
-            assert await event(answer) == ("changed", {"etag": "2"})
+    async with console(monkeypatch) as (client, staged), await open_stream(client) as answer:
+        assert answer.content_type == "text/event-stream"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["Content-Security-Policy"]
+        assert await event(answer) == ("changed", {"etag": "1"})
+        staged.news.put_nowait("2")
+        assert await event(answer) == ("changed", {"etag": "2"})
 
 
 @pytest.mark.parametrize(
@@ -176,9 +177,7 @@ async def test_too_many_streams_in_all_are_refused_with_a_time(monkeypatch: pyte
     """The page says so and asks again later."""
     monkeypatch.setattr(live, "MOST", 2)
     async with console(monkeypatch) as (client, staged):
-        answers = []
-        for session in ("one", "two"):
-            answers.append(await open_stream(client, session))
+        answers = [await open_stream(client, session) for session in ("one", "two")]
         async with await open_stream(client, "three") as refused:
             assert (refused.status, refused.headers["Retry-After"]) == (429, "60")
             assert (await refused.json())["error"]["kind"] == "TooManyLivePagesError"
@@ -203,7 +202,7 @@ async def test_changes_that_come_close_together_become_one_event(monkeypatch: py
 
 async def test_a_stream_with_nothing_to_say_shows_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A comment now and then, so that proxies do not cut it and pages notice when it is gone."""
-    async with console(monkeypatch) as (client, staged):
+    async with console(monkeypatch) as (client, _staged):
         monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
         async with await open_stream(client) as answer:
             await event(answer)
