@@ -28,8 +28,8 @@ class Watches:
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
         self._metadata = (("authorization", f"Bearer {token}"),)
         # The stubs of grpcio know no asynchronous channels.
-        self._rollouts: Any = RolloutServiceStub(channel)  # type: ignore[arg-type]
-        self._experiments: Any = ExperimentServiceStub(channel)  # type: ignore[arg-type]
+        self._rollouts: Any = RolloutServiceStub(channel)
+        self._experiments: Any = ExperimentServiceStub(channel)
 
     def rollout(self, rollout_id: str) -> AsyncIterator[str]:
         """Yield a rollout's etag now and at each change, an analysis too, until it has ended.

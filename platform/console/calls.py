@@ -63,6 +63,6 @@ async def open_calls(target: str, threads: int) -> AsyncIterator[Calls]:
     try:
         yield Calls(channel, watching, pool)
     finally:
-        await watching.close()
+        await watching.close(None)
         channel.close()
         pool.shutdown(wait=False, cancel_futures=True)

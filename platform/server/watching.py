@@ -5,7 +5,7 @@ the same record share one read of it until the next commit (`VersionCache`): a h
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from alcove.platform.domain import limits
@@ -17,7 +17,7 @@ __all__ = ["changes", "read_shared"]
 _Record = TypeVar("_Record")
 
 
-async def changes(look: Callable[[], Awaitable[_Record]], mark: Callable[[_Record], object]) -> AsyncIterator[_Record]:
+async def changes(look: Callable[[], Awaitable[_Record]], mark: Callable[[_Record], object]) -> AsyncGenerator[_Record]:
     """Yield what is there now, and again whenever its mark differs from the last one's; endless.
 
     Args:

@@ -125,7 +125,7 @@ async def list_experiments(session: AsyncSession, query: ExperimentQuery) -> tup
     return found[: query.size], len(found) > query.size
 
 
-def _list_statement(query: ExperimentQuery) -> Select[tuple[ExperimentRow]]:
+def _list_statement(query: ExperimentQuery) -> Select[ExperimentRow]:
     """Return what reads one more row than a page has."""
     statement = select(ExperimentRow).limit(query.size + 1)
     is_newest = query.order is ExperimentOrder.NEWEST

@@ -61,8 +61,8 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     why = ("--override-reason", "a trial")
     (half,) = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "50%", *why, "--json").json
     assert half["share_basis_points"] == 5000
-    said = ("--reason", "users complain", "--json")
-    assert shop.operator("rollout", "pause", rollout["rollout_id"], *said).json[0]["state"] == "paused"
+    because = ("--reason", "users complain", "--json")
+    assert shop.operator("rollout", "pause", rollout["rollout_id"], *because).json[0]["state"] == "paused"
     assert "users complain" in shop.operator("audit", "list", "--object", rollout["rollout_id"]).out
     assert shop.operator("rollout", "resume", rollout["rollout_id"], "--json").json[0]["state"] == "running"
     done = shop.operator("rollout", "advance", rollout["rollout_id"], "--share", "10000", *why)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from aiohttp import web
 from alcove.platform.client import Experiment, PlatformClient
@@ -32,7 +32,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 def _read(client: PlatformClient, query: Mapping[str, str]) -> Table[Experiment]:
     app, feature, state, text, order, size, token = (query.get(name, "") for name in PARAMETERS)
-    sort = cast("Literal['oldest', 'newest']", "oldest" if order == "oldest" else "newest")
+    sort: Literal["oldest", "newest"] = "oldest" if order == "oldest" else "newest"
     states = [state] if state in STATES else []
     page = client.experiments_page(app, feature, states=states, text=text, order=sort, size=size_of(size), token=token)
     now_s = int(time.time())

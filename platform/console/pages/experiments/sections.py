@@ -1,5 +1,6 @@
 """Makes the tables and charts of an experiment's results: a function for each section of the page."""
 
+from operator import itemgetter
 from typing import Any, Final
 
 from alcove.platform.client import Experiment, ExperimentReport, PairDifference, Posterior
@@ -159,7 +160,7 @@ def _looks(experiment: Experiment) -> Table[Row] | None:
         for number, look in enumerate(experiment.interim_analyses, 1)
     ]
     columns = [
-        Column[Row](name, name, lambda row, name=name: row[name], "number" if name in ("look", "reports") else "text")
+        Column[Row](name, name, itemgetter(name), "number" if name in ("look", "reports") else "text")
         for name in ("look", "reports", "of the plan", "boundary", "difference", "said")
     ]
     columns.append(Column("made", "made", lambda row: row["made"], "time"))
