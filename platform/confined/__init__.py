@@ -4,4 +4,4 @@
 and reads its answer.  What it computes is its users': the server checks programs, the console shows them.
 """
 
-__all__ = ["asking", "child", "confinement"]
+__all__: list[str] = []

@@ -4,4 +4,4 @@
 whoever opens a stranger's does so in a process of `alcove.platform.confined`.
 """
 
-__all__ = ["diff", "page", "summary"]
+__all__: list[str] = []

@@ -200,7 +200,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
                     name = principal.name
                     async with (
                         self._place(principal, method, context, is_stream=is_stream),
-                        self._known(context, limit) if _is_watch(method) else nullcontext(),
+                        self._end_when_unknown(context, limit) if _is_watch(method) else nullcontext(),
                     ):
                         yield principal
             status = grpc.StatusCode.OK
@@ -265,7 +265,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # 
         _log.info("call", method=method, principal=name, status=status.name, ms=round(seconds * 1000, 1), **more)
 
     @asynccontextmanager
-    async def _known(self, context: _Context, limit: asyncio.Timeout) -> AsyncIterator[None]:
+    async def _end_when_unknown(self, context: _Context, limit: asyncio.Timeout) -> AsyncIterator[None]:
         """End what runs inside the block soon after its caller is known no more: its token was revoked, or expired."""
 
         async def look() -> None:

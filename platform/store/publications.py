@@ -145,7 +145,7 @@ async def newest_policies(session: AsyncSession, *, after: str, size: int) -> li
     return await _summaries(session, query.order_by(PublicationRow.app))
 
 
-async def _summaries(session: AsyncSession, query: Select[Any]) -> list[DecidedPolicy]:
+async def _summaries(session: AsyncSession, query: Select[*tuple[Any, ...]]) -> list[DecidedPolicy]:
     rows = (await session.execute(query)).all()
     causes = await read_audit(session, [number for row in rows for number in _audit_range(row)])
     return [

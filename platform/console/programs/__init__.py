@@ -8,4 +8,4 @@ P2  It is opened in a process that can only compute (`alcove.platform.confined`)
 P3  What was found is kept by digest, within a bound.  Whoever asks must be allowed to read the version now.
 """
 
-__all__ = ["opener"]
+__all__: list[str] = []

@@ -82,7 +82,7 @@ class Site:
 
 
 @asynccontextmanager
-async def opened(*, scheme: Any = "light", width: int = 1280) -> AsyncIterator[tuple[Page, Site]]:
+async def open_tab(*, scheme: Any = "light", width: int = 1280) -> AsyncIterator[tuple[Page, Site]]:
     """A tab on the page."""
     site, assets = Site(), Assets()
     renderer = Renderer(assets)
@@ -134,7 +134,7 @@ async def opened(*, scheme: Any = "light", width: int = 1280) -> AsyncIterator[t
 async def test_a_chart_is_drawn_in_the_colors_of_its_legend(scheme: str) -> None:
     """At each width, without a complaint (of the content policy, too), a request elsewhere, or a wider page."""
     for width in (320, 1280, 3840):
-        async with opened(scheme=scheme, width=width) as (tab, site):
+        async with open_tab(scheme=scheme, width=width) as (tab, site):
             await until(tab, f"({COLORED})('#chart-guard') > 50")
             assert await tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
             legend = await tab.text_content("#chart-guard .chart-legend")
@@ -151,7 +151,7 @@ async def test_a_chart_is_drawn_in_the_colors_of_its_legend(scheme: str) -> None
 
 async def test_a_chart_follows_the_theme_and_the_width_without_moving_what_is_below() -> None:
     """Its height is fixed before it is drawn."""
-    async with opened() as (tab, _site):
+    async with open_tab() as (tab, _site):
         await until(tab, f"({COLORED})('#chart-guard') > 50")
         below = await tab.evaluate("document.querySelector('.chart-table').getBoundingClientRect().top")
         await tab.emulate_media(color_scheme="dark")
@@ -168,7 +168,7 @@ async def test_a_chart_follows_the_theme_and_the_width_without_moving_what_is_be
 
 async def test_a_change_is_taken_in_place_and_announced() -> None:
     """Focus, what is unfolded and scroll stay; where nothing differs nothing is touched."""
-    async with opened(width=500) as (tab, site):
+    async with open_tab(width=500) as (tab, site):
         await tab.set_viewport_size({"width": 500, "height": 400})
         await tab.wait_for_selector(".live-state.is-live")
         await tab.click("#more > summary")
@@ -205,7 +205,7 @@ async def test_a_change_is_taken_in_place_and_announced() -> None:
 
 async def test_a_lost_connection_is_said_and_what_was_missed_is_loaded() -> None:
     """The page asks again, later each time, and says that it is live again."""
-    async with opened() as (tab, site):
+    async with open_tab() as (tab, site):
         await tab.wait_for_selector(".live-state.is-live")
         site.is_away = True
         await site.end("unavailable")

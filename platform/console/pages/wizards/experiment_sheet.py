@@ -1,7 +1,7 @@
 """Defines the fields of an experiment that is being written, and reads it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from alcove.platform.client import Arm, Bandit, ExperimentPlan, Layer, Metric, Segment
@@ -73,7 +73,10 @@ class ExperimentSheet:
                 "Layer",
                 "Experiments of one layer exclude each other: no device is in two of them.",
                 "choice",
-                options=[("", "None: all devices, whatever layers they are in"), *((one.name,) * 2 for one in layers)],
+                options=[
+                    ("", "None: all devices, whatever layers they are in"),
+                    *((one.name, one.name) for one in layers),
+                ],
             ),
             Input("layer.first", "First bucket", "", "number", default="0", high=_BUCKETS - 1),
             Input("layer.count", "Buckets", "", "number", unit="of 10 000", default="10000", low=1, high=_BUCKETS),
@@ -173,7 +176,7 @@ class ExperimentSheet:
 
 def _with_default(field: Input, asked: Mapping[str, str]) -> Input:
     given = asked.get(field.name)
-    return field if given is None else Input(**(vars(field) | {"default": given}))
+    return field if given is None else replace(field, default=given)
 
 
 def _arm_inputs(number: int, versions: Sequence[str]) -> list[Input]:
