@@ -42,6 +42,7 @@ from alcove.platform.store.catalog_tables import (
     VersionFactsRow,
 )
 from alcove.platform.store.experiments import add_experiment, save_experiment
+from alcove.platform.store.reports import add_counts
 from alcove.platform.store.rollouts import add_rollout
 from alcove.platform.store.tables import AuditRow, FeatureRow, StageAnalysisRow, VersionRow
 from alcove.platform.testing import ServerWorld
@@ -52,6 +53,8 @@ from alcove.runtime.format.spec import DType, Storage, TensorSpec
 from alcove.runtime.format.writer import write_program
 from pydantic import TypeAdapter
 from sqlalchemy import insert
+
+from benchmarks.console.reports import count_reports, with_analyses
 
 __all__ = ["Seeded", "Sizes", "seed"]
 
@@ -248,20 +251,32 @@ async def _fill(
         for start in range(0, len(histories), BATCH):
             await session.execute(insert(StageAnalysisRow), histories[start : start + BATCH])
         experiments = []
-        for record in _experiments(sizes.experiments, by_feature, chance, now_s):
+        for plain in _experiments(sizes.experiments, by_feature, chance, now_s):
+            record = with_analyses(plain) if plain.state is ExperimentState.RUNNING else plain
+            if record.state is ExperimentState.RUNNING:
+                await add_counts(session, count_reports(record))
             added = await add_experiment(session, record)
             experiments.append(await save_experiment(session, replace(record, sequence=added.sequence)))
-        subjects = [(one.rollout_id, "advance rollout", one.created_at_s) for one in rollouts]
-        subjects += [(one.experiment_id, "start experiment", one.created_at_s) for one in experiments]
+        subjects = [
+            (
+                one.rollout_id,
+                "advance rollout",
+                one.created_at_s + DAY_S * number,
+                {"to_basis_points": stage.share_basis_points},
+            )
+            for one in rollouts
+            for number, stage in enumerate(one.plan.stages[: one.stage])
+        ]
+        subjects += [(one.experiment_id, "start experiment", one.created_at_s, {}) for one in experiments]
         entries = [
             {
                 "at_s": at_s,
                 "principal": chance.choice(PEOPLE),
                 "action": action,
                 "subject": subject,
-                "details": json.dumps({"reason": "planned in the weekly meeting"}),
+                "details": json.dumps({"reason": "planned in the weekly meeting"} | more),
             }
-            for subject, action, at_s in subjects
+            for subject, action, at_s, more in sorted(subjects, key=lambda one: one[2])
         ]
         await session.execute(insert(AuditRow), entries)
     running = max((one for one in rollouts if one.state == RolloutState.RUNNING), key=lambda one: one.stage)
@@ -551,7 +566,10 @@ def _experiments(
                 "treatment is better by 1.4 percentage points [0.6, 2.2]" if is_winner else "no difference is shown yet"
             )
             decision = StoredDecision(
-                "winner" if is_winner else "inconclusive", 1 if is_winner else None, "interval", words
+                "winner" if is_winner else "inconclusive",
+                1 if is_winner else None,
+                "better" if is_winner else "interval_includes_zero",
+                words,
             )
         yield ExperimentRecord(
             sequence=0,
@@ -565,7 +583,7 @@ def _experiments(
             ),
             state=state,
             epsilon="2",
-            latency_edges_ms=(5.0, 10.0, 20.0, 50.0),
+            latency_edges_ms=() if state is ExperimentState.RUNNING else (5.0, 10.0, 20.0, 50.0),
             window_s=DAY_S,
             minimum_cohort=100,
             created_at_s=created_s,

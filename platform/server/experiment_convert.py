@@ -438,7 +438,7 @@ def _interim_analysis(analysis: InterimAnalysis) -> pb.InterimAnalysis:
         analyzed_at_s=analysis.analyzed_at_s,
         decision=_decision(analysis.decision),
         pairs=[
-            to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair), lift=None)
+            to_message(pb.PairDifference, pair, difference=to_message(pb.Estimate, pair), lift=None, noise_percent=None)
             for pair in analysis.pairs
         ],
         secondary=secondary_messages(analysis.secondary),

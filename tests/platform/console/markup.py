@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from alcove.platform.client import Plan, PlatformClient, StagePlan
+from alcove.platform.client import Arm, Plan, PlatformClient, StagePlan
 from alcove.platform.testing import ServerWorld
 from alcove.registry.package import create_package
 from alcove.registry.testing import FakeVerifier
@@ -148,12 +148,12 @@ def _reasons_of_aliases(world: ServerWorld, team: PlatformClient, _operator: Pla
 
 def _reasons_of_rollouts(world: ServerWorld, team: PlatformClient, operator: PlatformClient) -> Sequence[str]:
     for version in ("1.0.0", "2.0.0"):
-        world.publish(team, "text_35", version)
-    first = operator.create_rollout("hostile", "text_35", "1.0.0")
+        world.publish(team, "text_36", version)
+    first = operator.create_rollout("hostile", "text_36", "1.0.0")
     operator.advance_rollout(first.rollout_id, 10_000, override_reason=LINE[0])
     stages = (StagePlan(share_basis_points=1000), StagePlan(share_basis_points=5000))
     plan = Plan(stages=stages, auto_advance_reason=LINE[1], signature_override_reason=LINE[2])
-    made = operator.create_rollout("hostile", "text_35", "2.0.0", plan=plan)
+    made = operator.create_rollout("hostile", "text_36", "2.0.0", plan=plan)
     operator.advance_rollout(made.rollout_id, override_reason=LINE[3])
     for number, text in enumerate(LINE):
         move = operator.resume_rollout if number % 2 else operator.pause_rollout
@@ -163,7 +163,31 @@ def _reasons_of_rollouts(world: ServerWorld, team: PlatformClient, operator: Pla
     operator.roll_back_rollout(made.rollout_id, LINE[4])
     path = f"/rollouts/{made.rollout_id}"
     said = [quote(text, safe="") for text in HOSTILE[::5]]
-    return [path, "/rollouts", *(f"/rollouts?text={text}&app={text}&state={text}&done={text}" for text in said)]
+    return [
+        path,
+        "/rollouts",
+        "/audit",
+        "/policies/hostile",
+        "/privacy/hostile",
+        "/",
+        *(f"/rollouts?text={text}&app={text}&state={text}&done={text}" for text in said),
+    ]
+
+
+def _reasons_of_experiments(world: ServerWorld, team: PlatformClient, operator: PlatformClient) -> Sequence[str]:
+    for version in ("1.0.0", "2.0.0"):
+        world.publish(team, "text_37", version)
+    found = ["/experiments", "/audit?text=experiment"]
+    for number, text in enumerate(LINE[:8]):
+        arms = [
+            Arm(name="old", version="1.0.0", share_basis_points=5000),
+            Arm(name="new", version="2.0.0", share_basis_points=5000),
+        ]
+        made = operator.create_experiment(f"hostile{number}", "text_37", arms)
+        operator.start_experiment(made.experiment_id)
+        operator.stop_experiment(made.experiment_id, reason=text)
+        found += [f"/experiments/{made.experiment_id}", f"/experiments/{made.experiment_id}/report"]
+    return found
 
 
 def _addresses(world: ServerWorld, team: PlatformClient, _operator: PlatformClient) -> Sequence[str]:
@@ -177,6 +201,13 @@ def _addresses(world: ServerWorld, team: PlatformClient, _operator: PlatformClie
             f"/features/text_34/versions/1.0.0/compare?with={said}",
             f"/features/text_34/versions/1.0.0?done={said}",
             f"/{said}",
+            f"/experiments?text={said}&app={said}&state={said}&order={said}",
+            f"/audit?text={said}&principal={said}&action={said}&object={said}&app={said}&since={said}&until={said}",
+            f"/devices?app=hostile&device={said}&os={said}&held={said}",
+            f"/policies/hostile?serial={said}&with={said}",
+            f"/planner?mde={said}&devices={said}&epsilon={said}",
+            f"/rollouts/new?app={said}&feature={said}&version={said}&audience={said}",
+            f"/experiments/new?app={said}&feature={said}",
         )
         found.append(places[number % len(places)])
     return found
@@ -188,6 +219,7 @@ FIELDS: Final = (
     Field("reasons of versions", _reasons_of_versions),
     Field("reasons of aliases", _reasons_of_aliases),
     Field("reasons of rollouts", _reasons_of_rollouts),
+    Field("reasons of experiments", _reasons_of_experiments),
     Field("filters and names in addresses, with the errors that repeat them", _addresses),
 )
 """A new field is a function here that writes the texts, and a row."""
