@@ -18,6 +18,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "bench": ("alcove bench language_id.alc --rounds 5 --threads 1",),
         "simulate": ("alcove simulate --stage 5% --guard crash_fallback:0.5% \\", "  --treatment crash_fallback=2.1%"),
         "login": ("alcove login --server models.example.org:7443",),
+        "server status": ("alcove server status --server models.example.org:7443",),
         "server backup": ("alcove server backup /backups/alcove --data-dir /srv/alcove",),
         "server restore": ("alcove server restore /backups/alcove --data-dir /srv/alcove",),
         "server migrate": ("alcove server migrate --data-dir /srv/alcove",),
@@ -43,8 +44,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "keys create": ("alcove keys create keys --team text=language_id --data-dir /srv/alcove",),
         "access grant": (
-            "alcove access grant --data-dir /srv/alcove --oidc-issuer https://login.example \\",
-            "  --oidc-subject 248289761001 --role operator:text --name anna",
+            "alcove access grant --data-dir /srv/alcove --role operator:text \\",
+            "  --name anna --oidc-issuer https://login.example --oidc-subject 248289761001",
         ),
         "access list": ("alcove access list --data-dir /srv/alcove",),
         "access revoke": ("alcove access revoke 0123456789abcdef --data-dir /srv/alcove",),

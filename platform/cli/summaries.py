@@ -8,7 +8,7 @@ __all__ = ["SUMMARIES"]
 SUMMARIES: Final = MappingProxyType(
     {
         "serve": "Run the server; prints one line of JSON with its addresses when it answers.",
-        "server": "Back up, restore and migrate a server's data, beside its data folder.",
+        "server": "Show how a server is; back up, restore and migrate its data, beside its data folder.",
         "demo": (
             "Show the main job, end to end: publish, try on devices, decide from private reports, "
             "ramp, refuse a forgery."

@@ -89,7 +89,7 @@ def test_a_wheel_says_what_lies_inside_it(repository: Path) -> None:
     (program,) = names(feature.encode()).values()
     assert program["hashes"] == [{"alg": "SHA-256", "content": sha256(b"a program").hexdigest()}]
     platform = describe_wheel("alcove-platform", "0.1.0", {}, is_native=False, has_console=True)
-    assert names(platform.encode()).keys() == {"htmx.org"}
+    assert names(platform.encode()).keys() == {"htmx.org", "uplot"}
     for bill in (native, feature, platform):
         assert find_error(bill) is None
     assert describe_wheel(SDK, "0.1.0", {}, is_native=True) == native

@@ -44,7 +44,7 @@ class StagedWatches:
         """Answer who asks: each token is a session of its own."""
 
         class Client:
-            def caller(self) -> CallerInfo:
+            def caller(self, *, is_idle: bool = False) -> CallerInfo:
                 return CallerInfo(role="reader", principal="p", name="anna", session_id=token, expires_at_s=1 << 40)
 
         return work(Client())

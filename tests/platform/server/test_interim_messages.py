@@ -18,7 +18,12 @@ def test_an_experiment_with_interim_analyses_has_a_message() -> None:
         interim_analyses=(InterimAnalysis(1000, 0.2, 2.4, 3, decision, (pair,)),),
     )  # fmt: skip
     (analysis,) = experiment_message(record).interim_analyses
-    (told,) = analysis.pairs
-    assert (told.difference.value, told.difference.low, told.difference.high, told.p_value) == (0.01, -0.02, 0.04, 0.3)
-    assert not told.HasField("lift")
-    assert not told.HasField("noise_percent")
+    (first,) = analysis.pairs
+    assert (first.difference.value, first.difference.low, first.difference.high, first.p_value) == (
+        0.01,
+        -0.02,
+        0.04,
+        0.3,
+    )
+    assert not first.HasField("lift")
+    assert not first.HasField("noise_percent")
