@@ -45,7 +45,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "keys create": ("alcove keys create keys --team text=language_id --data-dir /srv/alcove",),
         "access grant": (
             "alcove access grant --data-dir /srv/alcove --role operator:text \\",
-            "  --name anna --oidc-issuer https://login.example --oidc-subject 248289761001",
+            "  --name anna --oidc-issuer https://login.example --oidc-subject 2482897610",
         ),
         "access list": ("alcove access list --data-dir /srv/alcove",),
         "access revoke": ("alcove access revoke 0123456789abcdef --data-dir /srv/alcove",),
