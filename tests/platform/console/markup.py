@@ -152,7 +152,7 @@ def _reasons_of_rollouts(world: ServerWorld, team: PlatformClient, operator: Pla
     first = operator.create_rollout("hostile", "text_36", "1.0.0")
     operator.advance_rollout(first.rollout_id, 10_000, override_reason=LINE[0])
     stages = (StagePlan(share_basis_points=1000), StagePlan(share_basis_points=5000))
-    guardrails = [GuardrailPlan(metric="refused", margin=0.1)]
+    guardrails = (GuardrailPlan(metric="refused", margin=0.1),)
     plan = Plan(stages=stages, guardrails=guardrails, auto_advance_reason=LINE[1], signature_override_reason=LINE[2])
     made = operator.create_rollout("hostile", "text_36", "2.0.0", plan=plan)
     operator.advance_rollout(made.rollout_id, override_reason=LINE[3])
