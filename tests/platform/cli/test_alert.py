@@ -158,7 +158,7 @@ def test_a_halt_reaches_the_receiver_though_the_server_is_killed_under_it(tmp_pa
     event = receiver.events[-1]
     assert event["data"]["app"] == "mail"
     assert event["data"]["facts"]["reason"] == "crashes on start"
-    assert event["data"]["link"] == "https://console.example/"
+    assert event["data"]["link"] == f"https://console.example/rollouts/{rollout.rollout_id}"
     assert "crashes on start" not in served.log.read_text()
 
 
