@@ -32,6 +32,8 @@ from alcove.platform.testing.s3 import S3Server
 from alcove.registry.errors import MissingTargetError
 from alcove.runtime.clock import SYSTEM_CLOCK
 
+from tests.selection import quick_every
+
 FEATURE = "text_00"
 PASSPHRASE = "sixteen characters at least"
 
@@ -202,7 +204,7 @@ def start_on(world: ServerWorld, target: ServerData, keys: Path) -> None:
         (keys / "published.json").unlink()
 
 
-@pytest.mark.parametrize("direction", ["to PostgreSQL", "from PostgreSQL"])
+@pytest.mark.parametrize("direction", quick_every(["to PostgreSQL", "from PostgreSQL"], 2))
 def test_rows_move_between_databases_with_blobs_in_buckets(
     direction: str, postgres: PostgresServer, s3: S3Server, tmp_path: Path
 ) -> None:

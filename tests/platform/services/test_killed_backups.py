@@ -11,6 +11,8 @@ from alcove.platform.services.backups import ServerData, create_backup, open_pla
 from alcove.platform.testing import ServerWorld
 from alcove.runtime.clock import SYSTEM_CLOCK
 
+from tests.selection import quick_every
+
 SCRIPT = Path(__file__).with_name("killed_backup.py")
 KILLED = -9
 CALLS_AT_LEAST = 60
@@ -43,7 +45,7 @@ def run(action: str, tmp_path: Path, *, first: int, step: int) -> list[dict[str,
     return lines
 
 
-@pytest.mark.parametrize("action", ["backup", "restore"])
+@pytest.mark.parametrize("action", quick_every(["restore", "backup"], 2))
 def test_kill_at_some_storage_calls_leaves_nothing_half(action: str, tmp_path: Path) -> None:
     """What is listed is whole, what can be started is whole, and the same command completes the work."""
     lines = run(action, tmp_path, first=5, step=3 * STEP)

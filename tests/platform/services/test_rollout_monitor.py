@@ -43,6 +43,7 @@ from alcove.registry.policy import Halt, Outcome, Policy, TaskPolicy, halt_from_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tests.platform.versions import add_released
+from tests.selection import quick_every
 
 DAY = 86_400
 HORIZON_DAYS = 4  # what a device's budget of 30 days pays for at the default epsilon
@@ -293,7 +294,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("is_attested", [True, False])
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", quick_every(HELD, 2))
 async def test_what_does_not_tell_holds_and_then_times_out(life: Life, name: str, is_attested: bool) -> None:
     """Held for ten days, whatever the plan allows; then the plan's action, or a pause where anybody can have held."""
     given, code = HELD[name]

@@ -16,6 +16,8 @@ from alcove.runtime.model import Model
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.selection import quick_every
+
 Sizes = tuple[int, ...]
 TOLERANCE = 1e-4
 
@@ -267,7 +269,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor], dict[int,
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick_every(CASES, 3))
 def test_one_program_serves_all_sizes(case: str) -> None:
     """Least, greatest, edges of buckets, growing and shrinking: a fresh session's bits, and what torch gives."""
     make, example, dims, all_sizes = CASES[case]

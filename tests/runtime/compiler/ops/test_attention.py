@@ -9,6 +9,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import ExportError, export
 from torch import Tensor, nn
 
+from tests.selection import quick_every
+
 Agrees = Callable[..., None]
 
 attend = F.scaled_dot_product_attention
@@ -129,7 +131,7 @@ def test_multihead_attention(agrees: Agrees, batch_first: bool) -> None:
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("trains", quick_every([False, True], 2))
 def test_transformer_layers(agrees: Agrees, norm_first: bool, trains: bool) -> None:
     """Encoder and decoder, with masks; parameters that are trained and frozen ones, which torch runs in another way."""
     options: dict[str, Any] = {"batch_first": True, "norm_first": norm_first}
