@@ -123,7 +123,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "experiment watch": ("alcove experiment watch ex-0123456789ab --for 8h",),
         "experiment start": ("alcove experiment start ex-0123456789ab",),
         "experiment stop": ("alcove experiment stop ex-0123456789ab",),
-        "experiment list": ("alcove experiment list --app messenger",),
+        "experiment list": ("alcove experiment list --app messenger --state running",),
         "experiment show": ("alcove experiment show ex-0123456789ab",),
         "experiment delete": ("alcove experiment delete ex-0123456789ab --yes",),
         "experiment results": (

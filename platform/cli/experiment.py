@@ -24,6 +24,7 @@ from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import parts_of, segment_of, share_basis_points
 from alcove.platform.cli.simulate_experiment import simulate_experiment_command
+from alcove.platform.domain.states import ExperimentState
 
 if TYPE_CHECKING:
     from alcove.platform.client import Arm, Experiment
@@ -438,11 +439,15 @@ def list_command(
     *,
     app_name: Annotated[str, typer.Option("--app", help="List only what belongs to this app.")] = "",
     feature: Annotated[str, typer.Option(help="List only what belongs to this feature.")] = "",
+    state: Annotated[
+        list[ExperimentState] | None, typer.Option(help="List only experiments in this state; repeatable.")
+    ] = None,
+    text: Annotated[str, typer.Option(help="List only where each word occurs in id, app, feature or arms.")] = "",
     call: CallOptions,
 ) -> None:
-    """List experiments."""
+    """List experiments, oldest first."""
     with call.connect() as client:
-        _show(client.experiments(app_name, feature), as_json=call.as_json)
+        _show(client.experiments(app_name, feature, states=state or (), text=text), as_json=call.as_json)
 
 
 @app.command("show")

@@ -188,12 +188,14 @@ class ExperimentCalls:
         request = pb.GetResultsRequest(experiment_id=experiment_id, with_cells=with_cells)
         return value_of(ExperimentReport, self._call(self._experiment.GetResults, request))
 
-    def experiments(self, app: str = "", feature: str = "", *, states: Sequence[str] = ()) -> list[Experiment]:
-        """Return all experiments, oldest first; of one app or feature, and in one of some states, where given."""
+    def experiments(
+        self, app: str = "", feature: str = "", *, states: Sequence[str] = (), text: str = ""
+    ) -> list[Experiment]:
+        """Return all experiments that fit every filter, oldest first; filters as of `experiments_page`."""
         experiments: list[Experiment] = []
         token = ""
         while True:
-            page = self.experiments_page(app, feature, states=states, token=token)
+            page = self.experiments_page(app, feature, states=states, text=text, token=token)
             experiments += page.items
             token = page.next_token
             if not token:

@@ -48,6 +48,12 @@ def test_from_push_to_everyone(shop: Shop, programs: tuple[Path, Path]) -> None:
     assert "inconclusive, hold" in shown.out
     report = shop.operator("experiment", "results", experiment["experiment_id"], "--json").json
     assert report["results"]["report_count"] == 0
+    running = shop.operator("experiment", "list", "--app", "mail", "--state", "running", "--text", "polite", "--json")
+    assert experiment["experiment_id"] in {one["experiment_id"] for one in running.json}
+    assert (
+        shop.operator("experiment", "list", "--app", "mail", "--state", "draft", "--text", "nothing", "--json").json
+        == []
+    )
     stopped = shop.operator("experiment", "stop", experiment["experiment_id"])
     assert stopped.code == 0
     assert "inconclusive, hold" in stopped.out
