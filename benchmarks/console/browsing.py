@@ -67,7 +67,7 @@ async def load(context: BrowserContext, url: str) -> Loading | None:
     session.on("Network.loadingFinished", lambda event: transferred.append(event["encodedDataLength"]))
     await session.send("Network.enable")
     await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    answer = await page.goto(url, wait_until="networkidle")
+    answer = await page.goto(url, wait_until="load")
     seen: dict[str, Any] = await page.evaluate("window.seen")
     await page.close()
     if answer is None or answer.status == 404:
