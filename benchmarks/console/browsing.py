@@ -11,6 +11,8 @@ from playwright.async_api import Browser, BrowserContext, async_playwright
 __all__ = ["Loading", "browser", "load", "sign_in"]
 
 PATIENCE_MS = 120_000
+SETTLING_MS = 500
+"""After the first large paint: a chart that is drawn later is a larger one, and may move what is there."""
 OBSERVE = """
 window.seen = {lcp: 0, shift: 0};
 new PerformanceObserver(list => list.getEntries().forEach(each => { window.seen.lcp = each.startTime; }))
@@ -67,7 +69,10 @@ async def load(context: BrowserContext, url: str) -> Loading | None:
     session.on("Network.loadingFinished", lambda event: transferred.append(event["encodedDataLength"]))
     await session.send("Network.enable")
     await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    answer = await page.goto(url, wait_until="load")
+    answer = await page.goto(url, wait_until="load")  # not "networkidle": a live page's stream never ends
+    if answer is not None and answer.ok:
+        await page.wait_for_function("window.seen.lcp > 0")
+        await page.wait_for_timeout(SETTLING_MS)
     seen: dict[str, Any] = await page.evaluate("window.seen")
     await page.close()
     if answer is None or answer.status == 404:
