@@ -7,11 +7,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import aiohttp
+from alcove.platform.services.auth.local import create_local_token
 from alcove.platform.testing import Served
 
 from benchmarks.console.browsing import Loading, browser, load, sign_in
@@ -21,6 +23,9 @@ from benchmarks.console.seeding import Seeded
 __all__ = ["Measured", "PageFigures", "ViewerFigures", "measure_pages", "measure_viewers"]
 
 VIEWERS: Final = 100
+VIEWERS_OF_TOKEN: Final = 25  # a token has at most 32 sessions and 32 streams
+PATH: Final = "/rollouts/{rollout}"
+ARRIVED_S: Final = 10.0  # after which all viewers have their pages, and until which the last one has ended
 NOT_FOUND: Final = 404
 
 
@@ -44,19 +49,21 @@ class PageFigures:
 
 @dataclass(frozen=True)
 class ViewerFigures:
-    """What viewers cost who calls.
+    """What people with live pages cost who calls.
 
     Attributes:
-        viewers: how many.
-        kind: "live" where pages have streams of events, else "reloading".
+        viewers: how many, each with a session of its own.
         p99_without_ms, p99_with_ms: of calls, in each round, in its order.
-        failed: answers that viewers did not get.
+        live: streams that stayed open to the end, of all rounds.
+        events: changes that they told.
+        failed: streams that did not stay, and pages that viewers did not get.
     """
 
     viewers: int
-    kind: str
     p99_without_ms: tuple[float, ...]
     p99_with_ms: tuple[float, ...]
+    live: int
+    events: int
     failed: int
 
     @property
@@ -78,13 +85,18 @@ class Measured:
         return asdict(self)
 
 
-async def cookie_of(url: str, token: str) -> str:
-    """Sign in; return "name=value" of the session's cookie."""
+async def cookie_of(url: str, token: str, address: str = "127.0.0.1") -> str:
+    """Sign in from an address, as a proxy of the server tells it; return "name=value" of the session's cookie."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
-        sent = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
+        sent = {"Origin": url, "Sec-Fetch-Site": "same-origin", "X-Forwarded-For": address}
         async with http.post(f"{url}/sign-in", data={"token": token}, headers=sent, allow_redirects=False) as answer:
             (cookie,) = answer.cookies.values()
             return f"{cookie.key}={cookie.value}"
+
+
+async def cookies_of_viewers(url: str, tokens: Sequence[str]) -> list[str]:
+    """Sign everybody in, each from an address of its own, in the order of their tokens."""
+    return [await cookie_of(url, token, f"10.0.{at // 250}.{1 + at % 250}") for at, token in enumerate(tokens)]
 
 
 async def measure_pages(
@@ -128,36 +140,30 @@ async def measure_pages(
 
 def measure_viewers(seeded: Seeded, served: Served, *, rounds: int, seconds: float, core: int) -> ViewerFigures:
     """Return the 99th percentile of calls, without and with viewers in turn; who measures stays off `core`."""
-    url = served.console_url or ""
-    cookie = asyncio.run(cookie_of(url, seeded.world.token("operator")))
+    url, data_dir = served.console_url or "", seeded.world.data_dir
+    people = range(VIEWERS // VIEWERS_OF_TOKEN)
+    tokens = [create_local_token(data_dir, "reader", name=f"viewers-{each}")[0] for each in people]
+    cookies = asyncio.run(cookies_of_viewers(url, [token for token in tokens for _ in range(VIEWERS_OF_TOKEN)]))
     others = os.sched_getaffinity(0) - {core} or {core}
     os.sched_setaffinity(0, others)
-    path = f"/rollouts/{seeded.rollout_id}"
-    if not _is_there(url + path, cookie):
-        path = f"/features/{seeded.feature}/versions/{seeded.versions[-2]}"
     module = [sys.executable, "-m", "benchmarks.console.viewers"]
     calling = [*module, "call", served.grpc_address, seeded.world.token("reader"), seeded.rollout_id, str(seconds)]
-    watching = [*module, "watch", url, cookie, path, str(VIEWERS), str(seconds + 6)]
+    watching = [*module, "watch", url, PATH.format_map(seeded.things), str(seconds + 2 * ARRIVED_S)]
     without: list[float] = []
     with_viewers: list[float] = []
-    kind, failed = "", 0
+    seen: Counter[str] = Counter()
     for _ in range(rounds):
         without.append(_p99_ms(calling))
-        watcher = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)
-        time.sleep(6)  # all of them have arrived
+        watcher = subprocess.Popen(watching, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if watcher.stdin is not None:
+            watcher.stdin.write("\n".join(cookies))
+            watcher.stdin.close()
+        time.sleep(ARRIVED_S)
         with_viewers.append(_p99_ms(calling))
-        said, _ = watcher.communicate(timeout=600)
-        kind, _, lost = json.loads(said)
-        failed += lost
-    return ViewerFigures(VIEWERS, kind, tuple(without), tuple(with_viewers), failed)
-
-
-def _is_there(address: str, cookie: str) -> bool:
-    async def ask() -> bool:
-        async with aiohttp.ClientSession() as http, http.get(address, headers={"Cookie": cookie}) as answer:
-            return answer.status != NOT_FOUND
-
-    return asyncio.run(ask())
+        said = "" if watcher.stdout is None else watcher.stdout.read()
+        watcher.wait(600)
+        seen.update(json.loads(said))
+    return ViewerFigures(VIEWERS, tuple(without), tuple(with_viewers), seen["live"], seen["events"], seen["failed"])
 
 
 def _p99_ms(command: Sequence[str]) -> float:

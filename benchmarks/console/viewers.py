@@ -1,13 +1,16 @@
 """Stands for people who have a page of the console open, and for who calls meanwhile; each in a process of its own.
 
-python -m benchmarks.console.viewers watch URL COOKIE PATH VIEWERS SECONDS
+python -m benchmarks.console.viewers watch URL PATH SECONDS < cookies, one a line
 python -m benchmarks.console.viewers call ADDRESS TOKEN ROLLOUT SECONDS
 """
 
 import asyncio
 import json
+import random
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import aiohttp
@@ -17,47 +20,57 @@ from alcove.api.rollout.v1.rollout_pb2_grpc import RolloutServiceStub
 
 __all__ = ["call", "watch"]
 
-RELOAD_S: Final = 5.0  # of who has no live page
+ARRIVE_S: Final = 4.0  # within which all viewers open their pages
+SPREAD_S: Final = 1.0  # of loads after a change, as `assets/live.js` spreads them
 CALLS_PER_S: Final = 50.0  # steady, so that a slow answer does not thin them out
 
 
-async def watch(url: str, cookie: str, path: str, viewers: int, seconds: float) -> tuple[str, int, int]:
-    """Keep pages open; return how ("live" or "reloading"), what was read, and how often that failed.
+async def watch(url: str, cookies: Sequence[str], path: str, seconds: float) -> dict[str, int]:
+    """Keep a live page open for each cookie, as a browser does; return what they saw.
 
-    A viewer who has a live page keeps its stream of events open, as a browser does; one who has none loads the page
-    again every few seconds, on a connection that stays.
+    Each loads the page, keeps its stream of events open, and loads the page again when an event says that it changed.
+
+    Returns:
+        "live": streams that stayed open to the end; "failed": those that did not, and pages that were refused;
+        "events": changes told; "loads": pages read.
     """
-    name, _, value = cookie.partition("=")
     until_s = time.monotonic() + seconds
-    counts = {"live": 0, "reloading": 0}
-    read, failed = 0, 0
+    counts: Counter[str] = Counter()
 
-    async def view(number: int) -> None:
-        nonlocal read, failed
-        async with aiohttp.ClientSession(cookies={name: value}, cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
-            await asyncio.sleep(number * RELOAD_S / viewers)
-            async with http.get(f"{url}{path}/live") as stream:
-                if stream.status == 200 and stream.content_type == "text/event-stream":
-                    counts["live"] += 1
-                    while (left_s := until_s - time.monotonic()) > 0:
-                        try:
-                            if not await asyncio.wait_for(stream.content.readline(), left_s):
-                                failed += 1
-                                return
-                            read += 1
-                        except TimeoutError:
-                            return
-                    return
-            counts["reloading"] += 1
-            while time.monotonic() < until_s:
-                async with http.get(url + path) as answer:
-                    await answer.read()
-                    read += 1
-                    failed += answer.status >= 400
-                await asyncio.sleep(max(0.0, min(RELOAD_S, until_s - time.monotonic())))
+    async def load(http: aiohttp.ClientSession) -> None:
+        async with http.get(url + path, headers={"X-Alcove-Idle": "1"}) as answer:
+            await answer.read()
+            counts["loads"] += 1
+            counts["failed"] += answer.status >= 400
 
-    await asyncio.gather(*(view(number) for number in range(viewers)))
-    return max(counts, key=lambda kind: counts[kind]), read, failed
+    async def listen(http: aiohttp.ClientSession) -> bool:
+        async with http.get(f"{url}{path}/live", headers={"Accept": "text/event-stream"}) as stream:
+            if stream.status != 200 or stream.content_type != "text/event-stream":
+                return False
+            while (left_s := until_s - time.monotonic()) > 0:
+                try:
+                    line = await asyncio.wait_for(stream.content.readline(), left_s)
+                except TimeoutError:
+                    break
+                if not line:
+                    return False
+                if line.startswith(b"event: changed"):
+                    counts["events"] += 1
+                    await asyncio.sleep(random.random() * SPREAD_S)
+                    await load(http)
+                elif line.startswith(b"event: end"):
+                    return False
+            return True
+
+    async def view(number: int, cookie: str) -> None:
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(headers={"Cookie": cookie}, timeout=timeout) as http:
+            await asyncio.sleep(number * ARRIVE_S / len(cookies))
+            await load(http)
+            counts["live" if await listen(http) else "failed"] += 1
+
+    await asyncio.gather(*(view(number, cookie) for number, cookie in enumerate(cookies)))
+    return {name: counts[name] for name in ("live", "failed", "events", "loads")}
 
 
 async def call(address: str, token: str, rollout_id: str, seconds: float) -> list[float]:
@@ -86,8 +99,8 @@ def main() -> None:
     """Do what the arguments say; write the result as JSON."""
     what, *given = sys.argv[1:]
     if what == "watch":
-        url, cookie, path, viewers, seconds = given
-        found: object = asyncio.run(watch(url, cookie, path, int(viewers), float(seconds)))
+        url, path, seconds = given
+        found: object = asyncio.run(watch(url, sys.stdin.read().split(), path, float(seconds)))
     else:
         address, token, rollout_id, seconds = given
         found = asyncio.run(call(address, token, rollout_id, float(seconds)))

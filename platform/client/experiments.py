@@ -209,6 +209,7 @@ class ExperimentCalls:
         states: Sequence[str] = (),
         text: str = "",
         order: Literal["oldest", "newest"] = "oldest",
+        needs_decision: bool = False,
         size: int = 0,
         token: str = "",
     ) -> Page[Experiment]:
@@ -220,6 +221,8 @@ class ExperimentCalls:
             states: "draft", "running", "stopped"; (): in any.
             text: words that must occur in id, app, feature, or an arm's name or version; "": any.
             order: by creation.
+            needs_decision: only those that run and have a winner or are past their planned days; the page then says how
+                many.
             size: most experiments; 0: as the server likes.
             token: of the page; "": the first one.
         """
@@ -229,11 +232,13 @@ class ExperimentCalls:
             states=[pb.ExperimentState.Value(f"EXPERIMENT_STATE_{state.upper()}") for state in states],
             text=text,
             order=pb.ExperimentOrder.Value(f"EXPERIMENT_ORDER_{order.upper()}"),
+            needs_decision=needs_decision,
             page_size=size,
             page_token=token,
         )
         answer: pb.ListExperimentsResponse = self._call(self._experiment.ListExperiments, request)
-        return Page(tuple(value_of(Experiment, item) for item in answer.experiments), answer.next_page_token)
+        items = tuple(value_of(Experiment, item) for item in answer.experiments)
+        return Page(items, answer.next_page_token, answer.total_size)
 
     def plan_experiment(
         self,

@@ -233,10 +233,17 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Page(Generic[_Item]):
-    """A part of a list; `next_token` asks for the one after it, "" where there is none."""
+    """A part of a list.
+
+    Attributes:
+        items: of this part.
+        next_token: asks for the one after it; "": there is none.
+        total: how many there are on all pages, where the server counts them for this filter; else 0.
+    """
 
     items: tuple[_Item, ...]
     next_token: str = ""
+    total: int = 0
 
 
 def value_of(kind: type[_Model], message: Message) -> _Model:

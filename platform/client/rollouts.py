@@ -187,6 +187,7 @@ class RolloutCalls:
         states: Sequence[str] = (),
         text: str = "",
         order: Literal["oldest", "newest"] = "oldest",
+        need: Literal["", "action", "approval"] = "",
         size: int = 0,
         token: str = "",
     ) -> Page[Rollout]:
@@ -198,6 +199,7 @@ class RolloutCalls:
             states: only in one of these.
             text: only where each of its words occurs in id, app, feature or version.
             order: by when they were created.
+            need: only those that need somebody to go on, or to approve their advance; the page then says how many.
             size: most rollouts; 0: as the server likes.
             token: of the page; "": the first one.
         """
@@ -207,11 +209,13 @@ class RolloutCalls:
             states=[pb.RolloutState.Value(f"ROLLOUT_STATE_{state.upper()}") for state in states],
             text=text,
             order=pb.RolloutOrder.Value(f"ROLLOUT_ORDER_{order.upper()}"),
+            need=pb.RolloutNeed.Value(f"ROLLOUT_NEED_{need.upper() or 'UNSPECIFIED'}"),
             page_size=size,
             page_token=token,
         )
         answer: pb.ListRolloutsResponse = self._call(self._rollout.ListRollouts, request)
-        return Page(tuple(value_of(Rollout, item) for item in answer.rollouts), answer.next_page_token)
+        items = tuple(value_of(Rollout, item) for item in answer.rollouts)
+        return Page(items, answer.next_page_token, answer.total_size)
 
     def stage_analyses(self, rollout_id: str) -> list[KeptAnalysis]:
         """Return the analyses of a rollout's stages that the server keeps, oldest first: of older ones fewer."""

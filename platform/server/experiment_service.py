@@ -37,7 +37,7 @@ from alcove.platform.services.collection import read_status
 from alcove.platform.services.experiments import engine
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.store import Store
-from alcove.platform.store.experiments import get_experiment, list_experiments
+from alcove.platform.store.experiments import count_experiments, get_experiment, list_experiments
 from alcove.platform.store.reports import report_marks
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.policy import Aggregation
@@ -163,14 +163,16 @@ class ExperimentService(rpc.ExperimentServiceServicer):
             states=states_from(request.states),
             text=request.text,
             order=order_from(request.order),
+            needs_decision_at_s=self._mutations.clock.now_s() if request.needs_decision else None,
             page_size=request.page_size,
             page_token=request.page_token,
         )
         async with self._mutations.store.read() as session:
             records, has_more = await list_experiments(session, query)
+            total = await count_experiments(session, query) if request.needs_decision else 0
         messages = [experiment_message(record) for record in records]
         token = page_token(query, records[-1]) if has_more else ""
-        return pb.ListExperimentsResponse(experiments=messages, next_page_token=token)
+        return pb.ListExperimentsResponse(experiments=messages, next_page_token=token, total_size=total)
 
 
 class _Watched:

@@ -19,7 +19,7 @@ from alcove.platform.domain.rollout_records import (
     Stage,
     StageDecisionKind,
 )
-from alcove.platform.domain.rollouts.search import RolloutOrder
+from alcove.platform.domain.rollouts.search import RolloutNeed, RolloutOrder
 from alcove.platform.server.own_guardrails import own_guardrail_from, own_guardrail_message
 from alcove.platform.server.parameter_values import setting_messages
 from alcove.platform.server.wire import to_message
@@ -33,6 +33,7 @@ __all__ = [
     "ending_message",
     "kept_message",
     "metric_number",
+    "need_from",
     "order_from",
     "plan_from",
     "rollout_message",
@@ -53,6 +54,9 @@ _ACTIONS_FROM: Final = {int(number): action for action, number in _ACTIONS.items
 _STATES_FROM: Final = {int(number): state for state, number in _STATES.items()}
 _ORDERS_FROM: Final[dict[int, RolloutOrder]] = {pb.ROLLOUT_ORDER_UNSPECIFIED: RolloutOrder.OLDEST} | {
     int(pb.RolloutOrder.Value(f"ROLLOUT_ORDER_{order.name}")): order for order in RolloutOrder
+}
+_NEEDS_FROM: Final[dict[int, RolloutNeed | None]] = {pb.ROLLOUT_NEED_UNSPECIFIED: None} | {
+    int(pb.RolloutNeed.Value(f"ROLLOUT_NEED_{need.name}")): need for need in RolloutNeed
 }
 _METRICS_FROM: Final = {int(number): metric for metric, number in _METRICS.items()}
 
@@ -107,6 +111,17 @@ def order_from(number: int) -> RolloutOrder:
     if number not in _ORDERS_FROM:
         raise InvalidFieldError("order", " | ".join(f"ROLLOUT_ORDER_{known.name}" for known in RolloutOrder), number)
     return _ORDERS_FROM[number]
+
+
+def need_from(number: int) -> RolloutNeed | None:
+    """Return the need that a request names; None: any.
+
+    Raises:
+        InvalidFieldError: it is unknown.
+    """
+    if number not in _NEEDS_FROM:
+        raise InvalidFieldError("need", " | ".join(f"ROLLOUT_NEED_{known.name}" for known in RolloutNeed), number)
+    return _NEEDS_FROM[number]
 
 
 def collection_message(found: CollectionStatus) -> pb.Collection:

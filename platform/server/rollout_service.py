@@ -18,6 +18,7 @@ from alcove.platform.server.rollout_convert import (
     collection_message,
     ending_message,
     kept_message,
+    need_from,
     order_from,
     plan_from,
     rollout_message,
@@ -29,7 +30,7 @@ from alcove.platform.services.collection import read_status
 from alcove.platform.services.mutations import Mutations
 from alcove.platform.services.rollouts import engine
 from alcove.platform.store.audit import find_last_entry
-from alcove.platform.store.rollouts import get_rollout, search_rollouts
+from alcove.platform.store.rollouts import count_rollouts, get_rollout, search_rollouts
 from alcove.platform.store.stage_analyses import list_analyses
 from alcove.platform.store.unit_of_work import UnitOfWork
 from alcove.registry.canonical import AppName, FeatureName, VersionText
@@ -203,6 +204,8 @@ class RolloutService(rpc.RolloutServiceServicer):
             states=states_from(request.states),
             text=request.text,
             order=order_from(request.order),
+            need=need_from(request.need),
+            now_s=self._mutations.clock.now_s(),
             page_size=request.page_size,
             page_token=request.page_token,
         )
@@ -211,9 +214,11 @@ class RolloutService(rpc.RolloutServiceServicer):
         async def read() -> pb.ListRolloutsResponse:
             async with store.read() as session:
                 records, has_more = await search_rollouts(session, query)
+                total = 0 if query.need is None else await count_rollouts(session, query)
             return pb.ListRolloutsResponse(
                 rollouts=[rollout_message(record) for record in records],
                 next_page_token=str(records[-1].sequence) if has_more else "",
+                total_size=total,
             )
 
         return await store.version_cache.answer(("rollouts", query), read, pb.ListRolloutsResponse.ByteSize)

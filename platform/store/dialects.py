@@ -25,12 +25,27 @@ from alcove.platform.domain.errors import (
     StoreFullError,
     StoreUnavailableError,
 )
-from sqlalchemy import URL, AsyncAdaptedQueuePool, BigInteger, Connection, FromClause, Integer, Pool, event
+from sqlalchemy import (
+    JSON,
+    URL,
+    AsyncAdaptedQueuePool,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Integer,
+    Pool,
+    Text,
+    cast,
+    event,
+    func,
+)
 from sqlalchemy.dialects import postgresql, registry, sqlite
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.util import await_only
 
 __all__ = [
@@ -41,6 +56,8 @@ __all__ = [
     "insert_into",
     "is_busy",
     "join_sqlite",
+    "json_integer",
+    "json_text",
     "open_direct_sqlite",
     "open_postgresql",
     "open_sqlite",
@@ -255,6 +272,22 @@ def where_of_url(url: str) -> str:
 def insert(session: AsyncSession, table: type[_T]) -> "sqlite.Insert":
     """Return the database's own INSERT, which knows ON CONFLICT; both have the same methods for it."""
     return insert_into(session.get_bind().dialect.name, table)
+
+
+def json_text(session: AsyncSession, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[str]:
+    """Return the text that a name has in a column of JSON objects; NULL where there is none."""
+    if session.get_bind().dialect.name == "postgresql":
+        return cast(column, JSON)[name].as_string()
+    found: ColumnElement[str] = func.json_extract(column, f"$.{name}", type_=Text)
+    return found
+
+
+def json_integer(session: AsyncSession, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[int]:
+    """Return the integer that a name has in a column of JSON objects; NULL where there is none."""
+    if session.get_bind().dialect.name == "postgresql":
+        return cast(column, JSON)[name].as_integer()
+    found: ColumnElement[int] = func.json_extract(column, f"$.{name}", type_=Integer)
+    return found
 
 
 def insert_into(dialect: str, table: "type[_T] | FromClause") -> "sqlite.Insert":

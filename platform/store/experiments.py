@@ -1,7 +1,9 @@
 """Stores experiments, and finds those that run and the one that was stopped last for a feature."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from typing import Final
 
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.experiment_records import Allocation, ExperimentPlan, InterimAnalysis
@@ -13,13 +15,16 @@ from alcove.platform.domain.records import (
     SegmentRecord,
     StoredDecision,
 )
+from alcove.platform.stats import DecisionKind
+from alcove.platform.store.dialects import json_integer, json_text
 from alcove.platform.store.tables import ExperimentRow
 from pydantic import TypeAdapter
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_experiment",
+    "count_experiments",
     "delete_experiment",
     "experiments_stopped_since",
     "get_experiment",
@@ -29,7 +34,7 @@ __all__ = [
     "save_experiment",
 ]
 
-
+_DAY_S: Final = 86_400
 _PLAN = TypeAdapter(ExperimentPlan)
 _ARMS = TypeAdapter(tuple[ArmRecord, ...])
 _INTERIM_ANALYSES = TypeAdapter(tuple[InterimAnalysis, ...])
@@ -117,7 +122,7 @@ async def list_experiments(session: AsyncSession, query: ExperimentQuery) -> tup
     """
     found: list[ExperimentRecord] = []
     while len(found) <= query.size:
-        rows = (await session.scalars(_list_statement(query))).all()
+        rows = (await session.scalars(_list_statement(session, query))).all()
         found += [record for record in map(_record, rows) if has_words(query, record)]
         if len(rows) <= query.size:
             break
@@ -125,24 +130,38 @@ async def list_experiments(session: AsyncSession, query: ExperimentQuery) -> tup
     return found[: query.size], len(found) > query.size
 
 
-def _list_statement(query: ExperimentQuery) -> Select[ExperimentRow]:
+async def count_experiments(session: AsyncSession, query: ExperimentQuery) -> int:
+    """Return how many experiments fit every filter, on whichever page; a word may stand in any text of the arms."""
+    return await session.scalar(select(func.count(ExperimentRow.sequence)).where(*_conditions(session, query))) or 0
+
+
+def _list_statement(session: AsyncSession, query: ExperimentQuery) -> Select[ExperimentRow]:
     """Return what reads one more row than a page has."""
-    statement = select(ExperimentRow).limit(query.size + 1)
+    statement = select(ExperimentRow).where(*_conditions(session, query)).limit(query.size + 1)
     is_newest = query.order is ExperimentOrder.NEWEST
     statement = statement.order_by(ExperimentRow.sequence.desc() if is_newest else ExperimentRow.sequence)
     if query.after is not None:
         follows = ExperimentRow.sequence < query.after if is_newest else ExperimentRow.sequence > query.after
         statement = statement.where(follows)
+    return statement
+
+
+def _conditions(session: AsyncSession, query: ExperimentQuery) -> Iterator[ColumnElement[bool]]:
     if query.app is not None:
-        statement = statement.where(ExperimentRow.app == query.app)
+        yield ExperimentRow.app == query.app
     if query.feature is not None:
-        statement = statement.where(ExperimentRow.feature == query.feature)
+        yield ExperimentRow.feature == query.feature
     if query.states:
-        statement = statement.where(ExperimentRow.state.in_(query.states))
+        yield ExperimentRow.state.in_(query.states)
     texts = (ExperimentRow.experiment_id, ExperimentRow.app, ExperimentRow.feature, ExperimentRow.arms)
     for word in query.words:
-        statement = statement.where(or_(*(func.lower(text).contains(word, autoescape=True) for text in texts)))
-    return statement
+        yield or_(*(func.lower(text).contains(word, autoescape=True) for text in texts))
+    if query.needs_decision_at_s is not None:
+        days = json_integer(session, ExperimentRow.plan, "days_needed")
+        is_over = and_(days > 0, ExperimentRow.started_at_s + days * _DAY_S <= query.needs_decision_at_s)
+        has_winner = json_text(session, ExperimentRow.decision, "kind") == DecisionKind.WINNER
+        yield ExperimentRow.state == ExperimentState.RUNNING
+        yield or_(has_winner, is_over)
 
 
 async def running_experiments(session: AsyncSession, app: str | None = None) -> list[ExperimentRecord]:

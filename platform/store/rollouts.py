@@ -1,23 +1,32 @@
 """Stores rollouts, and finds those that are on devices.
 
-Plan, proposal, last analysis, evidence and values are kept as JSON: nothing searches in them.
+Plan, proposal, last analysis, evidence and values are kept as JSON; of an analysis its decision is searched for.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from alcove.platform.domain.errors import ResourceNotFoundError
 from alcove.platform.domain.records import RolloutRecord, RolloutState
-from alcove.platform.domain.rollout_records import AnalysisRecord, Evidence, Proposal, RolloutPlan
+from alcove.platform.domain.rollout_records import (
+    AnalysisRecord,
+    Evidence,
+    Proposal,
+    RolloutPlan,
+    StageDecisionKind,
+)
 from alcove.platform.domain.rollouts.machine import LIVE
-from alcove.platform.domain.rollouts.search import RolloutOrder, RolloutQuery
+from alcove.platform.domain.rollouts.search import RolloutNeed, RolloutOrder, RolloutQuery
+from alcove.platform.store.dialects import json_text
 from alcove.platform.store.parameter_values import values_from_text, values_to_text
 from alcove.platform.store.tables import RolloutRow
 from pydantic import TypeAdapter
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = [
     "add_rollout",
+    "count_rollouts",
     "delete_rollout",
     "get_rollout",
     "live_rollouts",
@@ -26,6 +35,8 @@ __all__ = [
     "watched_rollouts",
 ]
 
+_AGAINST: Final = (StageDecisionKind.ALARM, StageDecisionKind.HARM, StageDecisionKind.TIMEOUT)
+_ADVANCES: Final = (RolloutState.DRAFT, RolloutState.RUNNING, RolloutState.PAUSED)
 _PLAN = TypeAdapter(RolloutPlan)
 _PROPOSAL = TypeAdapter(Proposal)
 _ANALYSIS = TypeAdapter(AnalysisRecord)
@@ -84,20 +95,41 @@ async def search_rollouts(session: AsyncSession, query: RolloutQuery) -> tuple[l
     """Return the rollouts of a page, in the query's order, and whether more follow."""
     number, after, size = RolloutRow.sequence, query.page.after, query.page.size
     is_newest_first = query.order is RolloutOrder.NEWEST
-    statement = select(RolloutRow).order_by(number.desc() if is_newest_first else number).limit(size + 1)
+    statement = select(RolloutRow).where(*_conditions(session, query))
+    statement = statement.order_by(number.desc() if is_newest_first else number).limit(size + 1)
     if after:
         statement = statement.where(number < after if is_newest_first else number > after)
-    if query.app is not None:
-        statement = statement.where(RolloutRow.app == query.app)
-    if query.feature is not None:
-        statement = statement.where(RolloutRow.feature == query.feature)
-    if query.states:
-        statement = statement.where(RolloutRow.state.in_(query.states))
-    for word in query.words:
-        texts = (RolloutRow.rollout_id, RolloutRow.app, RolloutRow.feature, RolloutRow.version)
-        statement = statement.where(or_(*(func.lower(each).contains(word, autoescape=True) for each in texts)))
     found = [_record(row) for row in await session.scalars(statement)]
     return found[:size], len(found) > size
+
+
+async def count_rollouts(session: AsyncSession, query: RolloutQuery) -> int:
+    """Return how many rollouts fit every filter, on whichever page."""
+    return await session.scalar(select(func.count(RolloutRow.sequence)).where(*_conditions(session, query))) or 0
+
+
+def _conditions(session: AsyncSession, query: RolloutQuery) -> Iterator[ColumnElement[bool]]:
+    if query.app is not None:
+        yield RolloutRow.app == query.app
+    if query.feature is not None:
+        yield RolloutRow.feature == query.feature
+    if query.states:
+        yield RolloutRow.state.in_(query.states)
+    for word in query.words:
+        texts = (RolloutRow.rollout_id, RolloutRow.app, RolloutRow.feature, RolloutRow.version)
+        yield or_(*(func.lower(each).contains(word, autoescape=True) for each in texts))
+    if query.need is RolloutNeed.APPROVAL:
+        yield RolloutRow.proposal.is_not(None)
+        yield RolloutRow.state.in_(_ADVANCES)
+    elif query.need is RolloutNeed.ACTION:
+        yield or_(
+            RolloutRow.state == RolloutState.PAUSED,
+            and_(RolloutRow.state == RolloutState.HALTED, RolloutRow.updated_at_s > query.halted_since_s),
+            and_(
+                RolloutRow.state == RolloutState.RUNNING,
+                json_text(session, RolloutRow.analysis, "decision").in_(_AGAINST),
+            ),
+        )
 
 
 async def live_rollouts(session: AsyncSession, app: str | None = None) -> list[RolloutRecord]:

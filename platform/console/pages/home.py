@@ -1,7 +1,6 @@
 """Shows what needs a person now."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,6 +10,7 @@ from alcove.platform.client import (
     AliasProposal,
     Experiment,
     HealthCheck,
+    Page,
     PlatformClient,
     Rollout,
     ServerHealth,
@@ -24,8 +24,6 @@ from alcove.platform.console.viewer import VIEWER
 __all__ = ["routes"]
 
 DRAFTS_SHOWN: Final = 20
-DAY_S: Final = 86_400
-HALT_SHOWN_S: Final = 7 * DAY_S
 NEEDS_STATES: Final = ("registered", "validated")
 SHOWN: Final = 20  # of one list; the rest is on the pages that they lead to
 NEXT_STEPS: Final = MappingProxyType(
@@ -41,11 +39,11 @@ NEXT_STEPS: Final = MappingProxyType(
 
 @dataclass(frozen=True)
 class _Needs:
-    """What was found."""
+    """What was found: of each list as much as the page shows, and how long it is."""
 
-    stopped: list[Rollout]
-    approvals: list[Rollout]
-    undecided: list[Experiment]
+    stopped: Page[Rollout]
+    approvals: Page[Rollout]
+    undecided: Page[Experiment]
     drafts: list[Version]
 
 
@@ -88,27 +86,13 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
 
 def _read(client: PlatformClient, team: str) -> _Needs:
-    """Ask for all that could need somebody; drafts of a team where the viewer is of one."""
-    rollouts = client.rollouts(states=("draft", "running", "paused", "halted"))
-    now_s = int(time.time())
-    stopped = [one for one in rollouts if _needs_somebody(one, now_s)]
-    approvals = [one for one in rollouts if one.proposal is not None and one.state in ("draft", "running", "paused")]
-    undecided = [one for one in client.experiments(states=["running"]) if _is_at_its_end(one, now_s)]
-    drafts = client.versions(team=team, states=NEEDS_STATES, order="newest", limit=DRAFTS_SHOWN)
-    return _Needs(stopped, approvals, undecided, drafts)
-
-
-def _needs_somebody(rollout: Rollout, now_s: int) -> bool:
-    """Whether a rollout is paused, was halted this week, or runs while its last analysis says that it should not."""
-    match rollout.state:
-        case "paused":
-            return True
-        case "halted":
-            return now_s - rollout.updated_at_s < HALT_SHOWN_S
-        case "running":
-            return rollout.analysis is not None and rollout.analysis.decision in ("alarm", "harm", "timeout")
-        case _:
-            return False
+    """Ask for what is shown of all that could need somebody, the newest first; drafts of a team where there is one."""
+    return _Needs(
+        client.rollouts_page(need="action", order="newest", size=SHOWN),
+        client.rollouts_page(need="approval", order="newest", size=SHOWN),
+        client.experiments_page(needs_decision=True, order="newest", size=SHOWN),
+        client.versions(team=team, states=NEEDS_STATES, order="newest", limit=DRAFTS_SHOWN),
+    )
 
 
 def _problem_of(rollout: Rollout) -> str:
@@ -148,14 +132,6 @@ def _failing(health: ServerHealth) -> list[HealthCheck]:
     )
 
 
-def _is_at_its_end(experiment: Experiment, now_s: int) -> bool:
-    """Whether a winner is found, or as many days have passed as the plan has."""
-    if experiment.decision is not None and experiment.decision.kind == "winner":
-        return True
-    planned_s = experiment.plan.days_needed * DAY_S
-    return bool(planned_s) and now_s - experiment.started_at_s >= planned_s
-
-
 def _to_json(
     needs: _Needs, proposals: tuple[AliasProposal, ...], ending: list[_Ending], failing: list[HealthCheck]
 ) -> dict[str, Any]:
@@ -163,17 +139,22 @@ def _to_json(
     return {
         "stopped_rollouts": [
             {name: getattr(one, name) for name in rollouts} | {"next_step": NEXT_STEPS.get(_problem_of(one), "")}
-            for one in needs.stopped
+            for one in needs.stopped.items
         ],
         "approvals": [
             {name: getattr(one, name) for name in rollouts} | {"proposed_by": one.proposal and one.proposal.proposed_by}
-            for one in needs.approvals
+            for one in needs.approvals.items
         ],
         "alias_proposals": [one.model_dump(mode="json") for one in proposals],
         "undecided_experiments": [
             {name: getattr(one, name) for name in ("experiment_id", "app", "feature", "started_at_s")}
-            for one in needs.undecided
+            for one in needs.undecided.items
         ],
+        "totals": {
+            "stopped_rollouts": needs.stopped.total,
+            "approvals": needs.approvals.total,
+            "undecided_experiments": needs.undecided.total,
+        },
         "ending": [vars(one) for one in ending],
         "failing": [one.model_dump(mode="json") for one in failing],
         "drafts": [

@@ -36,6 +36,7 @@ class ExperimentQuery:
         words: in lower case; each must occur in the id, the app, the feature, or an arm's name or version.
         size: most experiments in the answer.
         after: sequence number of the last experiment of the page before; None: from the start.
+        needs_decision_at_s: only those that run and have a winner, or whose plan's days are over then; None: any.
     """
 
     app: str | None = None
@@ -45,6 +46,7 @@ class ExperimentQuery:
     order: ExperimentOrder = ExperimentOrder.OLDEST
     size: int = limits.PAGE_SIZE[0]
     after: int | None = None
+    needs_decision_at_s: int | None = None
 
 
 def parse_query(
@@ -54,6 +56,7 @@ def parse_query(
     states: Sequence[ExperimentState] = (),
     text: str = "",
     order: ExperimentOrder = ExperimentOrder.OLDEST,
+    needs_decision_at_s: int | None = None,
     page_size: int = 0,
     page_token: str = "",
 ) -> ExperimentQuery:
@@ -74,7 +77,13 @@ def parse_query(
     if len(words) > most_words:
         raise InvalidFieldError("text", f"at most {most_words} words", len(words))
     query = ExperimentQuery(
-        app or None, feature or None, tuple(sorted(set(states))), words, order, page_size or default
+        app or None,
+        feature or None,
+        tuple(sorted(set(states))),
+        words,
+        order,
+        page_size or default,
+        needs_decision_at_s=needs_decision_at_s,
     )
     return replace(query, after=_after(query, page_token)) if page_token else query
 
@@ -99,6 +108,8 @@ def _after(query: ExperimentQuery, token: str) -> int:
 
 
 def _digest(query: ExperimentQuery) -> str:
-    """Name filters and order; the size of a page may change on the way."""
+    """Name filters and order; the size of a page and the time may change on the way."""
     what = [query.app, query.feature, query.states, query.words, query.order]
+    if query.needs_decision_at_s is not None:
+        what.append("needs decision")
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
