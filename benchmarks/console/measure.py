@@ -3,13 +3,16 @@
 import asyncio
 import json
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -159,11 +162,18 @@ def measure_viewers(seeded: Seeded, served: Served, *, rounds: int, seconds: flo
             watcher.stdin.write("\n".join(cookies))
             watcher.stdin.close()
         time.sleep(ARRIVED_S)
+        _change(data_dir / "alcove.db", seeded.rollout_id)  # all viewers load the page anew, while calls are made
         with_viewers.append(_p99_ms(calling))
         said = "" if watcher.stdout is None else watcher.stdout.read()
         watcher.wait(600)
         seen.update(json.loads(said))
     return ViewerFigures(VIEWERS, tuple(without), tuple(with_viewers), seen["live"], seen["events"], seen["failed"])
+
+
+def _change(database: Path, rollout_id: str) -> None:
+    """Change the rollout as another server of the same database does: to its viewers it has another etag."""
+    with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
+        connection.execute("UPDATE rollouts SET revision = revision + 1 WHERE rollout_id = ?", (rollout_id,))
 
 
 def _p99_ms(command: Sequence[str]) -> float:

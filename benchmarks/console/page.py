@@ -46,10 +46,11 @@ def as_markdown(found: Measured, sizes: Sizes) -> str:
         ratios = ", ".join(f"{ratio:.2f}" for ratio in seen.ratios)
         times = [statistics.median(each) for each in (seen.p99_without_ms, seen.p99_with_ms)]
         cost = (
-            f"{seen.viewers} viewers, each with a session and a live page that stays open: the 99th percentile of "
-            f"GetRollout is {times[0]:.1f} ms without and {times[1]:.1f} ms with them; ratios of the rounds, in turn: "
-            f"{ratios}. Of {seen.viewers * len(seen.ratios)} streams {seen.live} stayed open to the end; "
-            f"{seen.events} times they told a change, and {seen.failed} streams or pages failed."
+            f"{seen.viewers} viewers, each with a session and a live page that stays open and, once a round, loads "
+            f"anew after a change: the 99th percentile of GetRollout is {times[0]:.1f} ms without and {times[1]:.1f} "
+            f"ms with them; ratios of the rounds, in turn: {ratios}. Of {seen.viewers * len(seen.ratios)} streams "
+            f"{seen.live} stayed open to the end; {seen.events} times they told a change, and {seen.failed} streams "
+            "or pages failed."
         )
         lines += ["", cost]
     return "\n".join(lines) + "\n"

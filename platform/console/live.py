@@ -7,11 +7,13 @@ L1  An event says that something changed, and the etag; what changed the page re
 L2  There are at most MOST streams, and MOST_OF_SESSION of one session: of these the oldest gives way, since browsers
     open six connections to a host, and one that holds them all shows nothing any more.
 L3  Events do not queue: what changes while one is sent, or within GAP_S of it, becomes one.
-L4  A stream ends with its page, its session, its subject and the console; its call ends with it.
+L4  A change is told to the pages by lot, one each PACE_S on average: a hundred viewers load within five seconds.
+L5  A stream ends with its page, its session, its subject and the console; its call ends with it.
 """
 
 import asyncio
 import json
+import random
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -40,6 +42,7 @@ __all__ = ["MOST", "MOST_OF_SESSION", "Live"]
 MOST: Final = 112  # of 128 calls that the server takes on one connection; those that end are counted a moment longer
 MOST_OF_SESSION: Final = 4  # of the six connections of a browser two are left for pages
 GAP_S: Final = 2.0  # seconds between two events of a stream; people read no faster
+PACE_S: Final = 0.05  # seconds; a page takes a third of them to make
 HEARTBEAT_S: Final = 15.0  # seconds until a comment says that the stream is there; proxies cut after thirty or sixty
 TICK_S: Final = 1.0  # seconds between two looks at whether the page is still there
 WRITE_S: Final = 20.0  # seconds that a page may take nothing
@@ -115,13 +118,17 @@ class Live:
                     response = web.StreamResponse(headers=HEADERS)
                     await response.prepare(request)
                     try:
-                        await _tell(request, response, _Changes(first, etags), place)
+                        await _tell(request, response, _Changes(first, etags), place, self._wait_s)
                     except (OSError, TimeoutError):  # the page went, or takes nothing
                         if request.transport is not None:
                             request.transport.abort()
             return response
 
         return stream
+
+    def _wait_s(self) -> float:
+        """Return seconds until a page is told of a change, by lot: the more pages there are, the more on average."""
+        return random.random() * PACE_S * len(self._places)  # noqa: S311 - nobody gains by guessing it
 
     @contextmanager
     def _take(self, session: str) -> Iterator[_Place]:
@@ -161,29 +168,50 @@ class _Changes:
         await asyncio.wait({self.next})
 
 
-async def _tell(request: web.Request, response: web.StreamResponse, changes: _Changes, place: _Place) -> None:
+async def _tell(
+    request: web.Request,
+    response: web.StreamResponse,
+    changes: _Changes,
+    place: _Place,
+    wait_s: Callable[[], float],
+) -> None:
     """Send events until the stream ends.
+
+    Args:
+        request: of the stream.
+        response: that is under way.
+        changes: to be told.
+        place: says when to end.
+        wait_s: gives the seconds until the first change after a told one is told.
 
     Raises:
         OSError: the page is gone.
         TimeoutError: it takes nothing.
     """
-    told_s = sent_s = float("-inf")
+    sent_s = due_s = float("-inf")
     why = ""
     try:
         while not why:
             now_s = time.monotonic()
-            if changes.untold is not None and now_s - told_s >= GAP_S:
+            if changes.untold is not None and now_s >= due_s:
                 await _send(response, "changed", {"etag": changes.untold})
                 changes.untold = None
-                told_s = sent_s = now_s
+                sent_s = now_s
+                due_s = now_s + GAP_S
             elif now_s - sent_s >= HEARTBEAT_S:
                 await _write(response, b": live\n\n")
                 sent_s = now_s
-            await asyncio.wait({changes.next, place.end}, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
+            left_s = TICK_S if changes.untold is None else max(0.0, due_s - time.monotonic())
+            watched = {changes.next, place.end}
+            await asyncio.wait(watched, timeout=min(TICK_S, left_s), return_when=asyncio.FIRST_COMPLETED)
             if request.transport is None or request.transport.is_closing():
                 return
-            why = place.end.result() if place.end.done() else changes.take() if changes.next.done() else ""
+            if place.end.done():
+                why = place.end.result()
+            elif changes.next.done():
+                if changes.untold is None:
+                    due_s = max(due_s, time.monotonic() + wait_s())
+                why = changes.take()
         if changes.untold is not None:
             await _send(response, "changed", {"etag": changes.untold})
         await _send(response, "end", {"why": why})

@@ -15,6 +15,8 @@ from alcove.platform.console.calls import Calls
 from alcove.platform.console.problems import Problem, problem_of
 from alcove.platform.console.rendering import Renderer, wants_json
 from alcove.platform.console.security import form_of
+from alcove.platform.console.session import IDLE_HEADER
+from alcove.platform.console.sharing import SharedReads
 from alcove.platform.console.viewer import VIEWER
 
 __all__ = ["Answer", "Pages", "Refusal", "back_to_page", "offers_of"]
@@ -70,6 +72,7 @@ class Pages:
     def __init__(self, calls: Calls, renderer: Renderer) -> None:
         self._calls = calls
         self._renderer = renderer
+        self._shared = SharedReads()
 
     async def ask(self, request: web.Request, work: Callable[[PlatformClient], _Value]) -> _Value:
         """Return what calls of the viewer give.
@@ -78,6 +81,21 @@ class Pages:
             ClientError: a call failed.
         """
         return await self._calls.run(request[VIEWER].token, work)
+
+    async def ask_live(self, request: web.Request, what: str, work: Callable[[PlatformClient], _Value]) -> _Value:
+        """Return what calls of the viewer give; a page that loads again by itself shares them with others of its role.
+
+        Args:
+            request: for the page.
+            what: names what is read, the same for everybody of a role.
+            work: makes the calls; what it gives may be shared, and must not be changed.
+
+        Raises:
+            ClientError: a call failed.
+        """
+        if IDLE_HEADER not in request.headers:
+            return await self.ask(request, work)
+        return await self._shared.read((request[VIEWER].info.role, what), lambda: self.ask(request, work))
 
     def routes(self, path: str, page: Page) -> list[web.RouteDef]:
         """Return the routes of a page: for people at its path, for programs with `.json` behind it."""

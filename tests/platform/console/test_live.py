@@ -248,3 +248,20 @@ async def test_a_change_by_another_process_reaches_the_page_and_a_revoked_token_
             assert await event(answer) == ("end", {"why": "signed_out"})
         async with one.http.get(f"{one.url}/rollouts/{rollout_id}/live", allow_redirects=False) as answer:
             assert answer.status == 303
+
+
+async def test_a_change_is_told_to_one_page_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By lot, so that a hundred pages do not load at once; what changes while one waits is told with it."""
+    lots = iter([0.0, 1e9])
+    async with console(monkeypatch) as (client, staged):
+        monkeypatch.setattr(live.random, "random", lambda: next(lots))
+        monkeypatch.setattr(live, "GAP_S", 0.0)
+        async with await open_stream(client) as answer:
+            assert (await event(answer))[1] == {"etag": "1"}
+            staged.news.put_nowait("2")
+            assert (await event(answer))[1] == {"etag": "2"}
+            for etag in ("3", "4"):
+                staged.news.put_nowait(etag)
+            await until(lambda: staged.asked == 3)
+            staged.news.put_nowait(None)  # a stream that ends tells what it has
+            assert (await event(answer))[1] == {"etag": "4"}

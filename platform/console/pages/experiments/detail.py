@@ -23,7 +23,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
     async def experiment(request: web.Request, refusal: Refusal | None = None) -> Answer:
         experiment_id = request.match_info["experiment_id"]
-        reading = await pages.ask(request, lambda client: read(client, experiment_id))
+        reading = await pages.ask_live(request, experiment_id, lambda client: read(client, experiment_id))
         actions = _list_offered(reading, request[VIEWER].role)
         context = context_of(reading) | {
             "history": reading.history,
