@@ -3,17 +3,20 @@
 Importing this is cheap: a feature's own module, and numpy with it, is loaded when the feature is first used.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import extend_path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Feature", "catalogue"]
+__all__ = ["Feature", "Framing", "StreamingFeature", "catalogue"]
+
+FrameT_contra = TypeVar("FrameT_contra", contravariant=True)
+ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 __path__ = extend_path(__path__, __name__)  # a feature may be installed in another folder than the SDK
 
@@ -55,6 +58,48 @@ class Feature(Protocol):
         Raises:
             ValueError: the outputs are not those of this feature.
         """
+        ...
+
+
+class Framing(Protocol[FrameT_contra, ValueT_co]):
+    """What lies between the frames of an app and the runs of a program, for one stream; it may keep a remainder.
+
+    An app's frame may take no run, one, or several: hops of 160 samples for a program that takes 256, for example.  The
+    stream calls it from one thread at a time: `encode_frame`, then `decode_frame`, or `skip_frame` where a run of the
+    frame was stopped, refused, or failed.  When another version takes over, the framing stays as it is: no sample of
+    its remainder is lost.
+    """
+
+    def encode_frame(self, frame: FrameT_contra) -> "Sequence[tuple[Any, ...]]":
+        """Return the inputs of each run that this frame completes, in order; () where it completes none.
+
+        Raises:
+            ValueError: it is no frame of this feature (`FieldError`, `InputError`); nothing of it was kept.
+        """
+        ...
+
+    def decode_frame(self, outputs: "list[list[Any]]") -> ValueT_co:
+        """Return the frame's value of the outputs of its runs; [] where it took none.
+
+        Raises:
+            ValueError: the outputs are not those of this feature.
+        """
+        ...
+
+    def skip_frame(self) -> None:
+        """Note that the frame that was encoded last has no value, so that those after it are in their place."""
+        ...
+
+    def reset(self) -> None:
+        """Begin anew, with no remainder."""
+        ...
+
+
+class StreamingFeature(Feature, Protocol[FrameT_contra, ValueT_co]):
+    """A feature with a framing of its own; the stream of any other takes a program's inputs and decodes a run."""
+
+    def framing(self) -> Framing[FrameT_contra, ValueT_co]:
+        """Return the framing of a new stream."""
         ...
 
 

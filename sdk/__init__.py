@@ -39,15 +39,18 @@ if TYPE_CHECKING:
         ResponseTooLargeError,
         RuntimeTooOldError,
         StatusError,
+        StreamClosedError,
         TokenKeyMismatchError,
         TooSlowError,
         TransportError,
         UnknownFeatureError,
     )
-    from alcove.sdk.handle import Answer, AnswerError, FeatureHandle, TypedHandle
+    from alcove.sdk.handle import Answer, AnswerError, FeatureHandle, StreamingHandle, TypedHandle
     from alcove.sdk.metric_records import RecordedMetric
     from alcove.sdk.ports import Port
     from alcove.sdk.reports import ReportResult
+    from alcove.sdk.stream import FeatureStream
+    from alcove.sdk.stream_frames import FrameAnswer, StreamCounters
     from alcove.sdk.summary import PrivacySummary, RequestCount
     from alcove.sdk.sync import Refusal, SyncResult, VersionChange
     from alcove.sdk.transport import OutboundRequest
@@ -68,7 +71,9 @@ __all__ = [
     "DeviceError",
     "DeviceStorageError",
     "FeatureHandle",
+    "FeatureStream",
     "ForeignFolderError",
+    "FrameAnswer",
     "IncompatibleError",
     "InsecureServerError",
     "IntegrityError",
@@ -91,6 +96,9 @@ __all__ = [
     "RuntimeTooOldError",
     "Signature",
     "StatusError",
+    "StreamClosedError",
+    "StreamCounters",
+    "StreamingHandle",
     "SyncResult",
     "TokenKeyMismatchError",
     "TooSlowError",
@@ -112,6 +120,8 @@ _HOMES = {
     "DebugOverrides": "alcove.sdk.debug",
     "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",
+    "FeatureStream": "alcove.sdk.stream",
+    "FrameAnswer": "alcove.sdk.stream_frames",
     "IntegrityError": "alcove.registry.errors",
     "OutboundRequest": "alcove.sdk.transport",
     "Port": "alcove.sdk.ports",
@@ -121,6 +131,8 @@ _HOMES = {
     "ReportResult": "alcove.sdk.reports",
     "RequestCount": "alcove.sdk.summary",
     "Signature": "alcove.sdk.contract",
+    "StreamCounters": "alcove.sdk.stream_frames",
+    "StreamingHandle": "alcove.sdk.handle",
     "SyncResult": "alcove.sdk.sync",
     "TypedHandle": "alcove.sdk.handle",
     "VersionChange": "alcove.sdk.sync",

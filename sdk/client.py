@@ -29,12 +29,12 @@ from alcove.runtime.clock import Clock, SystemClock
 from alcove.sdk.active_models import ActiveModels
 from alcove.sdk.aggregators import AggregatorPair
 from alcove.sdk.connection import Connection, TransportMaker
-from alcove.sdk.contract import Contract, TypedContract, decoder_of, known_contracts
+from alcove.sdk.contract import Contract, StreamingContract, TypedContract, decoder_of, known_contracts
 from alcove.sdk.debug import NOTHING_PINNED, DebugOverrides
 from alcove.sdk.engine import Engine, NativeEngine
 from alcove.sdk.errors import OutOfBoundError
 from alcove.sdk.freshness import Freshness
-from alcove.sdk.handle import FeatureHandle, TypedHandle
+from alcove.sdk.handle import FeatureHandle, StreamingHandle, TypedHandle
 from alcove.sdk.instruments import Instruments, Recorder
 from alcove.sdk.limits import ASYNC_WORKERS, CLOSE_WAIT_S, MAX_DEADLINE_MS, MAX_QUESTIONS, MAX_STALE_S
 from alcove.sdk.outcomes import Outcomes
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from alcove.sdk.tokens import Attestation
 
 P = ParamSpec("P")
+F = TypeVar("F")
 T = TypeVar("T")
 
 logging.getLogger("alcove").addHandler(logging.NullHandler())  # an app that wants no log of ours gets none
@@ -180,6 +181,14 @@ class Client:
     @overload
     def feature(self, feature: str, *, deadline_ms: float | None = None) -> FeatureHandle[Any]: ...
     @overload
+    def feature(
+        self, feature: type[StreamingContract[F, T]], *, deadline_ms: float | None = None
+    ) -> StreamingHandle[F, T]: ...
+    @overload
+    def feature(
+        self, feature: StreamingContract[F, T], *, deadline_ms: float | None = None
+    ) -> StreamingHandle[F, T]: ...
+    @overload
     def feature(self, feature: type[TypedContract[P, T]], *, deadline_ms: float | None = None) -> TypedHandle[P, T]: ...
     @overload
     def feature(self, feature: TypedContract[P, T], *, deadline_ms: float | None = None) -> TypedHandle[P, T]: ...
@@ -214,8 +223,12 @@ class Client:
         if contract is not None:
             self._active_models.register_contract(name, contract)
         model_ref = self._active_models.model_ref(name, contract)
-        encode = getattr(contract, "encode", None)
-        kind = FeatureHandle if encode is None else partial(TypedHandle, encode=encode)
+        encode, framing = getattr(contract, "encode", None), getattr(contract, "framing", None)
+        kind: Callable[..., FeatureHandle[Any]] = FeatureHandle
+        if framing is not None:
+            kind = partial(StreamingHandle, framing=framing)
+        elif encode is not None:
+            kind = partial(TypedHandle, encode=encode)
         return kind(
             name,
             model_ref,

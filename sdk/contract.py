@@ -9,13 +9,17 @@ A contract with a `signature`, such as `alcove model stub` writes, is answered b
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from alcove.registry.compatibility import differences
 from alcove.sdk.engine import Runnable
 from alcove.sdk.ports import Port, ports_of
 
+if TYPE_CHECKING:
+    from alcove.features import Framing
+
 P = ParamSpec("P")
+F_contra = TypeVar("F_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -68,6 +72,23 @@ class TypedContract(Protocol[P, T_co]):
 
     def decode(self, outputs: list[Any]) -> T_co:
         """Return the value of one run's outputs; raises for outputs that are not this feature's."""
+        ...
+
+
+class StreamingContract(Protocol[F_contra, T_co]):
+    """A contract with a framing of its own: `handle.stream()` takes and gives what the framing does."""
+
+    @property
+    def name(self) -> str:
+        """Return the feature's name."""
+        ...
+
+    def decode(self, outputs: list[Any]) -> T_co:
+        """Return the value of one run's outputs; raises for outputs that are not this feature's."""
+        ...
+
+    def framing(self) -> "Framing[F_contra, T_co]":
+        """Return the framing of a new stream."""
         ...
 
 

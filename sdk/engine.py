@@ -70,6 +70,70 @@ class Runnable(Protocol):
         ...
 
 
+class Session(Protocol):
+    """A run of a program after the other, with what it keeps between them; one thread at a time."""
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the outputs for one set of inputs; as `Runnable`, and `RunCancelledError` where it was stopped.
+
+        What a run that raises would have kept is not kept.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Keep nothing of the runs so far."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the run at hand and later ones, until `uncancel`; from any thread, returns at once."""
+        ...
+
+    def uncancel(self) -> None:
+        """Allow runs that begin from now on."""
+        ...
+
+
+class Stateless:
+    """A session of a program whose engine has none: it keeps nothing, and a run cannot be stopped.
+
+    Args:
+        model: the program.
+    """
+
+    def __init__(self, model: Runnable) -> None:
+        self._model = model
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the outputs; see `Session`."""
+        return self._model(*inputs)
+
+    def reset(self) -> None:
+        """Do nothing: nothing is kept."""
+
+    def cancel(self) -> None:
+        """Do nothing: a run ends when it ends."""
+
+    def uncancel(self) -> None:
+        """Do nothing."""
+
+
+def begin_session(model: Runnable, threads: int = 1) -> Session:
+    """Return a new session of a loaded program.
+
+    Args:
+        model: the program.
+        threads: how many compute together, where the engine can.
+
+    Raises:
+        InputError: the program's smallest sizes take more than a session may.
+        MemoryError: the system has none.
+        OSError: the system has no threads.
+    """
+    begin = getattr(model, "session", None)
+    session: Session = Stateless(model) if begin is None else begin(threads=threads)
+    return session
+
+
 def call(model: Runnable, inputs: Sequence[Any], cancellation: "Cancellation | None") -> list[Any]:
     """Return the outputs for one set of inputs; the run of a runtime that cannot stop one continues to its end.
 

@@ -23,6 +23,7 @@ AlcoveSdkError
     ├── NoPredictionError           an outcome with no prediction before it
     ├── OutOfBoundError             an argument out of its bound
     └── ClosedError                 the client was closed
+        └── StreamClosedError       the stream was closed
 
 Beside these, a sync may answer with an error of `alcove.registry.errors` (signatures, expiry, rollback,
 `IntegrityError` for a tampered blob), and a report with one of `alcove.privacy.errors` (no budget).  A prediction never
@@ -244,3 +245,11 @@ class ClosedError(CallError):
 
     def __init__(self) -> None:
         super().__init__("this client was closed")
+
+
+class StreamClosedError(ClosedError):
+    """The stream was closed, or finished; the client may be open."""
+
+    def __init__(self, *, feature: str) -> None:
+        self.feature = feature
+        CallError.__init__(self, f"{feature}: this stream was closed; open another by handle.stream()")

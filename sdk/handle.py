@@ -19,123 +19,48 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from alcove.registry.policy.outcome import Outcome
 from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError, RunCancelledError
+from alcove.sdk.answers import NO_CONFIG, STALE, ActiveModel, Answer, AnswerError, Measurement, ModelRef
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError, OutOfBoundError
 from alcove.sdk.instruments import Recorder
-from alcove.sdk.load_attempts import NO_ATTEMPT, LoadAttempt
 from alcove.sdk.metric_records import MetricRecord, check_name, check_value
 from alcove.sdk.ports import Port, arrange_inputs, ports_of
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from alcove.features import Framing
+    from alcove.sdk.stream import FeatureStream, StreamOptions
+
 P = ParamSpec("P")
+F = TypeVar("F")
 T = TypeVar("T")
+
+__all__ = [
+    "NO_CONFIG",
+    "STALE",
+    "ActiveModel",
+    "Answer",
+    "AnswerError",
+    "FeatureHandle",
+    "Inputs",
+    "Measurement",
+    "ModelRef",
+    "StreamingHandle",
+    "TypedHandle",
+]
 
 _LOG: Final = logging.getLogger(__name__)
 
-NO_CONFIG: Final[Mapping[str, bool | int | float | str]] = MappingProxyType({})
-
-STALE = "stale"
-"""Reason of what answers while the server was not heard for longer than `max_stale_s`."""
-
-
-class AnswerError(StrEnum):
-    """Why an answer has no value."""
-
-    INVALID_TEXT = "invalid_text"
-    """A text is not UTF-8 (or holds a lone surrogate)."""
-    RUN_FAILED = "run_failed"
-    """The runtime refused the run, or the device has no memory for it."""
-    DECODE_FAILED = "decode_failed"
-    """The program's outputs are not this feature's."""
-    NO_MODEL = "no_model"
-    """No slot of the feature could be loaded, and it has no baseline that could."""
-    STALE = STALE
-    """The server was not heard for longer than `max_stale_s`, and the feature has no baseline that could answer."""
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    """The run was not back within the deadline that the app set for this feature."""
-    CANCELLED = "cancelled"
-    """The client was closed while it ran on one of the client's threads."""
-
-
 _FAULTS = frozenset({AnswerError.RUN_FAILED, AnswerError.DECODE_FAILED, AnswerError.DEADLINE_EXCEEDED})
 """Errors that a version may be at fault for; bad text is the app's, and with no model there is no version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """One prediction.
-
-    Attributes:
-        value: the feature's value; None where `error` says why.
-        version: version that answered, "baseline" for the app's own model, "" if none could.
-        reason: why that version: "default", "rollout", "experiment", "holdout" (the device keeps the version with which
-            a read-out of the holdout began), "fallback", "baseline", "stale" (the server was not heard for longer than
-            `max_stale_s`, so the app's own model answers), "debug" (pinned on a test device), or "unavailable".
-        latency_ms: time of run and decoding, in milliseconds.
-        error: None, or why there is no value.
-        cause: what the feature's contract raised, of `DECODE_FAILED`; its text may hold what the user wrote.
-        config: values of the parameters of the version that answered; empty where it declares none, and for the app's
-            own model.
-    """
-
-    value: T | None
-    version: str
-    reason: str
-    latency_ms: float
-    error: AnswerError | None = None
-    cause: Exception | None = field(default=None, compare=False, repr=False)
-    config: Mapping[str, bool | int | float | str] = field(default_factory=lambda: NO_CONFIG, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveModel:
-    """What answers for a feature at present.
-
-    Attributes:
-        model: the loaded program, or None if none could be loaded.
-        key: digest of the version's manifest; "" for the baseline.
-        file: which file it was loaded from (inode, time of change): a repaired version is another file.
-        arm: number of the arm, in an experiment or a rollout that compares.
-        task: JSON text of what is reported of that arm; None where nothing is.
-        has_abandoned_arm: the device is in that arm, whose version crashed here; something else answers.
-        config: values of the version's parameters.
-        attempt: notes each run, so that a process that ends in one is counted; over for what needs none.
-    """
-
-    model: Runnable | None
-    version: str
-    reason: str
-    key: str = ""
-    file: tuple[int, int] = (0, 0)
-    arm: int | None = None
-    task: str | None = None
-    attempt: LoadAttempt = NO_ATTEMPT
-    has_abandoned_arm: bool = False
-    config: Mapping[str, bool | int | float | str] = field(default_factory=lambda: NO_CONFIG)
-
-
-class ModelRef:
-    """Holds the present `ActiveModel`; setting it is one store, which readers see whole, without a lock.
-
-    Attributes:
-        active: see above.
-        is_refused: the app passed last what nothing here takes.
-    """
-
-    __slots__ = ("active", "is_refused")
-
-    def __init__(self, active: ActiveModel) -> None:
-        self.active = active
-        self.is_refused = False
 
 
 class Inputs(NamedTuple):
@@ -143,23 +68,6 @@ class Inputs(NamedTuple):
 
     placed: tuple[Any, ...]
     named: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What came of one prediction.
-
-    Attributes:
-        feature: the feature.
-        active: what answered.
-        outcome: which of the outcomes that a task may count.
-        latency_ms: of the answer; 0 for an outcome without one.
-    """
-
-    feature: str
-    active: ActiveModel
-    outcome: Outcome
-    latency_ms: float
 
 
 class FeatureHandle(Generic[T]):
@@ -265,6 +173,52 @@ class FeatureHandle(Generic[T]):
         # alone.
         is_stopped = self._runner is None or self._closing.is_cancelled
         return self._predict(Inputs(inputs, named), None if is_stopped else self._closing)
+
+    def stream(self, **options: "Unpack[StreamOptions[T]]") -> "FeatureStream[Any, T]":
+        """Return a stream of this feature: frames in, an answer for each, with state between them; see `FeatureStream`.
+
+        A frame is the program's input, or a tuple of its inputs.
+
+        Raises:
+            OutOfBoundError: an option is out of its bound.
+        """
+        from alcove.sdk.stream import FeatureStream  # noqa: PLC0415 - an app without streams loads none of it
+
+        return FeatureStream(self._source(), None, **options)
+
+    def _source(self) -> Any:
+        """Return what a stream of this feature needs."""
+        from alcove.sdk.stream_frames import StreamSource  # noqa: PLC0415 - as `stream`
+
+        return StreamSource(
+            self.name,
+            self._model_ref,
+            self._clock,
+            self._closing,
+            decode=self._decode,
+            watch=self._watch,
+            stand_ins=self._stand_ins,
+            settle=self._settle_frame,
+            record=self._record,
+            record_metric=self._record_metric,
+            deadline_s=self._deadline_s,
+        )
+
+    def _settle_frame(self, active: ActiveModel, answer: Answer[T], *, is_first_fault: bool) -> None:
+        """Note what came of a frame, as `_predict` of a prediction; of faults the first of a session counts."""
+        if self._recorder is not None:
+            self._recorder.prediction(
+                self.name, answer.version, answer.reason, latency_ms=answer.latency_ms, error=answer.error
+            )
+        if answer.error is None:
+            self._last = (answer, active)
+            self._model_ref.is_refused = False
+            if active.task is not None:
+                self._note(active, answer.latency_ms)
+        elif is_first_fault and active.task is not None:
+            self._measure(active, Outcome.ERROR, 0.0)
+        if answer.error in _FAULTS:
+            self._log_once(answer)
 
     def _predict(self, inputs: Inputs, closing: Cancellation | None) -> Answer[T]:
         self._watch(self._clock.monotonic_ns())
@@ -460,3 +414,33 @@ class TypedHandle(FeatureHandle[T], Generic[P, T]):
     async def predict_async(self, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
         """Return what `predict` returns, computed on another thread; see `FeatureHandle.predict_async`."""
         return await super().predict_async(*self._encode(*args, **kwargs))
+
+    def stream(self, **options: "Unpack[StreamOptions[T]]") -> "FeatureStream[Any, T]":
+        """Return a stream, whose frames are what `encode` takes, or a tuple of it; see `FeatureHandle.stream`."""
+        from alcove.sdk.stream import FeatureStream  # noqa: PLC0415 - as `FeatureHandle.stream`
+
+        return FeatureStream(self._source(), None, encode=self._encode, **options)
+
+
+class StreamingHandle(FeatureHandle[T], Generic[F, T]):
+    """A feature whose contract has a framing of its own: `stream` takes its frames.
+
+    Args:
+        arguments: as `FeatureHandle`.
+        framing: makes the framing of a new stream.
+        options: as `FeatureHandle`.
+    """
+
+    def __init__(self, *arguments: Any, framing: "Callable[[], Framing[F, T]]", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._framing = framing
+
+    def stream(self, **options: "Unpack[StreamOptions[T]]") -> "FeatureStream[F, T]":
+        """Return a stream of this feature's own frames; see `FeatureStream`.
+
+        Raises:
+            OutOfBoundError: an option is out of its bound.
+        """
+        from alcove.sdk.stream import FeatureStream  # noqa: PLC0415 - as `FeatureHandle.stream`
+
+        return FeatureStream(self._source(), self._framing(), **options)

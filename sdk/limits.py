@@ -125,6 +125,12 @@ DISK_RESERVE_BYTES: Final = 1_000_000
 MAX_DEADLINE_MS: Final = 600_000.0
 """Longest deadline of a prediction: ten minutes; an app that would wait longer wants none."""
 
+MAX_STREAM_THREADS: Final = 16
+"""Most threads of a stream's session: as many as the runtime takes."""
+
+MAX_WARM_UP_S: Final = 2.0
+"""Longest time for which the version before answers while a new one's session warms up: one that was halted must go."""
+
 MAX_STALE_S: Final = 14 * 86_400.0
 """Age above which what was installed answers no more, unless the app says otherwise: a halt can be hidden for two weeks
 at most, and a holiday without a network costs nobody their model."""
