@@ -12,12 +12,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name that torch uses
 import typer
 from alcove.platform.cli.importing.folders import Folder
+from alcove.runtime.audio import mel_weights
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 RATE: Final = 16_000
 KALDI_FLOOR: Final = 1.192092955078125e-07
 """Kaldi's least energy of a band: the distance of 1 from the next float32."""
+KALDI_LOW_HZ: Final = 20.0
+"""Where Kaldi's first band begins."""
 PREEMPHASIS: Final = 0.97
 
 
@@ -63,8 +66,8 @@ class WhisperMel(FrontEnd):
     def __init__(self, rate: int, settings: dict[str, Any]) -> None:
         super().__init__(rate, int(settings.get("chunk_length", 30)) * rate)
         self.size, self.hop = int(settings.get("n_fft", 400)), int(settings.get("hop_length", 160))
-        bands = mel_filters(1 + self.size // 2, int(settings.get("feature_size", 80)), 0.0, rate / 2, rate)
-        self.register_buffer("bands", torch.from_numpy(bands), persistent=False)
+        bands = mel_weights(int(settings.get("feature_size", 80)), self.size, rate)
+        self.register_buffer("bands", torch.from_numpy(bands.astype(np.float32)), persistent=False)
         self.spectrum = Spectrum(np.hanning(self.size + 1)[:-1], self.size)
 
     def forward(self, samples: Tensor) -> Tensor:
@@ -84,8 +87,9 @@ class KaldiMel(FrontEnd):
         self.frames = int(settings.get("max_length", 1024))
         super().__init__(rate, self.window + (self.frames - 1) * self.hop)
         size = 1 << (self.window - 1).bit_length()
-        bands = kaldi_filters(1 + size // 2, int(settings.get("num_mel_bins", 128)), rate)
-        self.register_buffer("bands", torch.from_numpy(bands), persistent=False)
+        count = int(settings.get("num_mel_bins", 128))
+        bands = mel_weights(count, size, rate, low_hz=KALDI_LOW_HZ, scale="kaldi", has_equal_areas=False)
+        self.register_buffer("bands", torch.from_numpy(bands.astype(np.float32)), persistent=False)
         self.spectrum = Spectrum(np.hanning(self.window), size, is_kaldi=True)
         normalizes = bool(settings.get("do_normalize", True))
         self.mean = float(settings.get("mean", -4.2677393)) if normalizes else 0.0
@@ -128,42 +132,6 @@ def _raise_high(taps: int) -> NDArray[np.float64]:
     """Return the matrix that takes a share of the sample before from each."""
     found = np.eye(taps) - PREEMPHASIS * np.eye(taps, k=-1)
     found[0, 0] = 1 - PREEMPHASIS
-    return found
-
-
-def mel_filters(frequencies: int, bands: int, low: float, high: float, rate: int) -> NDArray[np.float32]:
-    """Return triangles of equal area on Slaney's mel scale, f32 [bands, frequencies].
-
-    Source: `transformers.audio_utils.mel_filter_bank` with `norm="slaney", mel_scale="slaney"`.
-    """
-
-    def to_mel(hertz: float) -> float:
-        return 15 + math.log(hertz / 1000) * 27 / math.log(6.4) if hertz >= 1000 else hertz * 3 / 200
-
-    mels = np.linspace(to_mel(low), to_mel(high), bands + 2)
-    edges = np.where(mels >= 15, 1000 * np.exp((mels - 15) * math.log(6.4) / 27), mels * 200 / 3)
-    found = _triangles(edges, np.linspace(0, rate // 2, frequencies))
-    return (found * (2 / (edges[2:] - edges[:-2]))[:, None]).astype(np.float32)
-
-
-def kaldi_filters(frequencies: int, bands: int, rate: int) -> NDArray[np.float32]:
-    """Return triangles on Kaldi's mel scale from 20 Hz on, straight over mels, f32 [bands, frequencies].
-
-    Source: `transformers.audio_utils.mel_filter_bank` with `mel_scale="kaldi", triangularize_in_mel_space=True`.
-    """
-
-    def to_mel(hertz: Any) -> Any:
-        return 1127 * np.log(1 + hertz / 700)
-
-    edges = np.linspace(to_mel(20.0), to_mel(rate / 2), bands + 2)
-    width = rate / ((frequencies - 1) * 2)
-    return _triangles(edges, to_mel(width * np.arange(frequencies))).astype(np.float32)
-
-
-def _triangles(edges: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
-    distances = edges[:, None] - places[None, :]
-    widths = np.diff(edges)[:, None]
-    found: NDArray[np.float64] = np.maximum(0, np.minimum(-distances[:-2] / widths[:-1], distances[2:] / widths[1:]))
     return found
 
 
