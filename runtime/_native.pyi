@@ -372,3 +372,24 @@ def detokenize(ids: list[int], table: bytes) -> bytes:
     Raises:
         InputError: the table is none, or an id is outside the vocabulary.
     """
+
+def ctc_beam(
+    log_probs: NDArray[np.float32], width: int, paths: int, blank: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Return the most probable labelings, best first, as the operator `ctc_beam` does.
+
+    Args:
+        log_probs: [batch, frames, classes], row-major, each size at least 1.
+        width: prefixes that are kept, 1 to 1024.
+        paths: labelings that are returned, 1 to width.
+        blank: the class that stands for none.
+
+    Returns:
+        ids [batch, paths, frames], blank behind each labeling; how many are in use [batch, paths]; the logarithms of
+        their probabilities [batch, paths].
+
+    Raises:
+        InputError: a number is out of range, or the search takes more than 4 GiB.
+
+    Source: kernels/microkernels/ctc_beam/ctc_beam.h.
+    """

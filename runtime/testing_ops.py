@@ -402,6 +402,17 @@ def transforms() -> bytes:
     return build.program()
 
 
+def decoding() -> bytes:
+    """Return a program that finds labelings of frames, fewer than it keeps and one of one."""
+    build = _Program()
+    x = build.input("x", F32, (2, 9, 5))
+    for paths, width, blank in ((3, 6, 4), (1, 1, 0)):
+        rows = (2, paths)
+        outputs = ((I64, (*rows, 9)), (I64, rows), (F32, rows), SCRATCH)
+        build.show("ctc_beam", [x], *outputs, attributes=(width, blank))
+    return build.program()
+
+
 def halves() -> bytes:
     """Return a program of constants of 16 bits: panels, a table, a window's weights, what a state begins as."""
     build = _Program()
@@ -444,6 +455,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     quantization,
     special,
     transforms,
+    decoding,
     halves,
 )
 

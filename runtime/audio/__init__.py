@@ -6,15 +6,20 @@
 `forward` takes the next hop of a stream; `whole` gives the same numbers of a whole signal, for training.
 """
 
+from alcove.runtime.audio.ctc import CtcText, Paths, ctc_beam, ctc_greedy
 from alcove.runtime.audio.mel import LogMel, MelFilterbank, mel_weights
 from alcove.runtime.audio.resample import Resample
 from alcove.runtime.audio.stft import StreamingIstft, StreamingStft
 
 __all__ = [
+    "CtcText",
     "LogMel",
     "MelFilterbank",
+    "Paths",
     "Resample",
     "StreamingIstft",
     "StreamingStft",
+    "ctc_beam",
+    "ctc_greedy",
     "mel_weights",
 ]

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "binding/decoding.h"
 #include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
@@ -297,6 +298,9 @@ NB_MODULE(_native, m) {
                 "tuple[NDArray[np.int64], int]"));
   m.def("detokenize", &detokenize_ids, "ids"_a, "table"_a,
         nb::sig("def detokenize(ids: list[int], table: bytes) -> bytes"));
+  m.def("ctc_beam", &decode_beam, "log_probs"_a.noconvert(), "width"_a, "paths"_a, "blank"_a,
+        nb::sig("def ctc_beam(log_probs: NDArray[np.float32], width: int, paths: int, blank: int) -> "
+                "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]"));
   m.def("ngram_hash_batch", &hash_texts, "texts"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/operators/matmul/matmul.h"
 #include "kernels/operators/recurrent/recurrent.h"
 #include "kernels/operators/separable_conv2d/separable_conv2d.h"
+#include "kernels/microkernels/ctc_beam/ctc_beam.h"
 #include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
 #include "kernels/microkernels/sort/sort.h"
 #include "kernels/microkernels/tokenize/tokenize.h"
@@ -107,6 +108,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
        [](Sizes& size) {
          const size_t taps = size.positive("taps"), in_c = size.positive("in_c");
          return conv_transpose2d_scratch_bytes(taps, in_c, size("out_c"));
+       }},
+      {"ctc_beam",
+       [](Sizes& size) {
+         const size_t frames = size("frames"), classes = size("classes");
+         return ctc_scratch_bytes<size_t>(frames, classes, size("width"));
        }},
       {"fft",
        [](Sizes& size) {
