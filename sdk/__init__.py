@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from alcove.sdk.aggregators import AggregatorPair, ObliviousRelay
     from alcove.sdk.assignments import Assignments
     from alcove.sdk.client import Client
+    from alcove.sdk.comparisons import ComparedAnswers
     from alcove.sdk.contract import Signature
     from alcove.sdk.debug import DebugOverrides
     from alcove.sdk.errors import (
@@ -66,6 +67,7 @@ __all__ = [
     "CallError",
     "Client",
     "ClosedError",
+    "ComparedAnswers",
     "DebugOverrides",
     "DeviceAttributes",
     "DeviceError",
@@ -117,6 +119,7 @@ _HOMES = {
     "Assignments": "alcove.sdk.assignments",
     "BudgetLimits": "alcove.privacy.budget",
     "Client": "alcove.sdk.client",
+    "ComparedAnswers": "alcove.sdk.comparisons",
     "DebugOverrides": "alcove.sdk.debug",
     "DeviceAttributes": "alcove.registry.policy.attributes",
     "FeatureHandle": "alcove.sdk.handle",

@@ -7,6 +7,7 @@
 No network, and nothing is loaded under the lock.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,7 +20,7 @@ from alcove.runtime.errors import AlcoveRuntimeError
 from alcove.sdk.contract import Contract, Signature, default_baseline, known_contracts, signature_of
 from alcove.sdk.debug import DEBUG
 from alcove.sdk.engine import Engine, Runnable
-from alcove.sdk.errors import UnknownFeatureError
+from alcove.sdk.errors import DeviceStorageError, UnknownFeatureError
 from alcove.sdk.handle import STALE, ActiveModel, ModelRef
 from alcove.sdk.load_attempts import LoadAttempt
 from alcove.sdk.slots import SlotStore
@@ -116,6 +117,30 @@ class ActiveModels:
         for active in self._candidates(name, replace(slots, current=None, abandoned_arm=left)):
             if active.model is not None:
                 yield active
+
+    def other_arm(self, name: str) -> ActiveModel | None:
+        """Return the version that a device whose task asks for a preference compares its own with; None: there is none.
+
+        Devices fetch the versions of all arms, and keep them whatever their own arm is (`state.py`).  Where they are
+        not two, as with a second experiment of the feature, nothing says which one is meant.
+        """
+        slots = self._slots.read_state().slots(name)
+        if slots.current is None or not slots.recent:
+            return None
+        others = slots.recent[0] - {slots.current.manifest_sha256}
+        if len(others) != 1:
+            return None
+        (digest,) = others
+        slot = Slot(self._version_of(name, digest), digest, slots.current.reason, None, None)
+        found = next(self._candidates(name, FeatureSlots(slot)))
+        return found if found.model is not None and found.key == digest else None
+
+    def _version_of(self, name: str, digest: str) -> str:
+        """Return the version that a manifest on the disk names; "" where it cannot be read."""
+        try:
+            return str(json.loads(self._slots.read_manifest(name, digest) or b"{}").get("version", ""))
+        except (DeviceStorageError, ValueError, AttributeError, RecursionError):
+            return ""
 
     def called_signature(self, name: str) -> Signature | None:
         """Return what a contract of the app says it calls a feature with; None: no contract says it."""

@@ -243,6 +243,7 @@ class Client:
             recorder=self._recorder,
             deadline_s=None if deadline_ms is None else deadline_ms / 1000,
             stand_ins=partial(self._active_models.stand_ins, name),
+            other_arm=partial(self._active_models.other_arm, name),
         )
 
     def sync(self) -> "SyncResult":

@@ -26,11 +26,12 @@ from alcove.runtime.cancellation import Cancellation
 from alcove.runtime.clock import Clock
 from alcove.runtime.errors import AlcoveRuntimeError, InputError, InvalidTextError, RunCancelledError
 from alcove.sdk.answers import NO_CONFIG, STALE, ActiveModel, Answer, AnswerError, Measurement, ModelRef
+from alcove.sdk.comparisons import ComparedAnswers, Preferred, preference_value
 from alcove.sdk.deadline import DeadlineExceededError, DeadlineRunner
 from alcove.sdk.engine import Runnable, call
 from alcove.sdk.errors import NoPredictionError, OutOfBoundError
 from alcove.sdk.instruments import Recorder
-from alcove.sdk.metric_records import MetricRecord, check_name, check_value
+from alcove.sdk.metric_records import MetricRecord, asks_preference, check_name, check_value
 from alcove.sdk.ports import Port, arrange_inputs, ports_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class FeatureHandle(Generic[T]):
         deadline_s: longest time that a prediction may take, in seconds; None for no such bound.
         stand_ins: gives what may answer in the place of a version that does not take what the app passes.
         recorder: records answers in the app's instruments.
+        other_arm: gives the version that people compare with the device's own; None: there is none.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class FeatureHandle(Generic[T]):
         deadline_s: float | None = None,
         stand_ins: Callable[[], Iterable[ActiveModel]] = tuple,
         recorder: Recorder | None = None,
+        other_arm: Callable[[], ActiveModel | None] = lambda: None,
     ) -> None:
         self.name = name
         self._model_ref = model_ref
@@ -119,6 +122,8 @@ class FeatureHandle(Generic[T]):
         self._deadline_s = deadline_s
         self._stand_ins = stand_ins
         self._recorder = recorder
+        self._other_arm = other_arm
+        self._compared: tuple[str, ActiveModel] | None = None
         self._logged: set[tuple[str, AnswerError]] = set()
         self._runner = None if deadline_s is None else DeadlineRunner()
         self._last: tuple[Answer[T], ActiveModel] | None = None
@@ -346,6 +351,53 @@ class FeatureHandle(Generic[T]):
         if chosen.error is None and chosen.version == active.version:
             self._measure(active, Outcome.ACCEPTED if accepted else Outcome.REFUSED, chosen.latency_ms)
 
+    def compare(self, /, *inputs: Any, **named: Any) -> ComparedAnswers[T] | None:
+        """Return the answers of both versions of a comparison by preference, in the order in which to show them.
+
+        The second version is loaded at the first call, beside the first, and stays while both are compared.
+
+        Args:
+            inputs: as `predict`.
+            named: as `predict`.
+
+        Returns:
+            None where the device takes part in no such comparison, or either version cannot run here: show
+            `predict`'s answer then, and record no preference.
+
+        Raises:
+            InputError: as `predict`, by the version that answers.
+        """
+        active = self._model_ref.active
+        if not asks_preference(active):
+            return None
+        if self._compared is None or self._compared[0] != active.key:
+            other = self._other_arm()
+            if other is None:
+                return None
+            self._compared = active.key, other
+        first = self._predict(Inputs(inputs, named), None)
+        if self._model_ref.active is not active or first.error is not None:
+            return None
+        try:
+            second = self._answer(self._compared[1], Inputs(inputs, named), None)
+        except InputError:  # the other version takes others: it is not compared, and the app did nothing wrong
+            return None
+        return None if second.error is not None else ComparedAnswers(first, second)
+
+    def record_preference(self, name: str, preferred: Preferred) -> None:
+        """Note on this device which of two compared answers a person preferred.
+
+        Of all that are recorded in a window one is drawn evenly, and its cell may become that of one noised report.
+
+        Args:
+            name: of a metric of the kind `preference`.
+            preferred: "first", "second" or "neither", of the answers as `compare` gave them.
+
+        Raises:
+            OutOfBoundError: as `record`, or it is none of the three.
+        """
+        self.record(name, preference_value(preferred))
+
     def record(self, name: str, value: float = 1.0) -> None:
         """Note on this device one record of a metric of the app's own (`alcove metric create`).
 
@@ -356,7 +408,8 @@ class FeatureHandle(Generic[T]):
 
         Args:
             name: of the metric.
-            value: at least 0; of a share True or False; of a count it is not read.
+            value: at least 0; of a share True or False; of a count it is not read; of a preference 1, 0 or 1/2, which
+                `record_preference` writes.
 
         Raises:
             OutOfBoundError: the name or the value is none, whatever this device is asked for.
@@ -410,6 +463,10 @@ class TypedHandle(FeatureHandle[T], Generic[P, T]):
     def predict(self, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
         """Return the answer for one set of inputs; see `FeatureHandle.predict`."""
         return super().predict(*self._encode(*args, **kwargs))
+
+    def compare(self, *args: P.args, **kwargs: P.kwargs) -> ComparedAnswers[T] | None:
+        """Return the answers of both versions of a comparison; see `FeatureHandle.compare`."""
+        return super().compare(*self._encode(*args, **kwargs))
 
     async def predict_async(self, *args: P.args, **kwargs: P.kwargs) -> Answer[T]:
         """Return what `predict` returns, computed on another thread; see `FeatureHandle.predict_async`."""

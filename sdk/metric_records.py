@@ -16,8 +16,10 @@ import math
 import re
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from alcove.sdk.errors import OutOfBoundError
@@ -26,9 +28,20 @@ from alcove.sdk.limits import MAX_METRIC_NAMES
 if TYPE_CHECKING:
     from alcove.sdk.handle import ActiveModel
 
-__all__ = ["MetricCounter", "MetricRecord", "RecordedMetric", "check_name", "check_value", "is_asked", "is_fit"]
+__all__ = [
+    "MetricCounter",
+    "MetricRecord",
+    "RecordedMetric",
+    "asks_preference",
+    "check_name",
+    "check_value",
+    "is_asked",
+    "is_fit",
+]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_FIT: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType({"share": (0.0, 1.0), "preference": (0.0, 0.5, 1.0)})
+"""Values that a kind has a use for; of the other kinds all."""
 _OTHERS: Final = ""
 """Stands for the names beyond the most that are counted apart."""
 
@@ -60,7 +73,7 @@ class RecordedMetric:
         kept: records that a task of the device asked for; only such a name can ever become part of a report.
         unasked: records that no task asked for at the time.
         unfit: records that a task asked for, with a value that its kind has no use for: of a share neither true nor
-            false.
+            false, of a preference none of 0, 1/2 and 1.
     """
 
     feature: str
@@ -134,7 +147,14 @@ def is_asked(record: MetricRecord) -> bool:
 
 def is_fit(record: MetricRecord) -> bool:
     """Tell whether the kind of the metric that is asked for has a use for the value."""
-    return _metric_of(record.active.task or "")[1] != "share" or record.value in (0.0, 1.0)
+    fit = _FIT.get(_metric_of(record.active.task or "")[1] or "")
+    return fit is None or record.value in fit
+
+
+def asks_preference(active: "ActiveModel") -> bool:
+    """Tell whether the device's task asks which of two versions people prefer, and the version of its arm answers."""
+    is_in_arm = active.arm is not None and not active.has_abandoned_arm
+    return is_in_arm and _metric_of(active.task or "")[1] == "preference"
 
 
 @functools.lru_cache(maxsize=64)

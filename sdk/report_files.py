@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from alcove.privacy.entropy import Entropy, uniform_below
 from alcove.privacy.errors import AlcovePrivacyError
 from alcove.privacy.report import parse_report, report_to_bytes
 from alcove.registry.errors import DocumentError
@@ -52,7 +53,8 @@ class PendingOutcome:
         cell: the true cell.
         seen: out of how many outcomes it was drawn; of a metric the number of records, which a count stops at its last
             edge.
-        total: of a share the number of true records, of a value their sum, which stops at its last edge; else 0.
+        total: of a share the number of true records, of a value their sum, which stops at its last edge, of a
+            preference the drawn record; else 0.
     """
 
     task: TaskPolicy
@@ -67,8 +69,11 @@ class PendingOutcome:
         """Return the window of a task of a metric in which nothing was recorded so far."""
         return cls(task, window, METRIC_OUTCOME, task.metric_cell(arm, 0, 0.0), 0)
 
-    def add_record(self, value: float) -> bool:
-        """Add one record to the window's result; tell whether anything changed."""
+    def add_record(self, value: float, entropy: Entropy) -> bool:
+        """Add one record to the window's result; tell whether anything changed.
+
+        Of a preference the result is one of the window's records: each new one, the nth, takes its place with 1/n.
+        """
         metric = self.task.metric
         if metric is None or metric.is_saturated(self.seen, self.total):
             return False
@@ -77,6 +82,8 @@ class PendingOutcome:
             self.total += value
         elif metric.kind is MetricKind.VALUE:
             self.total = min(self.total + value, metric.edges[-1])
+        elif metric.kind is MetricKind.PREFERENCE and uniform_below(self.seen, entropy) == 0:
+            self.total = value
         self.cell = self.task.metric_cell(self.task.layout.axes(self.cell).arm, self.seen, self.total)
         return True
 

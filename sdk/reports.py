@@ -221,7 +221,7 @@ class Reporter:
             if entry is None:
                 entry = PendingOutcome.of_metric(task, window, arm)
                 pending.append(entry)
-            is_changed = value is not None and entry.is_in_arm(arm) and entry.add_record(value)
+            is_changed = value is not None and entry.is_in_arm(arm) and entry.add_record(value, self._entropy)
             if is_new or is_changed:
                 self._pending.write(pending, is_durable=False)
 

@@ -120,6 +120,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "experiment plan": ("alcove experiment plan --mde 0.02 --devices 500000",),
         "experiment update": ("alcove experiment update ex-0123456789ab --mde 0.03 --minimum-cohort 1000",),
         "experiment simulate": ("alcove experiment simulate --devices 20000 --base-rate 0.3 --effect 0.05",),
+        "experiment simulate-rating": (
+            "alcove experiment simulate-rating --preference 0.56 --ties 0.2 --order-effect 0.03",
+            "alcove experiment simulate-rating --good 0.80,0.84 --answering 0.3",
+        ),
         "experiment watch": ("alcove experiment watch ex-0123456789ab --for 8h",),
         "experiment start": ("alcove experiment start ex-0123456789ab",),
         "experiment stop": ("alcove experiment stop ex-0123456789ab",),
@@ -140,6 +144,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "alcove metric create undone --feature smart_reply --kind count --edge 3 \\",
             "  --less-is-better --owner keyboard --description 'edits undone in a day'",
         ),
+        "metric presets": ("alcove metric presets",),
+        "metric create-preset": ("alcove metric create-preset call_good --feature noise_suppression --owner calls",),
         "metric list": ("alcove metric list --feature smart_reply",),
         "metric show": ("alcove metric show undone --feature smart_reply",),
         "metric deprecate": (

@@ -24,6 +24,7 @@ from alcove.platform.cli.primary_metric import PRIMARY_HELP, QUESTION_HELP, own_
 from alcove.platform.cli.secondary_metrics import SECONDARY_HELP, secondary_metric
 from alcove.platform.cli.shares import parts_of, segment_of, share_basis_points
 from alcove.platform.cli.simulate_experiment import simulate_experiment_command
+from alcove.platform.cli.simulate_rating import simulate_rating_command
 from alcove.platform.domain.states import ExperimentState
 
 if TYPE_CHECKING:
@@ -390,6 +391,7 @@ def update(
 
 
 app.command("simulate")(simulate_experiment_command)
+app.command("simulate-rating")(simulate_rating_command)
 
 
 @app.command("watch")

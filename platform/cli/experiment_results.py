@@ -31,6 +31,7 @@ __all__ = ["cuped_sentence", "plan_sentence", "sentence", "show_results"]
 def show_results(report: "ExperimentReport") -> None:
     """Print arms, differences, interim analyses, guardrails and the decision."""
     from alcove.platform.client import Estimate  # noqa: PLC0415 - loads gRPC
+    from alcove.platform.client.preferences import preference_sentences  # noqa: PLC0415 - as above
 
     experiment, found = report.experiment, report.results
     title = f"{experiment.experiment_id}: {found.report_count} reports, ε = {experiment.epsilon} {_unit(experiment)}"
@@ -72,6 +73,8 @@ def show_results(report: "ExperimentReport") -> None:
             )
     if found.allocation is None:
         _show_pairs(experiment, found)
+    for line in preference_sentences(report):
+        say(line)
     show_dimension(experiment, found.dimension)
     show_secondary(experiment, found.secondary)
     show_bayesian(experiment, found.bayesian)

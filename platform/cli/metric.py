@@ -6,7 +6,9 @@ import typer
 from alcove.platform.cli.confirmation import Yes, confirm
 from alcove.platform.cli.connection import CallOptions
 from alcove.platform.cli.options import CommandGroup
-from alcove.platform.cli.output import print_json, print_rows, when
+from alcove.platform.cli.output import AsJson, print_json, print_rows, when
+from alcove.platform.domain.errors import InvalidFieldError
+from alcove.platform.domain.metric_presets import METRIC_PRESETS, preset_of
 
 if TYPE_CHECKING:
     from alcove.platform.client import Metric
@@ -28,11 +30,12 @@ def create(
     name: Name,
     feature: Feature,
     kind: Annotated[
-        Literal["count", "share", "value"],
+        Literal["count", "share", "value", "preference"],
         typer.Option(
             "--kind",
             help="What a device adds up in a window: count, how many times it was recorded; share, how large a part of "
-            "the records was true; value, the sum of what was recorded.",
+            "the records was true; value, the sum of what was recorded; preference, which of two versions a "
+            "person preferred.",
         ),
     ],
     more_is_better: Annotated[
@@ -69,6 +72,53 @@ def create(
             more_is_better=more_is_better,
             edges=edge or (),
             cap=cap,
+            validate_only=validate_only,
+        )
+    _show([metric], as_json=call.as_json)
+
+
+@app.command("presets")
+def presets(*, as_json: AsJson = False) -> None:
+    """List ready-made metrics of camera and calls, and how an app records each."""
+    rows = [
+        {
+            "preset": name,
+            "kind": str(preset.kind),
+            "better": "more" if preset.more_is_better else "less",
+            "features": ", ".join(preset.features),
+            "recorded by": preset.call,
+            "description": preset.description,
+        }
+        for name, preset in METRIC_PRESETS.items()
+    ]
+    print_rows(rows, as_json=as_json, empty="no preset")
+
+
+@app.command("create-preset")
+def create_preset(
+    *,
+    preset: Annotated[str, typer.Argument(help="Name of the preset, which the metric gets: alcove metric presets.")],
+    feature: Feature,
+    owner: Annotated[str, typer.Option(help="Who answers questions about it: a person or a group.")],
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check the definition, and store nothing.")
+    ] = False,
+    call: CallOptions,
+) -> None:
+    """Create a ready-made metric for a feature; nothing changes where it was created before."""
+    try:
+        found = preset_of(preset)
+    except InvalidFieldError as error:
+        raise typer.BadParameter(str(error)) from None
+    with call.connect() as client:
+        metric = client.create_metric(
+            feature,
+            preset,
+            found.kind.value,
+            owner=owner,
+            description=found.description,
+            more_is_better=found.more_is_better,
+            edges=found.edges,
             validate_only=validate_only,
         )
     _show([metric], as_json=call.as_json)
@@ -139,6 +189,8 @@ def _show(metrics: "list[Metric]", *, as_json: bool) -> None:
 
 def _bins(metric: "Metric") -> str:
     """Return the bins as people read them, each with the result that stands for it."""
+    if metric.kind == "preference":
+        return "nothing, the second preferred = 0, no preference = 0.5, the first preferred = 1"
     lows = ["nothing", *(f"{edge:g}+" for edge in ((1.0 if metric.kind == "count" else 0.0), *metric.edges))]
     return ", ".join(f"{low} = {value:g}" for low, value in zip(lows, metric.bin_values, strict=True))
 

@@ -75,7 +75,7 @@ class Decision(Value):
 class Primary(Value):
     """The metric that decides; `quantile` of "latency_quantile", `edge_ms` of "latency_share", outcomes of "ratio".
 
-    Of "metric", one of the team's own, its name and version; 0: the newest.
+    Of "metric", one of the team's own, its name and version; 0: the newest. `is_preference` is said in answers.
     """
 
     kind: Annotated[
@@ -89,6 +89,7 @@ class Primary(Value):
     edge_ms: float = 0.0
     metric: str = ""
     metric_version: int = 0
+    is_preference: bool = False
 
 
 class OwnQuestion(Value):

@@ -10,7 +10,7 @@ from alcove.platform.client.models import Value, value_of, without_prefix
 
 __all__ = ["Metric", "MetricCalls", "MetricKindName"]
 
-MetricKindName = Literal["count", "share", "value"]
+MetricKindName = Literal["count", "share", "value", "preference"]
 
 
 class Metric(Value):

@@ -7,6 +7,7 @@ create ─▶ version 1 ─ create again, changed ─▶ version 2 ─▶ …   
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.domain.field_validation import fields_named, validate_field, validate_reason
@@ -16,6 +17,9 @@ from alcove.registry.limits import METRIC_VALUE_MAX
 from alcove.registry.policy.metric import MetricKind, MetricName, MetricTerms
 
 __all__ = ["MetricDefinition", "MetricDeprecation", "validate_metric"]
+
+_PARTS: Final = (MetricKind.SHARE, MetricKind.PREFERENCE)
+"""Kinds whose results are in [0, 1]."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,10 @@ class MetricDefinition:
         feature: whose handle records it.
         name: by which it is recorded; unique in the feature, and never another metric's.
         version: 1 the first, rising.
-        kind: count, share or value.
+        kind: count, share, value or preference.
         edges: between the bins, as `MetricTerms` has them.
         cap: result that stands for everything above it, at or above the last edge: a device that records more counts
-            as one that recorded that much.  Of a share 1.
+            as one that recorded that much.  Of a share and of a preference 1.
         more_is_better: whether a higher mean is an improvement.
         owner: who answers questions about it: a person or a group.
         description: what is recorded, when, and in which unit.
@@ -111,12 +115,15 @@ def validate_metric(definition: MetricDefinition) -> MetricDefinition:
         description=validate_reason("description", definition.description),
     )
     _validate_cap(definition)
+    if definition.kind is MetricKind.PREFERENCE and not definition.more_is_better:
+        bound = "yes for a preference: its mean is how often the version shown first was preferred"
+        raise InvalidFieldError("more_is_better", bound, definition.more_is_better)
     return definition
 
 
 def _default_cap(terms: MetricTerms) -> float:
     """Return the cap where none was given: the last bin is as wide as the one before."""
-    if terms.kind is MetricKind.SHARE:
+    if terms.kind in _PARTS:
         return 1.0
     lows = (1.0 if terms.kind is MetricKind.COUNT else 0.0, *terms.edges)
     if len(lows) == 1:
@@ -127,9 +134,9 @@ def _default_cap(terms: MetricTerms) -> float:
 
 def _validate_cap(definition: MetricDefinition) -> None:
     kind, cap, edges = definition.kind, definition.cap, definition.edges
-    if kind is MetricKind.SHARE:
+    if kind in _PARTS:
         if cap != 1.0:
-            raise InvalidFieldError("cap", "1, or none, for a share", cap)
+            raise InvalidFieldError("cap", f"1, or none, for a {kind}", cap)
         return
     lowest = edges[-1] if edges else 1.0
     is_bounded = math.isfinite(cap) and lowest <= cap <= METRIC_VALUE_MAX

@@ -11,7 +11,7 @@ from typing import Final
 
 from alcove.platform.domain.errors import InvalidFieldError
 from alcove.platform.stats import BinMetric
-from alcove.registry.policy.metric import MetricKind, MetricTerms
+from alcove.registry.policy.metric import PREFERENCE_VALUES, MetricKind, MetricTerms
 
 __all__ = ["OwnGuardrail", "OwnMetric", "OwnQuestion", "metric_of", "own_name", "validate_own_guardrails"]
 
@@ -25,7 +25,7 @@ class OwnMetric:
     Attributes:
         name: by which apps record it.
         version: of the definition; 0 in a request: the newest.
-        kind: count, share or value.
+        kind: count, share, value or preference.
         edges: between the bins of devices that recorded something.
         cap: result that stands for everything above it.
         more_is_better: whether a higher mean is an improvement.
@@ -51,8 +51,10 @@ class OwnMetric:
     def bin_values(self) -> tuple[float, ...]:
         """Result that stands for each bin, rising: 0 for devices that recorded nothing, else the middle of the bin.
 
-        The open last bin ends at the cap.
+        The open last bin ends at the cap.  A preference's bins are its values, of which the first is 0, too.
         """
+        if self.kind is MetricKind.PREFERENCE:
+            return (0.0, *PREFERENCE_VALUES)
         if self.kind is MetricKind.COUNT:
             firsts = (1.0, *self.edges)
             lasts = (*(edge - 1 for edge in self.edges), self.cap)
@@ -68,7 +70,7 @@ class OwnMetric:
             self.name,
             self.bin_values,
             is_more_better=self.more_is_better,
-            needs_record=self.kind is MetricKind.SHARE,
+            needs_record=self.kind in (MetricKind.SHARE, MetricKind.PREFERENCE),
         )
 
 

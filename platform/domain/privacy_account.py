@@ -245,7 +245,10 @@ def _metric_bins(metric: MetricTerms) -> tuple[str, ...]:
         MetricKind.COUNT: "nothing recorded in the window",
         MetricKind.SHARE: "nothing recorded in the window",
         MetricKind.VALUE: "a sum of 0, or nothing recorded",
+        MetricKind.PREFERENCE: "nothing compared in the window",
     }[metric.kind]
+    if metric.kind is MetricKind.PREFERENCE:
+        return (nothing, "the second was preferred", "no preference", "the first was preferred")
     if not metric.edges:
         return (nothing, "something recorded")
     return (nothing, *_bins(metric.edges, ""))

@@ -40,6 +40,7 @@ from alcove.platform.stats import (
 )
 from alcove.platform.stats.limits import SAMPLE_RATIO_ALPHA
 from alcove.registry.policy import Aggregation, Outcome
+from alcove.registry.policy.metric import MetricKind
 
 __all__ = [
     "collection_message",
@@ -379,6 +380,7 @@ def _metric_message(metric: MetricRecord) -> pb.Primary:
         edge_ms=metric.edge_ms or 0.0,
         metric="" if metric.own is None else metric.own.name,
         metric_version=0 if metric.own is None else metric.own.version,
+        is_preference=metric.own is not None and metric.own.kind is MetricKind.PREFERENCE,
     )
 
 

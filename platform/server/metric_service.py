@@ -26,6 +26,7 @@ _KINDS = {
     pb.METRIC_KIND_COUNT: MetricKind.COUNT,
     pb.METRIC_KIND_SHARE: MetricKind.SHARE,
     pb.METRIC_KIND_VALUE: MetricKind.VALUE,
+    pb.METRIC_KIND_PREFERENCE: MetricKind.PREFERENCE,
 }
 
 

@@ -31,7 +31,7 @@ from alcove.registry.policy.assignment import arm_ranges
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["ExperimentRun", "ExperimentScenario", "WindowComparison", "record_of", "simulate_experiment"]
+__all__ = ["ExperimentRun", "ExperimentScenario", "WindowComparison", "arms_of", "record_of", "simulate_experiment"]
 
 APP: Final = "simulated"
 FEATURE: Final = "feature"
@@ -159,7 +159,7 @@ def _run(
     scenario: ExperimentScenario, record: ExperimentRecord, buckets: NDArray[np.uint16], rng: np.random.Generator
 ) -> ExperimentRun:
     task = task_of(record)
-    arms = _arms_of(record, buckets)
+    arms = arms_of(record, buckets)
     chances = rng.beta(
         *acceptance_model(scenario.rate, correlation=scenario.correlation, answers=scenario.answers), size=len(buckets)
     )
@@ -203,7 +203,7 @@ def _earlier_bins(
     return np.where(is_unknown, 0, found)
 
 
-def _arms_of(record: ExperimentRecord, buckets: NDArray[np.uint16]) -> NDArray[np.intp]:
+def arms_of(record: ExperimentRecord, buckets: NDArray[np.uint16]) -> NDArray[np.intp]:
     """Return each device's arm, as the app's policy has it; -1: none."""
     defaults = [Default(APP, FEATURE, "1.0.0", "1" * 64)]
     policy = compile_policy(APP, 1, defaults=defaults, rollouts=[], experiments=[record], min_versions={})

@@ -45,6 +45,7 @@ from alcove.platform.stats.power import (
     slow_model,
 )
 from alcove.platform.stats.pre_period import Adjustment, PrePeriod, split_pre_period
+from alcove.platform.stats.preference import Preference, read_preference
 from alcove.platform.stats.primary import Primary, PrimaryKind
 from alcove.platform.stats.quantiles import QuantileComparison, quantile_difference
 from alcove.platform.stats.randomized_response import aggregate_from_randomized_response
@@ -97,6 +98,7 @@ __all__ = [
     "PlannedBound",
     "PowerModel",
     "PrePeriod",
+    "Preference",
     "Primary",
     "PrimaryKind",
     "QuantileComparison",
@@ -139,6 +141,7 @@ __all__ = [
     "quantile_difference",
     "ratio_difference",
     "ratio_model",
+    "read_preference",
     "regroup",
     "secondary_differences",
     "select_bins",

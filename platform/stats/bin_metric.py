@@ -23,6 +23,7 @@ class BinMetric:
     Attributes:
         name: in sentences for people.
         bin_values: result that stands for each bin, finite, at least 0, rising strictly; two or more.
+            Where the metric needs a record, the first is not read, and the others rise.
         is_more_better: whether the higher mean is better.
         needs_record: devices of bin 0, which recorded nothing, have no result.
 
@@ -37,8 +38,8 @@ class BinMetric:
 
     def __post_init__(self) -> None:
         values = self.bin_values
-        is_rising = all(low < high for low, high in pairwise(values))
-        if len(values) < 2 or not (values[0] >= 0.0 and math.isfinite(values[-1]) and is_rising):
+        is_rising = all(low < high for low, high in pairwise(values[int(self.needs_record) :]))
+        if len(values) < 2 + self.needs_record or not (values[0] >= 0.0 and math.isfinite(values[-1]) and is_rising):
             raise ArgumentError("bin_values", "two or more, finite, at least 0 and rising strictly", values)
 
     @property

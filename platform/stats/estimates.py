@@ -97,7 +97,8 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     """
     if aggregate.arms < 2:
         raise ArgumentError("aggregate", "of at least two arms", f"of {aggregate.arms}")
-    values = _checked_bin_values(metric.bin_values_ms, aggregate.bins)
+    unread = int(metric.primary.own is not None and metric.primary.own.needs_record)
+    values = _checked_bin_values(metric.bin_values_ms, aggregate.bins, unread)
     success_outcome, base_outcomes = metric.success_outcome, metric.base_outcomes
     if base_outcomes is not None and not set(base_outcomes) <= set(range(aggregate.outcomes)):
         raise ArgumentError("base_outcomes", f"outcomes in [0, {aggregate.outcomes})", base_outcomes)
@@ -129,10 +130,11 @@ def estimate(aggregate: Aggregate, metric: Metric) -> Estimates:
     )
 
 
-def _checked_bin_values(bin_values_ms: tuple[float, ...], bins: int) -> FloatArray:
+def _checked_bin_values(bin_values_ms: tuple[float, ...], bins: int, unread: int) -> FloatArray:
+    """Return the values; of the first `unread` bins none is read, so that they need not rise."""
     values = np.array([float(value) for value in bin_values_ms], dtype=np.float64)
     if len(values) != bins:
         raise ArgumentError("bin_values_ms", f"one for each of {bins} bins", f"{len(values)} values")
-    if not np.isfinite(values).all() or values[0] < 0.0 or (np.diff(values) <= 0.0).any():
+    if not np.isfinite(values).all() or values[0] < 0.0 or (np.diff(values[unread:]) <= 0.0).any():
         raise ArgumentError("bin_values_ms", "finite, at least 0 and rising strictly", values.tolist())
     return values

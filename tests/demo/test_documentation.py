@@ -31,6 +31,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
         "how-to/test-an-app",
         "how-to/vary-sizes",
         "how-to/record-a-metric",
+        "how-to/compare-by-eye-and-ear",
         "how-to/tokenizers",
         "how-to/watch-an-app",
         "how-to/change-a-value",

@@ -21,6 +21,7 @@ def terms(kind: str, *edges: float) -> MetricTerms:
         ("count", (), [((0, 0), 0), ((1, 0), 1), ((9, 0), 1)]),
         ("count", (2, 5), [((0, 0), 0), ((1, 0), 1), ((2, 0), 2), ((4, 0), 2), ((5, 0), 3), ((500, 0), 3)]),
         ("share", (0.5, 0.9), [((0, 0), 0), ((4, 0), 1), ((4, 2), 2), ((10, 9), 3), ((10, 10), 3)]),
+        ("preference", (), [((0, 0), 0), ((1, 0.0), 1), ((3, 0.5), 2), ((9, 1.0), 3)]),
         ("value", (1.5, 10), [((0, 0), 0), ((3, 0), 0), ((1, 0.1), 1), ((2, 1.5), 2), ((2, 10), 3), ((2, 1e9), 3)]),
     ],
 )
@@ -29,7 +30,7 @@ def test_a_result_falls_into_the_bin_that_the_edges_say(
 ) -> None:
     """Bin 0 is for devices that recorded nothing; an edge begins the bin above it; the last bin has no end."""
     metric = terms(kind, *edges)
-    assert metric.bin_count == len(edges) + 2
+    assert metric.bin_count == (4 if kind == "preference" else len(edges) + 2)
     for (records, total), expected in cases:
         assert metric.bin_of(records, total) == expected, (records, total)
 
@@ -39,6 +40,7 @@ def test_a_count_or_sum_in_its_last_bin_needs_no_further_record() -> None:
     assert [terms("count", 2).is_saturated(records, 0) for records in (0, 1, 2)] == [False, False, True]
     assert [terms("value", 2.5).is_saturated(1, total) for total in (2.4, 2.5)] == [False, True]
     assert not terms("share", 0.5).is_saturated(9, 9)
+    assert not terms("preference").is_saturated(9, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def test_a_count_or_sum_in_its_last_bin_needs_no_further_record() -> None:
         ("share", (1.0,), "below 1"),
         ("share", (0.0,), "above 0"),
         ("value", (), "at least one edge"),
+        ("preference", (0.5,), "has no edges"),
         ("value", (0.0000001,), "millionths"),
         ("value", (1_000_000,), str(limits.METRIC_VALUE_MAX)),
         ("value", tuple(range(1, 16)), "at most 14"),

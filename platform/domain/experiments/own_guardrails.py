@@ -10,6 +10,7 @@ from alcove.platform.domain.records import ExperimentRecord
 from alcove.platform.domain.reports import Reports, aggregate_of
 from alcove.platform.stats import GuardTests, GuardVerdict, Stratum, evaluate_bin_guardrail
 from alcove.registry.limits import POLICY_BUCKETS, TASKS_MAX
+from alcove.registry.policy.metric import MetricKind
 
 __all__ = ["LEAST_SHARE", "evaluate_own_guardrails", "validate_own"]
 
@@ -22,9 +23,11 @@ def validate_own(record: ExperimentRecord) -> None:
 
     Raises:
         InvalidFieldError: too many of all guardrails or of metrics, one twice, a margin beyond the bins, or a share of
-            the devices that leaves too few for a question.
+            the devices that leaves too few for a question; or a preference that decides among three arms or more.
     """
     plan = record.plan
+    if plan.own_primary is not None and plan.own_primary.kind is MetricKind.PREFERENCE and len(record.arms) != 2:
+        raise InvalidFieldError("arms", "2 where a preference decides: it is between two versions", len(record.arms))
     validate_own_guardrails("own_guardrails", plan.own_guardrails, most=TASKS_MAX - 1)
     count = len(plan.guardrails) + len(plan.own_guardrails)
     if count > limits.GUARDRAILS_MAX:

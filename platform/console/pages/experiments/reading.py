@@ -12,6 +12,7 @@ from alcove.platform.client import (
     NotFoundError,
     PlatformClient,
 )
+from alcove.platform.client.preferences import preference_sentences
 from alcove.platform.console.pages.experiments.sections import make_sections
 from alcove.platform.console.pages.experiments.words import (
     analysis_words,
@@ -100,6 +101,7 @@ def context_of(reading: Reading) -> dict[str, Any]:
             "results": report.results,
             "decision": decision_sentence(report),
             "noise": noise_sentence(report),
+            "preference": preference_sentences(report),
             "ratio_says": ratio_sentence(experiment, report.results.sample_ratio),
             "held": "" if view is None else name_arms(view.held, experiment.arms),
             "sections": make_sections(report, reading.read_at_s),
