@@ -24,7 +24,7 @@ def simulate(preference: float, *, runs: int, devices: int = 20_000, **how: floa
 
 
 @given(st.floats(0.2, 0.8), st.floats(0.0, 0.3), st.floats(-0.05, 0.05))
-def test_the_order_cancels_in_the_preference_and_is_told_apart_from_it(q: float, ties: float, effect: float) -> None:
+def test_the_order_cancels_in_the_preference_and_has_an_effect_of_its_own(q: float, ties: float, effect: float) -> None:
     """From exact means of both arms the preference and the order's effect come back."""
     scores = [first + tie / 2.0 for _, tie, first in preference_parts(q, ties=ties, order_effect=effect)]
     found = read_preference((scores[1] - scores[0], None), ((scores[0], None), (scores[1], None)))
@@ -64,7 +64,7 @@ def test_versions_that_are_alike_win_by_chance_alone() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Mechanism.RANDOMIZED_RESPONSE, Mechanism.PRIO3])
-def test_two_noise_suppressors_are_told_apart_by_rated_calls(mechanism: Mechanism) -> None:
+def test_rated_calls_say_which_of_two_noise_suppressors_is_better(mechanism: Mechanism) -> None:
     """80 % against 88 % of good calls, a third of the devices rating: the better one wins, never the other."""
     scenario = OwnMetricScenario(
         kind=MetricKind.SHARE, parts=((0.2, 0.8), (0.12, 0.88)), answering=0.33, devices=40_000, runs=10,
