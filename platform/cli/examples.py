@@ -160,6 +160,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "holdout status": ("alcove holdout status --app messenger",),
         "holdout result": ("alcove holdout result hr-0123456789ab",),
         "holdout stop": ('alcove holdout stop hr-0123456789ab --reason "wrong feature"',),
+        "policy list": ("alcove policy list --app messenger",),
+        "policy diff": ("alcove policy diff --app messenger", "alcove policy diff 3 7 --app messenger --json"),
         "holdout plan": ("alcove holdout plan --devices 500000 --share 5% --base-rate 0.8",),
         "registry check": ("alcove registry check --data-dir /srv/alcove",),
         "registry gc": ("alcove registry gc --data-dir /srv/alcove --dry-run",),

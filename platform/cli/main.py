@@ -41,6 +41,7 @@ VERBS: Final = MappingProxyType(
         "metric": ("metric", "app"),
         "layer": ("policy", "layers"),
         "holdout": ("readouts", "holdouts"),
+        "policy": ("policies", "policies"),
         "registry": ("registry", "app"),
         "aggregator": ("aggregator", "app"),
         "completion": ("completion", "completion"),

@@ -37,6 +37,7 @@ SUMMARIES: Final = MappingProxyType(
         ),
         "layer": "Sets of experiments of an app that exclude each other.",
         "holdout": "Devices of an app that take part in no experiment.",
+        "policy": "See the signed policies of an app, and what one of them changed.",
         "registry": "Maintain the signed tree, its blobs and the rows.",
         "aggregator": "Make and run the two aggregators of private telemetry.",
         "completion": ("Print a script that completes commands and options; a new version of alcove needs a new one."),

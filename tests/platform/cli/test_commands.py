@@ -35,7 +35,7 @@ def test_every_promised_verb_is_there() -> None:
         "registry check", "registry gc", "feature list", "feature run",
         "aggregator create", "aggregator leader", "aggregator helper", "aggregator rotate-key",
         "aggregator gateway-key", "holdout set", "holdout show", "holdout plan", "holdout start", "holdout status",
-        "holdout result", "holdout stop",
+        "holdout result", "holdout stop", "policy list", "policy diff",
     }  # fmt: skip
     assert promised <= COMMANDS.keys()
 
