@@ -4,16 +4,17 @@ request ─▶ a name of ours ─▶ within limits ─▶ a form of ours ─▶ 
                                                    whatever ends it becomes a page that says so
 """
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from alcove.platform.client import ClientError, UnauthenticatedError
+from alcove.platform.client import ClientError, UnauthenticatedError, UnavailableError
 from alcove.platform.console.assets import Assets
 from alcove.platform.console.calls import Calls
-from alcove.platform.console.kept_forms import keep
+from alcove.platform.console.kept_forms import keep, unsent
 from alcove.platform.console.live import Live
 from alcove.platform.console.pages import (
     audit,
@@ -145,6 +146,9 @@ def _problems(renderer: Renderer) -> Middleware:
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
+        except UnavailableError as error:
+            form = None if request.path in OPEN_PATHS else await unsent(request)
+            return renderer.problem(request, _to_send_again(error) if form else problem_of(error), form)
         except ClientError as error:
             return renderer.problem(request, problem_of(error))
         except web.HTTPException as error:
@@ -154,6 +158,11 @@ def _problems(renderer: Renderer) -> Middleware:
             return renderer.problem(request, _OURS)
 
     return answer
+
+
+def _to_send_again(error: ClientError) -> Problem:
+    remedy = "Nothing is lost: send the form again when the server is back, which is safe."
+    return replace(problem_of(error), remedy=remedy)
 
 
 _OURS: Final = Problem(

@@ -4,7 +4,9 @@ POST of a long form ─▶ session holds, its token fits   ─▶ what the butto
                     ─▶ session holds, token of another ─▶ the form again, with its words; nothing was done
                     ─▶ no session                      ─▶ 401: sign in, with the words hidden in it ─▶ the form again
 
-K1  Only addresses of `LONG_FORMS` are kept, at most `FORM_BYTES` and `FIELDS` of each form.
+POST of any form  ─▶ the server is away         ─▶ 503, with the form hidden in it ─▶ the same form, by another click
+
+K1  Over signing in only addresses of `LONG_FORMS` are kept, at most `FORM_BYTES` and `FIELDS` of each form.
 K2  What proves who somebody is, or that a form is of a session, is never kept: neither token nor session.
 K3  What comes back after signing in does nothing but show the form: it is another person's click that acts.
 """
@@ -27,6 +29,7 @@ __all__ = [
     "keep",
     "kept_in",
     "read_long_form",
+    "unsent",
 ]
 
 LONG_FORMS: Final = frozenset({"/rollouts/new", "/experiments/new"})
@@ -98,6 +101,22 @@ async def keep(request: web.Request) -> KeptForm | None:
     if request.method != "POST" or request.path not in LONG_FORMS:
         return None
     return KeptForm(request.path, _without_secrets(await _fields_of(request)))
+
+
+async def unsent(request: web.Request) -> KeptForm | None:
+    """Return the form of a request that the server could not answer, to be sent again; None: there is none.
+
+    It keeps the token of the session's forms and the id of its request: who sends it again does the same thing once.
+
+    Raises:
+        HTTPRequestEntityTooLarge: it is longer than its kind is.
+    """
+    if request.method != "POST" or "HX-Request" in request.headers:
+        return None
+    is_long = request.path in LONG_FORMS
+    fields = await _fields_of(request) if is_long else dict(await request.post())
+    kept = {name: text for name, text in fields.items() if isinstance(text, str) and name != "token"}
+    return KeptForm(str(request.rel_url), kept)
 
 
 async def kept_in(request: web.Request) -> tuple[dict[str, str], KeptForm | None]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiohttp import web
 from alcove.platform.console.assets import LAZY, Assets
+from alcove.platform.console.kept_forms import KeptForm
 from alcove.platform.console.markdown import render_markdown
 from alcove.platform.console.problems import Problem
 from alcove.platform.console.security import CSRF_FIELD, CSRF_HEADER
@@ -78,12 +79,12 @@ class Renderer:
         answer.enable_compression()
         return answer
 
-    def problem(self, request: web.Request, problem: Problem) -> web.Response:
-        """Return a page, or JSON, that says what went wrong."""
+    def problem(self, request: web.Request, problem: Problem, unsent: KeptForm | None = None) -> web.Response:
+        """Return a page, or JSON, that says what went wrong; a form that was not sent can be sent from it again."""
         if wants_json(request):
             answer = web.json_response(problem.to_json(), status=problem.status)
         else:
-            answer = self.page(request, "problem.html", {"problem": problem}, status=problem.status)
+            answer = self.page(request, "problem.html", {"problem": problem, "unsent": unsent}, status=problem.status)
         if problem.retry_s:
             answer.headers["Retry-After"] = str(problem.retry_s)
         return answer

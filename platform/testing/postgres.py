@@ -131,6 +131,15 @@ class PostgresServer:
                 "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
             )
 
+    def set_open(self, name: str, *, is_open: bool) -> None:
+        """Let a database be there, or be away: connections to it end, and new ones are refused."""
+        import psycopg  # noqa: PLC0415
+
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {str(is_open).lower()}".encode())
+        if not is_open:
+            self.end_connections()
+
     def _wait(self) -> None:
         import psycopg  # noqa: PLC0415
 
