@@ -4,6 +4,7 @@ thread 1: `model.run(inputs, cancellation)` raises RunCancelledError soon after
 thread 2, or a timer: `cancellation.cancel()`, which returns at once
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -64,12 +65,14 @@ class Cancellation:
 class Alarm:
     """Calls something after a while, from a thread that starts with the alarm and ends with `close`.
 
-    For who may start no thread later; one that does so anyhow takes `threading.Timer`.
+    For who may start no thread later; one that does so anyhow takes `threading.Timer`.  One block after the other costs
+    its thread no turn for each: it sleeps until the earliest time that it was set to, and looks then.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._at_s = 0.0
+        self._wakes_at_s = math.inf
         self._action: Callable[[], object] | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._wait, name="alcove-alarm", daemon=True)
@@ -86,22 +89,32 @@ class Alarm:
 
     def close(self) -> None:
         """End the thread; returns when it has ended."""
+        self.end()
+        self._thread.join()
+
+    def end(self) -> None:
+        """Let the thread end; returns at once."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join()
 
     def _set(self, at_s: float, action: Callable[[], object] | None) -> None:
         with self._changed:
             self._at_s, self._action = at_s, action
-            self._changed.notify()
+            if action is not None and at_s < self._wakes_at_s:
+                self._wakes_at_s = at_s
+                self._changed.notify()
 
     def _wait(self) -> None:
         with self._changed:
             while not self._is_closed:
-                left_s = None if self._action is None else self._at_s - time.monotonic()
-                if left_s is None or left_s > 0:
-                    self._changed.wait(left_s)
-                elif self._action is not None:
+                now_s = time.monotonic()
+                if self._action is not None and self._at_s <= now_s:
                     action, self._action = self._action, None
                     action()
+                    continue
+                if self._action is not None:
+                    self._wakes_at_s = self._at_s
+                elif self._wakes_at_s <= now_s:
+                    self._wakes_at_s = math.inf
+                self._changed.wait(None if self._wakes_at_s == math.inf else self._wakes_at_s - now_s)

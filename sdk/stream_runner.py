@@ -12,7 +12,7 @@ Invariants:
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -71,7 +71,8 @@ class FrameRunner(Generic[T]):
 
     Args:
         source: the handle's.
-        framing: the feature's; None: a frame is a program's inputs.
+        framing: the feature's; None: a frame is a program's inputs, or what `encode` takes.
+        encode: a contract's, without a framing; None: it has none.
         sessions: which session serves.
         bounds: what the app asked for.
         tally: counts frames.
@@ -80,13 +81,16 @@ class FrameRunner(Generic[T]):
     def __init__(
         self,
         source: StreamSource,
+        *,
         framing: "Framing[Any, T] | None",
+        encode: Callable[..., tuple[Any, ...]] | None,
         sessions: StreamSession,
         bounds: StreamBounds,
         tally: Tally,
     ) -> None:
         self._source = source
         self._framing = framing
+        self._encode_inputs = encode
         self._sessions = sessions
         self._bounds = bounds
         self._tally = tally
@@ -149,6 +153,17 @@ class FrameRunner(Generic[T]):
         if self._alarm is not None:
             self._alarm.close()
 
+    def end_alarm(self) -> None:
+        """Let the thread that keeps the deadlines end; returns at once."""
+        if self._alarm is not None:
+            self._alarm.end()
+
+    def begin_in_child(self) -> None:
+        """Hold nothing in a forked child that only the parent's threads could give back: the state begins anew."""
+        self._lock = threading.Lock()
+        self._alarm = None
+        self._sessions.live = self._sessions.successor = None
+
     def _answer(self, frame: Frame, stop: Cancellation) -> FrameAnswer[T]:
         start_ns = self._source.clock.monotonic_ns()
         self._source.watch(start_ns)
@@ -196,7 +211,12 @@ class FrameRunner(Generic[T]):
         Raises:
             InputError: a number is not finite; or what the framing raises.
         """
-        encoded = (frame.data,) if self._framing is None else self._framing.encode_frame(frame.data)
+        data, encode = frame.data, self._encode_inputs
+        encoded: Sequence[Any] = (data,)
+        if self._framing is not None:
+            encoded = self._framing.encode_frame(data)
+        elif encode is not None:
+            encoded = (encode(*data) if isinstance(data, tuple) else encode(data),)
         model = live.active.model
         try:
             runs = [as_inputs(inputs) for inputs in encoded]

@@ -3,23 +3,24 @@
 ManualClock        shows what it is set to
 SeededEntropy      repeatable "random" bytes
 FolderTransport    serves a tree from a folder, remembers requests and reports, and fails on request
-FakeEngine         runs `fake_program(...)`: text in, one label out
+FakeEngine         runs `fake_program(...)`: text in, one label out; with sessions for streams
 """
 
 import contextlib
 import hashlib
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from alcove.registry.errors import ProgramRefusedError
 from alcove.registry.manifest import ModelSignature, PortSignature
 from alcove.registry.program_verification import ProgramFacts, ProgramVerifier
-from alcove.runtime.errors import InputError, InvalidTextError, ProgramError
+from alcove.runtime.errors import InputError, InvalidTextError, ProgramError, RunCancelledError
 from alcove.runtime.format.spec import DType
 from alcove.runtime.testing_seams import ManualClock
 from alcove.sdk.capability import Capability
@@ -27,7 +28,15 @@ from alcove.sdk.errors import ResponseTooLargeError, StatusError, TransportError
 from alcove.sdk.limits import CHUNK_BYTES
 from alcove.sdk.transport import OCTETS, Download, OutboundRequest, Reply, RequestObserver, TrafficStats
 
-__all__ = ["FakeEngine", "FakeProgram", "FolderTransport", "ManualClock", "SeededEntropy", "fake_program"]
+__all__ = [
+    "FakeEngine",
+    "FakeProgram",
+    "FakeSession",
+    "FolderTransport",
+    "ManualClock",
+    "SeededEntropy",
+    "fake_program",
+]
 
 _PADDING_MARK = b"\n"
 
@@ -113,7 +122,13 @@ class FolderTransport:
 
 
 def fake_program(
-    label: str, *, size_bytes: int = 0, version: str = "", padding: str | None = None, inputs: int = 1
+    label: str,
+    *,
+    size_bytes: int = 0,
+    version: str = "",
+    padding: str | None = None,
+    inputs: int = 1,
+    has_state: bool = False,
 ) -> bytes:
     """Return a program for `FakeEngine` that answers every text with `label`.
 
@@ -123,8 +138,10 @@ def fake_program(
         version: goes into the bytes, so that two programs with one label differ.
         padding: programs with the same one have nearly the same bytes; each its own by default.
         inputs: how many texts it takes.
+        has_state: it answers with the label, "#" and how many runs were before in its session: "one#0".
     """
     fields = {"label": label, "version": version} | ({} if inputs == 1 else {"inputs": inputs})
+    fields |= {"has_state": True} if has_state else {}
     head = json.dumps(fields, sort_keys=True).encode() + _PADDING_MARK
     seed = label + version if padding is None else padding
     body = head + random.Random(seed).randbytes(max(0, size_bytes - len(head)))  # noqa: S311
@@ -146,8 +163,12 @@ class FakeProgram:
 
     outputs = (_FakePort("label", DType.I32, (1, 1), labels=("a", "b"), dims=("1", "1")),)
 
-    def __init__(self, label: str, inputs: int = 1) -> None:
+    def __init__(
+        self, label: str, inputs: int = 1, *, has_state: bool = False, before_run: "BeforeRun | None" = None
+    ) -> None:
         self.label = label
+        self.states = ("count",) if has_state else ()
+        self._before_run = before_run
         self.inputs = tuple(_FakePort(f"text{number or ''}", DType.TEXT) for number in range(inputs))
 
     def __call__(self, *inputs: Any) -> list[Any]:
@@ -165,7 +186,62 @@ class FakeProgram:
             text.encode() if isinstance(text, str) else text.decode()
         except UnicodeError as error:
             raise InvalidTextError("text", getattr(error, "start", 0), str(error)) from error
-        return [np.array([[self.label]])]
+        return [np.array([[f"{self.label}#0" if self.states else self.label]])]
+
+    def session(self, *, threads: int = 1) -> "FakeSession":
+        """Return a new session."""
+        return FakeSession(self, self._before_run, threads)
+
+
+class FakeSession:
+    """A session of a fake program, whose state is how many runs it had.
+
+    Attributes:
+        program: what it runs.
+        count: runs that changed its state.
+        threads: how many it was asked to compute with.
+        is_stopped: set from `cancel` to `uncancel`; a hook that waits for it is a run that a deadline stops.
+    """
+
+    def __init__(self, program: FakeProgram, before_run: "BeforeRun | None", threads: int = 1) -> None:
+        self.program = program
+        self.threads = threads
+        self.count = 0
+        self.is_stopped = threading.Event()
+        self._before_run = before_run
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the label, with the count where the program has state.
+
+        Raises:
+            RunCancelledError: it was stopped; the count is as before.
+            InputError: as `FakeProgram`.
+        """
+        outputs = self.program(*inputs)
+        if self._before_run is not None:
+            self._before_run(self, inputs)
+        if self.is_stopped.is_set():
+            raise RunCancelledError
+        if self.program.states:
+            outputs = [np.array([[f"{self.program.label}#{self.count}"]])]
+        self.count += 1
+        return outputs
+
+    def reset(self) -> None:
+        """Begin to count anew."""
+        self.count = 0
+
+    def cancel(self) -> None:
+        """Stop the run at hand, and later ones."""
+        self.is_stopped.set()
+
+    def uncancel(self) -> None:
+        """Allow runs."""
+        self.is_stopped.clear()
+
+
+BeforeRun: TypeAlias = "Callable[[FakeSession, tuple[Any, ...]], object]"
+"""Hears of each run of a session before its state changes."""
 
 
 class FakeEngine:
@@ -175,12 +251,14 @@ class FakeEngine:
         version: what it says its version is.
         capability: what it says the device has; set another to be another device.
         loads: paths that were loaded, in order.
+        before_run: called with session and inputs before each run of a session; what it raises, the run raises.
     """
 
     def __init__(self, version: str = "0.1.0") -> None:
         self.version = version
         self.capability = Capability(isas=("scalar", "avx2"), memory_bytes=2 << 30, cores=2)
         self.loads: list[Path] = []
+        self.before_run: BeforeRun | None = None
 
     @property
     def verifier(self) -> ProgramVerifier:
@@ -196,7 +274,13 @@ class FakeEngine:
         """
         self.loads.append(path)
         head = _fake_head(path.read_bytes())
-        return FakeProgram(head["label"], head.get("inputs", 1))
+        return FakeProgram(
+            head["label"], head.get("inputs", 1), has_state=head.get("has_state", False), before_run=self._run_begins
+        )
+
+    def _run_begins(self, session: FakeSession, inputs: tuple[Any, ...]) -> None:
+        if self.before_run is not None:
+            self.before_run(session, inputs)
 
 
 class _FakeVerifier:
