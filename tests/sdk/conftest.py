@@ -285,6 +285,19 @@ def released_world(template: World, tmp_path: Path) -> World:
     return world
 
 
+@pytest.fixture(scope="session")
+def counting_template(template: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The template with the versions of `streams.py`, and a policy that gives everybody the first one."""
+    folder = tmp_path_factory.mktemp("counting") / "tree"
+    shutil.copytree(template.folder, folder)
+    world = World(folder, template.keyring, ManualClock(NOW))
+    world.manifests, world.serial = dict(template.manifests), template.serial
+    world.push("1.1.0", fake_program("old", has_state=True))
+    world.push("2.1.0", fake_program("new", has_state=True))
+    world.set_policy("1.1.0")
+    return world
+
+
 class Device:
     """One installation: a folder, and clients made over it."""
 
@@ -344,6 +357,15 @@ def make_device(tmp_path: Path, client_stack: contextlib.ExitStack) -> Callable[
 def device(released_world: World, make_device: Callable[..., Device]) -> Device:
     """A device of the released world."""
     return make_device(released_world)
+
+
+@pytest.fixture
+def counting(counting_template: World, tmp_path: Path, make_device: Callable[..., Device]) -> Device:
+    """A device whose policy says a version that counts the runs of its session."""
+    shutil.copytree(counting_template.folder, tmp_path / "tree")
+    world = World(tmp_path / "tree", counting_template.keyring, ManualClock(NOW))
+    world.manifests, world.serial = dict(counting_template.manifests), counting_template.serial
+    return make_device(world)
 
 
 class TreeServer:
