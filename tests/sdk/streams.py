@@ -1,5 +1,6 @@
 """What the tests of streams share: a device whose versions count the runs of their session."""
 
+import threading
 from typing import Any
 
 from alcove.sdk import Client, FrameAnswer
@@ -101,3 +102,10 @@ def stop_here(session: FakeSession, _: tuple[Any, ...]) -> None:
 def labels(answers: list[FrameAnswer[str]]) -> list[str | None]:
     """Return the values."""
     return [answer.value for answer in answers]
+
+
+def join_warm_up() -> None:
+    """Wait until no session is being made."""
+    for thread in threading.enumerate():
+        if thread.name == "alcove-warm-up":
+            thread.join(60)

@@ -13,16 +13,21 @@ from alcove.sdk.load_attempts import _RECORD
 from alcove.sdk.testing import FakeSession, SeededEntropy, fake_program
 
 from tests.sdk.conftest import FEATURE, Device
-from tests.sdk.streams import LONG_MS, NEW, OLD, Counting, Spelling, engine_of, labels, stop_here, swap, synced
+from tests.sdk.streams import (
+    LONG_MS,
+    NEW,
+    OLD,
+    Counting,
+    Spelling,
+    engine_of,
+    join_warm_up,
+    labels,
+    stop_here,
+    swap,
+    synced,
+)
 
 FRAMES = 5
-
-
-def join_warm_up() -> None:
-    """Wait until no session is being made."""
-    for thread in threading.enumerate():
-        if thread.name == "alcove-warm-up":
-            thread.join(60)
 
 
 def test_each_stream_keeps_a_state_of_its_own_until_it_is_reset(counting: Device) -> None:
