@@ -33,6 +33,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
         "how-to/record-a-metric",
         "how-to/compare-by-eye-and-ear",
         "how-to/tokenizers",
+        "how-to/sound-in-programs",
         "how-to/watch-an-app",
         "how-to/change-a-value",
     ],
