@@ -95,6 +95,20 @@ def test_a_stream_that_is_reset_begins_again() -> None:
         np.testing.assert_array_equal(session(part.numpy())[0], answer)
 
 
+def test_nan_leaves_a_stream_after_two_frames() -> None:
+    """One bad sample spoils what its frames reach and nothing later; silence and full scale come back as they are."""
+    size, hop = 64, 16
+    signal = torch.zeros(1, 320)
+    signal[:, 160:] = 1.0
+    signal[0, 3] = torch.nan
+    found = torch.cat(run_session(There(size, hop), hops(signal, hop)), -1)
+    assert found[:, :hop].isnan().all()
+    assert not found[:, 2 * size :].isnan().any()
+    torch.testing.assert_close(
+        found[:, 2 * size :], signal[:, 2 * size - (size - hop) : -(size - hop)], atol=1e-5, rtol=0
+    )
+
+
 def test_a_whole_signal_teaches_what_comes_before_the_transform() -> None:
     """Gradients flow through both transforms: of a perfect reconstruction they are one."""
     signal = torch.randn(3, 512, requires_grad=True)
