@@ -1,0 +1,146 @@
+"""Builds the committed program of trained weights, and loads it back: the program is the checkpoint.
+
+python -m alcove.features.noise_suppression.build --version 1.0.0 --run runs/noise_suppression   # from a training run
+python -m alcove.features.noise_suppression.build --version 1.0.0                                # from the program
+python -m alcove.features.noise_suppression.build --version 1.0.0 --run runs/another --to another.alc
+
+There is no int8 program: with layers of 16 channels quantizing takes longer than it saves (decision 0107).
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from alcove.features.noise_suppression.config import CONFIGS, HOP, SAMPLE_RATE
+from alcove.features.noise_suppression.contract import program_path
+from alcove.features.noise_suppression.network import NoiseNetwork
+from alcove.features.noise_suppression.streaming import NoiseModule
+from alcove.runtime import export
+from alcove.runtime.certificate import Sample, embed_certificate
+from alcove.runtime.compiler import load_state
+from alcove.runtime.compiler.certify import certify
+from alcove.runtime.program import Program
+from numpy.typing import NDArray
+
+SAMPLES: Final = 12
+
+
+def module_of_run(folder: Path) -> NoiseModule:
+    """Return the torch module that a training run made, its latest checkpoint.
+
+    Raises:
+        FileNotFoundError: the folder holds no checkpoint.
+        RuntimeError: it is of another shape.
+    """
+    network = NoiseNetwork()
+    network.load_state_dict(torch.load(folder / "checkpoint.pt", weights_only=True)["network"])
+    return NoiseModule(network).eval()
+
+
+def module_of_program(program: Program) -> NoiseModule:
+    """Return the torch module whose weights a program holds.
+
+    Raises:
+        ValueError: the program is of another shape.
+    """
+    module = NoiseModule(NoiseNetwork())
+    state = {name: torch.from_numpy(array) for name, array in load_state(program.spec).items()}
+    found = module.load_state_dict(state, strict=False)
+    # A step has the layers of its block, which the network has, too: one name of the two is enough.
+    places = {id(value) for name, value in module.state_dict(keep_vars=True).items() if name in state}
+    missing = [name for name in found.missing_keys if id(module.state_dict(keep_vars=True)[name]) not in places]
+    if missing or found.unexpected_keys:
+        raise ValueError(f"the program lacks {missing} and has {found.unexpected_keys} besides")
+    return module.eval()
+
+
+def made_speech(samples: int, seed: int) -> NDArray[np.float32]:
+    """Return sounds like speech made by rules, f32 [samples], 16 kHz: voiced syllables with formants, and pauses."""
+    random = np.random.default_rng(seed)
+    time_s = np.arange(samples) / SAMPLE_RATE
+    pitch = 120 + 40 * np.sin(2 * np.pi * 0.7 * time_s + random.uniform(0, 6)) + random.uniform(-30, 60)
+    phase = 2 * np.pi * np.cumsum(pitch) / SAMPLE_RATE
+    first = 500 + 250 * np.sin(2 * np.pi * 1.9 * time_s + random.uniform(0, 6))
+    second = 1500 + 600 * np.sin(2 * np.pi * 1.3 * time_s + random.uniform(0, 6))
+    voice = np.zeros(samples)
+    for harmonic in range(1, 30):
+        low, high = (harmonic * pitch - first) / 200, (harmonic * pitch - second) / 300
+        near = np.exp(-(low**2)) + 0.5 * np.exp(-(high**2))
+        voice += (near + 0.02) * np.sin(harmonic * phase)
+    syllables = np.clip(np.sin(2 * np.pi * 2.3 * time_s + random.uniform(0, 6)) + 0.3, 0, 1)
+    voice *= syllables
+    return (0.2 * voice / np.max(np.abs(voice))).astype(np.float32)
+
+
+def samples() -> list[Sample]:
+    """Return the inputs of the parity certificate: hops of made speech in made noise."""
+    found = []
+    for seed in range(SAMPLES):
+        random = np.random.default_rng(seed)
+        sound = made_speech(4 * HOP, seed) + random.normal(0, 0.02, 4 * HOP).astype(np.float32)
+        found.append(Sample(inputs=(sound[None, 2 * HOP : 3 * HOP],), source="made for this certificate"))
+    return found
+
+
+def compile_module(module: NoiseModule) -> Program:
+    """Return the certified program of a module.
+
+    Raises:
+        ExportError: the module cannot be exported.
+        CertificateError: native and torch differ.
+    """
+    given = samples()
+    program = export(module, (torch.from_numpy(np.asarray(given[0].values()[0])),))
+    certificate = certify(bytes(program), _Fresh(module), given, licence="procedural", tolerance="standard")
+    return Program(embed_certificate(bytes(program), certificate))
+
+
+class _Fresh(torch.nn.Module):
+    """A module that begins each stream with the memory that it was made with, as a program without a session does."""
+
+    def __init__(self, module: NoiseModule) -> None:
+        super().__init__()
+        self.module = module
+        self.start = {name: value.clone() for name, value in module.state_dict().items()}
+
+    def forward(self, hop: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the first hop of a stream gives, and restore the memory."""
+        clean, speech = (value.clone() for value in self.module(hop))
+        self.module.load_state_dict(self.start)
+        return clean, speech
+
+
+def build(version: str) -> Program:
+    """Return the program of a committed version, exported again from its weights: the same bytes.
+
+    Raises:
+        FileNotFoundError: it was never committed.
+    """
+    return compile_module(module_of_program(Program(program_path(version).read_bytes())))
+
+
+def main() -> None:
+    """Write a version's program, and the record of its training, to where they are committed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", choices=sorted(CONFIGS), required=True)
+    parser.add_argument("--run", type=Path, help="folder of a training run; without it, the committed program")
+    parser.add_argument("--to", type=Path, help="write the run's program to this file alone")
+    arguments = parser.parse_args()
+    if arguments.to and not arguments.run:
+        parser.error("--to needs --run")
+    module = module_of_run(arguments.run) if arguments.run else None
+    program = build(arguments.version) if module is None else compile_module(module)
+    path = arguments.to or program_path(arguments.version)
+    path.parent.mkdir(exist_ok=True)
+    program.save(path)
+    print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
+    if arguments.run and not arguments.to:
+        record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
+        path.with_suffix(".run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
