@@ -1,0 +1,31 @@
+"""Defines the shapes and styles of the model; needs no torch."""
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["COLUMNS", "CONFIGS", "ROWS", "STYLES", "ModelConfig"]
+
+ROWS: Final = 360
+"""Rows of a frame that a program takes."""
+COLUMNS: Final = 640
+"""Columns of it."""
+STYLES: Final = ("starry_night", "the_scream", "great_wave", "composition_vii", "udnie", "woman_with_a_hat")
+"""Names of the paintings, in the order of a program's weights of styles; all by painters who died before 1955."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Width and depth.
+
+    Attributes:
+        width: channels at a quarter of the frame's size, a multiple of 4; half of them at a half, twice as many at an
+            eighth.
+        blocks: residual ones, at an eighth of the size.
+    """
+
+    width: int
+    blocks: int
+
+
+CONFIGS: Final = {"1.0.0": ModelConfig(width=32, blocks=5)}
+"""By version; chosen by speed before anything was trained (`python -m alcove.features.style_transfer.speed`)."""
