@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from alcove.features.scene_tags.networks.mobilenet_v2 import MobileNetV2
+from alcove.features.scene_tags.networks.mobilenet_v2 import InvertedResidual, MobileNetV2
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -49,7 +49,7 @@ class PerceptualMaps(nn.Module):
     def __init__(self, network: MobileNetV2) -> None:
         super().__init__()
         self.stem = network.stem
-        self.blocks = network.blocks[: WIDE[-1] + 1]
+        self.blocks = nn.ModuleList(list(network.blocks)[: WIDE[-1] + 1])
         self.eval().requires_grad_(requires_grad=False)
 
     def forward(self, pictures: Tensor) -> list[Tensor]:
@@ -61,7 +61,7 @@ class PerceptualMaps(nn.Module):
         x = functional.relu6(self.stem(pictures * 2.0 - 1.0))
         found = [x]
         for number, block in enumerate(self.blocks):
-            if number in WIDE:
+            if number in WIDE and isinstance(block, InvertedResidual) and block.expand is not None:
                 found.append(functional.relu6(block.expand(x)))
                 if number == WIDE[-1]:
                     break

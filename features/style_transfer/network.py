@@ -43,7 +43,8 @@ class ConditionalAffine(nn.Module):
             style: f32 [n, styles], weights of sum 1.
         """
         scale, shift = self.scale(style), self.shift(style)
-        return x * scale[:, :, None, None] + shift[:, :, None, None]
+        found: Tensor = x * scale[:, :, None, None] + shift[:, :, None, None]
+        return found
 
 
 class ConditionalNorm(ConditionalAffine):
@@ -65,7 +66,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
         """Return a map of the input's shape."""
-        return x + self.norm(self.second(functional.relu(self.first(x))), style)
+        found: Tensor = x + self.norm(self.second(functional.relu(self.first(x))), style)
+        return found
 
 
 class StyleNetwork(nn.Module):

@@ -145,7 +145,7 @@ class StyleTraining(checkpoint.ResumableTraining):
         """Train the next batch, and return its loss."""
         loss = self.loss(self.step)
         self.optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimiser.step()
         self.step += 1

@@ -69,7 +69,8 @@ def test_every_preset_is_a_metric_that_can_be_created(name: str) -> None:
             0, "f", name, 0, preset.kind, preset.edges, 0.0, preset.more_is_better, "a team", preset.description
         )
     )
-    assert made.bin_values == ((0, 0, 0.5, 1) if preset.kind is MetricKind.PREFERENCE else (0, 0.25, 0.75))
+    expected = {MetricKind.PREFERENCE: (0.0, 0.0, 0.5, 1.0), MetricKind.SHARE: (0.0, 0.25, 0.75)}
+    assert made.bin_values == expected[preset.kind]
     assert f'"{name}"' in preset.call
 
 
