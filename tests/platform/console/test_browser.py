@@ -27,6 +27,7 @@ PATHS = (
     "/features?text=zzz",
     "/features/text_00",
     "/features/text_00/versions/1.0.0",
+    "/features/text_00/versions/1.0.0/compare?with=1.1.0",
     "/devices",
     "/devices?app=messenger&device=3&os=ios&held=text_00%3D1.0.0",
     "/devices?app=messenger&os=a%20b",

@@ -1,5 +1,6 @@
 """Every section of an experiment's results is made and rendered, from a report that has them all."""
 
+import pytest
 from alcove.platform.client import (
     Adjustment,
     AllocationView,
@@ -23,8 +24,12 @@ from alcove.platform.client import (
 )
 from alcove.platform.client.rollout_models import Collection, UncollectedWindow
 from alcove.platform.console.assets import Assets
+from alcove.platform.console.pages.experiments.later_looks import list_later_looks
 from alcove.platform.console.pages.experiments.reading import Reading, context_of
+from alcove.platform.console.pages.experiments.sections import make_sections
 from alcove.platform.console.rendering import Renderer
+from alcove.platform.domain.experiments.analysis import ALPHA
+from alcove.platform.stats.group_sequential import boundaries
 
 KNOWN = Estimate(value=0.1, low=0.05, high=0.15)
 HOLD = Decision(kind="inconclusive", code="interval_includes_zero", reason="arm 1 is not told from arm 0")
@@ -104,3 +109,23 @@ def test_a_sample_ratio_mismatch_is_said_with_its_arm_and_what_to_look_for() -> 
     assert "Mismatch at control" in page
     assert "10 % [5, 15]" in page
     assert "Sound" not in page
+
+
+def test_the_looks_that_follow_are_listed_with_what_a_difference_must_reach() -> None:
+    """At the steps of the plan, with the boundary of an analysis that is made on time; none after the end."""
+    report = made_report()
+    plan = ExperimentPlan(mde=0.1, interim_analyses=4, planned_reports=2000)
+    running = report.experiment.model_copy(update={"state": "running", "plan": plan})
+    later = list_later_looks(running)
+    assert [(look.report_count, look.fraction) for look in later] == [(1000, 0.5), (1500, 0.75), (2000, 1.0)]
+    whole = boundaries((0.25, 0.5, 0.75, 1.0), ALPHA)
+    assert [look.boundary for look in later] == [pytest.approx(bound) for bound in whole[1:]]
+    assert list_later_looks(report.experiment) == ()
+    won = running.interim_analyses[0].model_copy(update={"decision": HOLD.model_copy(update={"kind": "winner"})})
+    assert list_later_looks(running.model_copy(update={"interim_analyses": (won,)})) == ()
+    late = running.interim_analyses[0].model_copy(update={"report_count": 900})
+    late_looks = list_later_looks(running.model_copy(update={"interim_analyses": (late,)}))
+    assert [look.report_count for look in late_looks] == [1150, 1500, 2000]
+    looks = make_sections(report.model_copy(update={"experiment": running}), 200_000, later)["looks"]
+    assert [row["said"].partition(":")[0] for row in looks.rows] == ["inconclusive", "planned", "planned", "planned"]
+    assert looks.rows[3]["boundary"] == f"{whole[3]:.3f} standard errors"

@@ -5,16 +5,23 @@ import io
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 from alcove.platform.client import Arm, Experiment, ExperimentPlan, GuardrailPlan, PlatformClient, Primary
 from alcove.platform.console import exports
+from alcove.platform.console.pages.experiments import report
+from alcove.platform.console.problems import Problem
 from alcove.platform.testing import Served, ServerWorld
 
 from tests.platform.console.conftest import ROLES, person
 from tests.platform.console.test_pages import XSS, Markup
 from tests.platform.services.test_experiments import send_reports, task_of
+
+if TYPE_CHECKING:
+    from alcove.platform.console.pages.page import Pages
 
 ARMS = (
     Arm(name="control", version="1.0.0", share_basis_points=5000),
@@ -158,13 +165,49 @@ async def test_the_report_says_how_it_was_made_and_gives_its_numbers_as_files(
             status, text = await one.get(f"{path}.csv?table={table}")
             rows = list(csv.DictReader(io.StringIO(text)))
             assert (status, len(rows)) == (200, count), table
-            if table != "cells":
-                assert rows[0].keys() == data[table][0].keys()
+            assert rows[0].keys() == data[table][0].keys()
+            assert len(data[table]) == count
         assert (await one.get(f"{path}.csv?table=secrets"))[0] == 400
         async with one.http.get(f"{one.url}{path}.parquet?table=arms") as answer:
             body = await answer.read()
             expected = 200 if exports.can_write_parquet() else 501
             assert (answer.status, body[:4] == b"PAR1") == (expected, expected == 200)
+
+
+async def test_without_pyarrow_parquet_is_refused_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """501 with the extra that is missing, before anything is asked of the server; CSV is not affected."""
+    monkeypatch.setattr("alcove.platform.console.exports.find_spec", lambda _name: None)
+    refused: list[Problem] = []
+    asked: list[str] = []
+
+    class Staged:
+        """The pages' way to the server, which notes what is asked."""
+
+        def refuse(self, _request: web.Request, problem: Problem) -> web.Response:
+            """Note what is refused."""
+            refused.append(problem)
+            return web.Response(status=problem.status)
+
+        async def ask(self, _request: web.Request, _work: object) -> bytes:
+            """Note that something is asked."""
+            asked.append("asked")
+            return b"a,b"
+
+        def routes(self, _path: str, _page: object) -> list[web.RouteDef]:
+            """None of a page."""
+            return []
+
+    app = web.Application()
+    app.add_routes(report.routes(cast("Pages", Staged())))
+    async with TestClient(TestServer(app)) as client:
+        assert (await client.get("/experiments/ex-1/report.parquet")).status == 501
+        assert (refused[0].kind, asked) == ("MissingExtraError", [])
+        assert "alcove-platform[parquet]" in refused[0].remedy
+        answer = await client.get("/experiments/ex-1/report.csv")
+        assert (answer.status, await answer.text()) == (200, "a,b")
+    assert exports.can_write_parquet() is False
 
 
 def test_a_text_that_a_spreadsheet_would_compute_is_written_as_text() -> None:

@@ -40,6 +40,11 @@ COLORED = """selector => {
   return count;
 }"""
 
+SHOW = """isHidden => {
+  Object.defineProperty(document, "hidden", {configurable: true, get: () => isHidden});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
 
 async def until(tab: Page, expression: str) -> None:
     """Wait until an expression is true; the page's policy forbids Playwright's own way, which evaluates text in it."""
@@ -100,8 +105,12 @@ async def open_tab(*, scheme: Any = "light", width: int = 1280) -> AsyncIterator
         await stream.prepare(request)
         site.streams.append(stream)
         await stream.write(b'event: changed\ndata: {"etag": "x"}\n\n')
-        while stream in site.streams:  # noqa: ASYNC110 - a test's own server
-            await asyncio.sleep(0.02)
+        try:
+            while stream in site.streams and request.transport is not None:  # noqa: ASYNC110 - a test's own server
+                await asyncio.sleep(0.02)
+        finally:
+            if stream in site.streams:  # the page went away
+                site.streams.remove(stream)
         return stream
 
     async def protect(_request: web.Request, response: web.StreamResponse) -> None:
@@ -215,3 +224,27 @@ async def test_a_lost_connection_is_said_and_what_was_missed_is_loaded() -> None
         await until(tab, "document.querySelector('#watched strong').textContent === 'halted'")
         await site.end("signed_out")
         await until(tab, "document.querySelector('.live-state').textContent.includes('signed out')")
+
+
+async def test_a_page_that_was_hidden_listens_no_more_and_catches_up_when_it_is_seen() -> None:
+    """A minute later its stream ends, its place is free and it loads nothing; seen again it shows what it missed."""
+    async with open_tab() as (tab, site):
+        await tab.wait_for_selector(".live-state.is-live")
+        await tab.clock.install()
+        await tab.evaluate(SHOW, True)
+        await tab.clock.fast_forward(59_000)
+        assert len(site.streams) == 1
+        await tab.clock.fast_forward(2_000)
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while site.streams:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.02)
+        asked = len(site.requests)
+        site.state = "halted"
+        await site.tell()
+        assert await tab.text_content("#watched strong") == "running"
+        assert len(site.requests) == asked
+        await tab.evaluate(SHOW, False)
+        await until(tab, "document.querySelector('#watched strong').textContent === 'halted'")
+        await until(tab, "document.querySelector('.live-state').classList.contains('is-live')")
+        assert len(site.streams) == 1
+        assert site.complaints == []

@@ -1,7 +1,7 @@
 """Reads an experiment with what its reports say and what was done to it."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from alcove.platform.client import (
@@ -13,6 +13,7 @@ from alcove.platform.client import (
     PlatformClient,
 )
 from alcove.platform.client.preferences import preference_sentences
+from alcove.platform.console.pages.experiments.later_looks import LaterLook, list_later_looks
 from alcove.platform.console.pages.experiments.sections import make_sections
 from alcove.platform.console.pages.experiments.words import (
     analysis_words,
@@ -40,6 +41,7 @@ class Reading:
         obstacle: why they cannot be read; "": they can, or there are none.
         history: what was done to it, the newest first.
         read_at_s: when it was read, seconds since 1970-01-01 UTC.
+        later: looks that are planned after those that were made.
     """
 
     experiment: Experiment
@@ -48,6 +50,7 @@ class Reading:
     obstacle: str
     history: list[AuditLine]
     read_at_s: int
+    later: tuple[LaterLook, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as programs read it."""
@@ -58,12 +61,13 @@ class Reading:
             "results": results,
             "decision": "" if self.report is None else decision_sentence(self.report),
             "obstacle": self.obstacle,
+            "later_looks": [asdict(look) for look in self.later],
             "history": [line.model_dump(mode="json") for line in self.history],
         }
 
 
-def read(client: PlatformClient, experiment_id: str) -> Reading:
-    """Return an experiment with everything that a page shows of it.
+def read(client: PlatformClient, experiment_id: str, *, with_cells: bool = False) -> Reading:
+    """Return an experiment with everything that a page shows of it; `with_cells` the counts of its reports' cells.
 
     Raises:
         NotFoundError: there is none of this id.
@@ -73,12 +77,13 @@ def read(client: PlatformClient, experiment_id: str) -> Reading:
     report, obstacle = None, ""
     if experiment.state != "draft":
         try:
-            report = client.results(experiment_id)
+            report = client.results(experiment_id, with_cells=with_cells)
             experiment = report.experiment
         except FailedPreconditionError as error:  # statistics refuse the reports; the rest is shown
             obstacle = error.message
     history = client.audit(about=experiment_id, limit=HISTORY_SHOWN)
-    return Reading(experiment, _team_of(client, experiment), report, obstacle, history, int(time.time()))
+    team, later = _team_of(client, experiment), list_later_looks(experiment)
+    return Reading(experiment, team, report, obstacle, history, int(time.time()), later)
 
 
 def context_of(reading: Reading) -> dict[str, Any]:
@@ -104,7 +109,7 @@ def context_of(reading: Reading) -> dict[str, Any]:
             "preference": preference_sentences(report),
             "ratio_says": ratio_sentence(experiment, report.results.sample_ratio),
             "held": "" if view is None else name_arms(view.held, experiment.arms),
-            "sections": make_sections(report, reading.read_at_s),
+            "sections": make_sections(report, reading.read_at_s, reading.later),
         }
     return context
 

@@ -10,6 +10,7 @@ from alcove.platform.console.pages.experiments.detail import PATH
 from alcove.platform.console.pages.experiments.reading import context_of, read
 from alcove.platform.console.pages.page import Answer, Pages
 from alcove.platform.console.problems import Problem
+from alcove.platform.console.rendering import wants_json
 
 __all__ = ["TABLES", "routes"]
 
@@ -27,11 +28,14 @@ def routes(pages: Pages) -> list[web.RouteDef]:
     """Return the routes of the report and its files."""
 
     async def report(request: web.Request) -> Answer:
-        reading = await pages.ask(request, lambda client: read(client, request.match_info["experiment_id"]))
+        experiment_id = request.match_info["experiment_id"]
+        with_cells = wants_json(request)  # the page to print shows none
+        reading = await pages.ask(request, lambda client: read(client, experiment_id, with_cells=with_cells))
         found = reading.report
         data = reading.to_json() | {
             "differences": [] if found is None else found.records(),
             "arms": [] if found is None else found.arm_records(),
+            "cells": [] if found is None else _cell_records(found),
         }
         context = context_of(reading) | {"has_parquet": can_write_parquet(), "files": TABLES}
         return Answer("experiments/report.html", context, data)

@@ -1,11 +1,13 @@
 """Makes the tables and charts of an experiment's results: a function for each section of the page."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final
 
 from alcove.platform.client import Experiment, ExperimentReport, PairDifference, Posterior
 from alcove.platform.client.records import unit_of
 from alcove.platform.console.charts import Axis, Chart, Line, Point, Series
+from alcove.platform.console.pages.experiments.later_looks import LaterLook
 from alcove.platform.console.pages.experiments.words import (
     UNITS,
     arm_names,
@@ -28,18 +30,19 @@ LOSS_SHOWN: Final = 1e-6
 NUMBERS: Final = frozenset({"devices", "reports"})
 
 
-def make_sections(report: ExperimentReport, now_s: int) -> dict[str, Any]:
+def make_sections(report: ExperimentReport, now_s: int, later: Sequence[LaterLook] = ()) -> dict[str, Any]:
     """Return the tables and charts by name; a section that an experiment does not have is None.
 
     Args:
         report: as the server gives it.
         now_s: time of the reading, seconds since 1970-01-01 UTC.
+        later: looks that are planned.
     """
     return {
         "arms": _arms(report),
         "ratio": _ratio(report),
         "over_time": _over_time(report, now_s),
-        "looks": _looks(report.experiment),
+        "looks": _looks(report.experiment, later),
         "pairs": _pairs(report),
         "secondary": _secondary(report),
         "guardrails": _guardrails(report),
@@ -137,7 +140,7 @@ def _point(at_s: int, pair: PairDifference, scale: float) -> Point | None:
     return Point(at_s, found.value * scale, low, high)
 
 
-def _looks(experiment: Experiment) -> Table[Row] | None:
+def _looks(experiment: Experiment, later: Sequence[LaterLook]) -> Table[Row] | None:
     """Return the looks that were made, and those that are planned after them."""
     plan = experiment.plan
     if not plan.interim_analyses:
@@ -149,7 +152,7 @@ def _looks(experiment: Experiment) -> Table[Row] | None:
             "look": number,
             "reports": look.report_count,
             "of the plan": f"{look.fraction:.0%}",
-            "boundary": "none so early" if look.boundary is None else f"{look.boundary:.3f} standard errors",
+            "boundary": _boundary(look.boundary),
             "difference": "; ".join(
                 f"{names[pair.arm]} − {names[pair.versus]}: {show(pair.difference, unit)}, p = {p_value(pair.p_value)}"
                 for pair in look.pairs
@@ -159,12 +162,35 @@ def _looks(experiment: Experiment) -> Table[Row] | None:
         }
         for number, look in enumerate(experiment.interim_analyses, 1)
     ]
+    rows += [
+        {
+            "look": number,
+            "reports": look.report_count,
+            "of the plan": f"{look.fraction:.0%}",
+            "boundary": _boundary(look.boundary),
+            "difference": "",
+            "said": "planned",
+            "made": 0,
+        }
+        for number, look in enumerate(later, len(rows) + 1)
+    ]
     columns = [
         Column[Row](name, name, itemgetter(name), "number" if name in ("look", "reports") else "text")
         for name in ("look", "reports", "of the plan", "boundary", "difference", "said")
     ]
     columns.append(Column("made", "made", lambda row: row["made"], "time"))
-    return Table("looks", "Interim analyses that were made", columns, rows, "", empty="None was made yet.")
+    return Table(
+        "looks",
+        "Interim analyses that were made, and those that follow if none is late",
+        columns,
+        rows,
+        "",
+        empty="None was made yet.",
+    )
+
+
+def _boundary(boundary: float | None) -> str:
+    return "none so early" if boundary is None else f"{boundary:.3f} standard errors"
 
 
 def _pairs(report: ExperimentReport) -> Table[Row]:
