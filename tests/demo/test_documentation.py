@@ -32,6 +32,7 @@ def test_every_page_has_a_snippet_or_a_command() -> None:
         "how-to/vary-sizes",
         "how-to/record-a-metric",
         "how-to/compare-by-eye-and-ear",
+        "how-to/stream-frames",
         "how-to/tokenizers",
         "how-to/sound-in-programs",
         "how-to/watch-an-app",

@@ -11,6 +11,12 @@ from alcove.features import catalogue
 NOT_LOADED = (
     "_hashlib",  # OpenSSL: 4 MiB
     "_ssl",
+    "alcove.sdk.frame_inputs",  # an app without streams has none of their modules
+    "alcove.sdk.stream",
+    "alcove.sdk.stream_frames",
+    "alcove.sdk.stream_pump",
+    "alcove.sdk.stream_runner",
+    "alcove.sdk.stream_session",
     "asyncio",
     "backports.zstd",
     "compression.zstd",

@@ -383,4 +383,4 @@ class Submitting(RuleBasedStateMachine):
 
 
 TestSubmitting = Submitting.TestCase
-TestSubmitting.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSubmitting.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
