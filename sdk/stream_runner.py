@@ -12,8 +12,8 @@ Invariants:
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -190,7 +190,7 @@ class FrameRunner(Generic[T]):
     def _present(self, now_ns: int) -> Live:
         sessions = self._sessions
         before = sessions.live
-        live = sessions.present(self._source.model_ref.active, now_ns, self._tally.read())
+        live = sessions.present(self._source.model_ref.active, now_ns, self._tally.read)
         if before is not None and live is not before:
             self._swap(before)
         return live
@@ -241,7 +241,7 @@ class FrameRunner(Generic[T]):
             InputError: nothing takes it.
         """
         try:
-            return live, *self._watched(live, runs, frame, stop)
+            return live, *self._try_frame(live, runs, frame, stop)
         except InputError:
             if live.has_answered or not live.active.key:
                 raise
@@ -258,7 +258,7 @@ class FrameRunner(Generic[T]):
         for active in source.stand_ins():
             live = Live(active, open_session(active, self._sessions.threads), self._tally.read())
             try:
-                result, runs_done = self._watched(live, runs, frame, stop)
+                result, runs_done = self._try_frame(live, runs, frame, stop)
             except InputError:
                 active.attempt.abandon()
                 continue
@@ -272,7 +272,7 @@ class FrameRunner(Generic[T]):
             return live, result, runs_done
         return None
 
-    def _watched(
+    def _try_frame(
         self, live: Live, runs: Sequence[tuple[Any, ...]], frame: Frame, stop: Cancellation
     ) -> tuple[_Result, int]:
         """Run a frame and decode it (R3); returns how many of its runs changed the state, too.
@@ -305,7 +305,7 @@ class FrameRunner(Generic[T]):
             missing = AnswerError.STALE if is_stale else AnswerError.NO_MODEL
             return [], AnswerError.RUN_FAILED if is_there else missing
         try:
-            with stop.over(session), self._until_due(frame, session.cancel):
+            with stop.over(session), nullcontext() if frame.due_ns is None else self._until_due(frame, session.cancel):
                 for inputs in runs:
                     outputs.append(session(*inputs))
                     live.has_advanced = live.has_answered = True
@@ -400,11 +400,8 @@ class FrameRunner(Generic[T]):
     def _left_s(self, frame: Frame) -> float | None:
         return None if frame.due_ns is None else (frame.due_ns - self._source.clock.monotonic_ns()) / 1e9
 
-    @contextmanager
-    def _until_due(self, frame: Frame, action: Any) -> Iterator[None]:
+    def _until_due(self, frame: Frame, action: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `action` if the block still runs when the frame's answer is due."""
-        left_s = self._left_s(frame)
-        if left_s is not None and self._alarm is None:
+        if self._alarm is None:
             self._alarm = Alarm()
-        with nullcontext() if left_s is None or self._alarm is None else self._alarm.after(left_s, action):
-            yield
+        return self._alarm.after(self._left_s(frame) or 0.0, action)

@@ -13,6 +13,7 @@ Invariants:
 
 import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,13 +132,13 @@ class StreamSession:
     live: Live | None = None
     successor: Successor | None = field(default=None)
 
-    def present(self, active: ActiveModel, now_ns: int, counters: StreamCounters) -> Live:
+    def present(self, active: ActiveModel, now_ns: int, counters: Callable[[], StreamCounters]) -> Live:
         """Return what serves the frame at hand; another than before is a swap, but for the first.
 
         Args:
             active: what answers for the feature at present.
             now_ns: reading of the monotonic clock.
-            counters: of this moment.
+            counters: reads those of this moment.
         """
         live = self.live
         if live is not None and live.active.model is active.model:
@@ -151,8 +152,9 @@ class StreamSession:
         if successor is None or successor.active.model is not active.model:
             return live
         if successor.is_ready.is_set() or now_ns - successor.start_ns > MAX_WARM_UP_S * 1e9:
-            session = successor.session
-            return self._serve(Live(active, session, counters)) if session is not None else self.begin(active, counters)
+            if successor.session is None:
+                return self.begin(active, counters)
+            return self._serve(Live(active, successor.session, counters()))
         return live
 
     def prepare(self, active: ActiveModel, inputs: tuple[Any, ...] | None, now_ns: int) -> None:
@@ -166,9 +168,9 @@ class StreamSession:
             return False
         return successor is None or successor.active.model is not active.model
 
-    def begin(self, active: ActiveModel, counters: StreamCounters) -> Live:
+    def begin(self, active: ActiveModel, counters: Callable[[], StreamCounters]) -> Live:
         """Serve with a new session, made here and now."""
-        return self._serve(Live(active, open_session(active, self.threads), counters))
+        return self._serve(Live(active, open_session(active, self.threads), counters()))
 
     def _serve(self, live: Live) -> Live:
         self.live, self.successor = live, None

@@ -74,7 +74,7 @@ class Pairs:
         self.rest = ""
 
 
-def synced(device: Device, **options: Any) -> Client:
+def client_of(device: Device, **options: Any) -> Client:
     """Return a client of a device that has the first version."""
     client = device.client(**options)
     assert client.sync().error is None

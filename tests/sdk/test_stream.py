@@ -19,12 +19,12 @@ from tests.sdk.streams import (
     OLD,
     Counting,
     Spelling,
+    client_of,
     engine_of,
     join_warm_up,
     labels,
     stop_here,
     swap,
-    synced,
 )
 
 FRAMES = 5
@@ -32,7 +32,7 @@ FRAMES = 5
 
 def test_each_stream_keeps_a_state_of_its_own_until_it_is_reset(counting: Device) -> None:
     """Frames count up in one stream; another, and predictions beside it, change nothing there."""
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
     with handle.stream() as stream, handle.stream() as other:
         answers = [stream.process("a"), stream.process("b", tag=7.5)]
         assert other.process("a").value == "old#0"
@@ -51,7 +51,7 @@ def test_each_stream_keeps_a_state_of_its_own_until_it_is_reset(counting: Device
 
 def test_swap_before_each_frame_in_turn_leaves_no_gap_and_says_so(counting: Device) -> None:
     """The frames before it have the old state, those after it a new one, and none is without an answer."""
-    client = synced(counting)
+    client = client_of(counting)
     before, after = (OLD, "old"), (NEW, "new")
     for at in range(FRAMES):
         with client.feature(Counting).stream(warm_up=False) as stream:
@@ -70,7 +70,7 @@ def test_swap_before_each_frame_in_turn_leaves_no_gap_and_says_so(counting: Devi
 
 def test_swap_with_a_warm_up_waits_for_the_new_session_and_no_frame_does(counting: Device) -> None:
     """While the new version's first run hangs the old one answers; then it begins with a state that nothing touched."""
-    client, warm, go_on = synced(counting), threading.Event(), threading.Event()
+    client, warm, go_on = client_of(counting), threading.Event(), threading.Event()
     seen: list[tuple[Any, ...]] = []
 
     def hang(session: FakeSession, inputs: tuple[Any, ...]) -> None:
@@ -99,7 +99,7 @@ def test_swap_with_a_warm_up_waits_for_the_new_session_and_no_frame_does(countin
 
 def test_warm_up_that_takes_too_long_is_not_waited_for(counting: Device) -> None:
     """A version that was halted answers for two seconds more at most, however the next one's warm-up goes."""
-    client, go_on = synced(counting), threading.Event()
+    client, go_on = client_of(counting), threading.Event()
     main = threading.current_thread()
 
     def hang(session: FakeSession, _: tuple[Any, ...]) -> None:
@@ -120,7 +120,7 @@ def test_warm_up_that_takes_too_long_is_not_waited_for(counting: Device) -> None
 
 def test_warm_up_whose_run_fails_still_swaps(counting: Device) -> None:
     """The frames find out what is wrong with a version, as they would without a warm-up."""
-    client = synced(counting)
+    client = client_of(counting)
 
     def fail(session: FakeSession, _: tuple[Any, ...]) -> None:
         if session.program.label == "new":
@@ -138,7 +138,7 @@ def test_warm_up_whose_run_fails_still_swaps(counting: Device) -> None:
 
 def test_run_that_is_stopped_at_its_deadline_leaves_the_state_as_it_was(counting: Device) -> None:
     """Each frame in turn: it is answered with the code, the next goes on as if it had not been."""
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
     counting.clock.tick_ns = 0
     for at in range(FRAMES):
         with handle.stream(deadline_ms=20) as stream:
@@ -155,9 +155,9 @@ def test_run_that_is_stopped_at_its_deadline_leaves_the_state_as_it_was(counting
             assert stream.counters == StreamCounters(received=FRAMES, processed=FRAMES - 1, missed=1)
 
 
-def test_run_that_ends_late_is_missed_and_its_state_goes_on(counting: Device) -> None:
+def test_run_that_ends_late_is_missed_and_its_state_continues(counting: Device) -> None:
     """An engine that stops no run: the value is nobody's, the answer says that the state has the frame in it."""
-    with synced(counting).feature(Counting).stream(deadline_ms=LONG_MS) as stream:
+    with client_of(counting).feature(Counting).stream(deadline_ms=LONG_MS) as stream:
         stream.process("a")
         engine_of(counting).before_run = lambda *_: counting.clock.pass_s(LONG_MS / 1000 + 1)
         answer = stream.process("b")
@@ -169,7 +169,7 @@ def test_run_that_ends_late_is_missed_and_its_state_goes_on(counting: Device) ->
 
 def test_deadline_of_the_handle_is_the_streams_unless_it_has_its_own(counting: Device) -> None:
     """A frame is as hasty as a prediction, or as its stream says."""
-    handle = synced(counting).feature(Counting, deadline_ms=1000)
+    handle = client_of(counting).feature(Counting, deadline_ms=1000)
     engine_of(counting).before_run = lambda *_: counting.clock.pass_s(2)
     with handle.stream() as stream, handle.stream(deadline_ms=3000) as patient:
         assert stream.process("a").error is AnswerError.DEADLINE_EXCEEDED
@@ -178,7 +178,7 @@ def test_deadline_of_the_handle_is_the_streams_unless_it_has_its_own(counting: D
 
 def test_run_that_fails_leaves_the_state_as_it_was(counting: Device) -> None:
     """Each frame in turn: the code, and the frames after it in their order."""
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
 
     def fail(*_: Any) -> None:
         raise AlcoveRuntimeError("no")
@@ -195,9 +195,9 @@ def test_run_that_fails_leaves_the_state_as_it_was(counting: Device) -> None:
             assert stream.counters == StreamCounters(received=FRAMES, processed=FRAMES - 1, failed=1)
 
 
-def test_frame_that_is_refused_raises_and_the_stream_goes_on(counting: Device) -> None:
+def test_frame_that_is_refused_raises_and_the_stream_continues(counting: Device) -> None:
     """What the program does not take is named; bad text is a code, as of a prediction."""
-    with synced(counting).feature(Counting).stream() as stream:
+    with client_of(counting).feature(Counting).stream() as stream:
         stream.process("a")
         loads = len(engine_of(counting).loads)
         for _ in range(3):
@@ -212,7 +212,7 @@ def test_frame_that_is_refused_raises_and_the_stream_goes_on(counting: Device) -
 def test_version_that_takes_other_frames_leaves_them_to_the_one_before(counting: Device) -> None:
     """The first frame it refuses is answered in its place, and the later ones in the same session."""
     counting.world.push("3.1.0", fake_program("three", inputs=2, has_state=True))
-    client = synced(counting, baselines={})
+    client = client_of(counting, baselines={})
     handle = client.feature(Counting)
     with handle.stream(warm_up=False) as stream:
         assert stream.process("a").value == "old#0"
@@ -227,7 +227,7 @@ def test_version_that_takes_other_frames_leaves_them_to_the_one_before(counting:
 
 def test_halt_and_silence_of_the_server_reach_a_stream(counting: Device) -> None:
     """A halted version leaves at the next frame after the sync, and everything installed when the server is silent."""
-    client = synced(counting, max_stale_s=86_400.0)
+    client = client_of(counting, max_stale_s=86_400.0)
     with client.feature(Counting).stream(warm_up=False) as stream:
         stream.process("a")
         counting.world.halt(OLD)
@@ -252,7 +252,7 @@ def test_stream_without_a_model_answers_with_the_code_until_there_is_one(countin
 
 def test_runs_of_a_stream_are_watched_as_predictions_are(counting: Device) -> None:
     """On the disk a frame at hand is a run at hand; an answer is an answer, also of the session that warms up."""
-    client = synced(counting)
+    client = client_of(counting)
 
     def records() -> list[tuple[int, int]]:
         files = (counting.folder / "tries").glob("*.running")
@@ -272,9 +272,9 @@ def test_runs_of_a_stream_are_watched_as_predictions_are(counting: Device) -> No
         assert (0, 0) in records()
 
 
-def test_pause_longer_than_the_app_said_begins_anew(counting: Device) -> None:
+def test_pause_longer_than_the_app_allows_resets(counting: Device) -> None:
     """A stream that stops for a while keeps its state, unless the app gave a bound."""
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
     with handle.stream() as patient, handle.stream(max_pause_s=5) as stream:
         for one in (patient, stream):
             one.process("a")
@@ -289,7 +289,7 @@ def test_pause_longer_than_the_app_said_begins_anew(counting: Device) -> None:
 
 def test_closed_stream_takes_no_more_and_lets_its_session_go(counting: Device) -> None:
     """After each number of frames; twice is harmless."""
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
     for at in range(FRAMES):
         stream = handle.stream(deadline_ms=LONG_MS)
         for _ in range(at):
@@ -309,7 +309,7 @@ def test_closed_stream_takes_no_more_and_lets_its_session_go(counting: Device) -
 
 def test_close_stops_the_frame_at_hand_on_another_thread(counting: Device) -> None:
     """It is answered with the code, and its state is gone with the stream."""
-    stream = synced(counting).feature(Counting).stream()
+    stream = client_of(counting).feature(Counting).stream()
     begun, answers = threading.Event(), []
 
     def wait(session: FakeSession, inputs: tuple[Any, ...]) -> None:
@@ -328,7 +328,7 @@ def test_close_stops_the_frame_at_hand_on_another_thread(counting: Device) -> No
 
 def test_stream_answers_after_the_client_was_closed_as_a_handle_does(counting: Device) -> None:
     """On the caller's thread; there is no other any more."""
-    client = synced(counting)
+    client = client_of(counting)
     stream = client.feature(Counting).stream()
     stream.process("a")
     client.close()
@@ -361,7 +361,7 @@ def test_threads_reach_the_session(counting: Device) -> None:
     """As many as the app asked for compute a frame."""
     seen: list[int] = []
     engine_of(counting).before_run = lambda session, _: seen.append(session.threads)
-    with synced(counting).feature(Counting).stream(threads=3) as stream:
+    with client_of(counting).feature(Counting).stream(threads=3) as stream:
         stream.process("a")
     assert seen == [3]
 
@@ -369,7 +369,7 @@ def test_threads_reach_the_session(counting: Device) -> None:
 @pytest.mark.parametrize(("late", "is_over"), [(0, False), (1, False), (2, True)])
 def test_budget_that_was_missed_is_one_record_a_version(counting: Device, late: int, is_over: bool) -> None:
     """At the end of each session: True where more than the share of its frames was late; none of a stream unused."""
-    client = synced(counting)
+    client = client_of(counting)
     handle = client.feature(Counting)
     records: list[Any] = []
     handle._record_metric = records.append
@@ -422,7 +422,7 @@ def test_faults_of_a_version_count_once_a_session_and_late_frames_not(counting: 
 
 def test_framing_of_a_feature_cuts_frames_into_runs_and_outlives_a_swap(counting: Device) -> None:
     """Frames of no run, one and two; what waits for the next frame is not lost when a version takes over."""
-    client = synced(counting)
+    client = client_of(counting)
     contract = Spelling()
     with client.feature(contract).stream(warm_up=False) as stream:
         assert stream.process("a").value == []
@@ -443,7 +443,7 @@ def test_framing_of_a_feature_cuts_frames_into_runs_and_outlives_a_swap(counting
 
 def test_frame_of_several_runs_that_fails_at_each_tells_its_framing(counting: Device) -> None:
     """It has no value; the answer says whether runs before the failure are in the state."""
-    client = synced(counting)
+    client = client_of(counting)
     for at in range(3):
         contract = Spelling()
         runs: list[Any] = []
@@ -476,7 +476,7 @@ def test_frame_of_a_typed_contract_is_what_its_encode_takes(counting: Device) ->
     """One value, or a tuple of several."""
     seen: list[Any] = []
     engine_of(counting).before_run = lambda _, inputs: seen.append(inputs)
-    with synced(counting).feature(Typed()).stream() as stream:
+    with client_of(counting).feature(Typed()).stream() as stream:
         assert stream.process("a").value == "old#0"
         assert stream.process(("ab", 2)).value == "old#1"
         with pytest.raises(TypeError):

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def denoiser(denoiser_template: World, tmp_path: Path, make_device: Callable[...
     return make_device(world)
 
 
-def synced(device: Device) -> Client:
+def client_of(device: Device) -> Client:
     """Return a client that has the first version."""
     client = device.client(engine=NativeEngine(), baselines={})
     assert client.sync().error is None
@@ -109,7 +110,7 @@ def run_session(model: Model, frames: list[NDArray[np.float32]]) -> list[bytes]:
 
 def test_swap_before_each_frame_gives_the_bits_of_both_versions(denoiser: Device, programs: dict[str, bytes]) -> None:
     """Before it those of the old version's session, from it on those of a new one that begins there."""
-    client, frames = synced(denoiser), hops(5)
+    client, frames = client_of(denoiser), hops(5)
     models = [load(programs[OLD]), load(programs[NEW])]
     versions = [OLD, NEW]
     handle = client.feature(Denoise)
@@ -139,7 +140,7 @@ def test_swap_before_each_frame_gives_the_bits_of_both_versions(denoiser: Device
 def test_run_that_a_deadline_stops_leaves_no_trace_in_the_state(denoiser: Device, programs: dict[str, bytes]) -> None:
     """A deadline that has passed when the run begins: the frames around it give the bits of a session without it."""
     frames = hops(4)
-    with synced(denoiser).feature(Denoise).stream(deadline_ms=60_000) as stream:
+    with client_of(denoiser).feature(Denoise).stream(deadline_ms=60_000) as stream:
         values = []
         for number, frame in enumerate(frames):
             if number == 2:
@@ -180,7 +181,7 @@ def test_number_that_is_not_finite_is_kept_out_of_the_state(
     frames = hops(3)
     bad = frames[1].copy()
     bad[0, 0, 7] = value
-    handle = synced(denoiser).feature(Denoise)
+    handle = client_of(denoiser).feature(Denoise)
     with handle.stream() as stream:
         first = stream.process(frames[0])
         for given in (bad, torch.from_numpy(bad), bad.tolist()):
@@ -212,12 +213,12 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-def test_frame_of_another_size_or_type_is_refused_by_both_and_the_stream_goes_on(
+def test_frame_of_another_size_or_type_is_refused_by_both_and_the_stream_continues(
     denoiser: Device, programs: dict[str, bytes]
 ) -> None:
     """A camera that turns, a microphone that changes its rate: a typed error that names what is due and what came."""
     frames = hops(len(REFUSED) + 1)
-    with synced(denoiser).feature(Denoise).stream() as stream:
+    with client_of(denoiser).feature(Denoise).stream() as stream:
         values = [stream.process(frames[0]).value]
         for (frame, message), good in zip(REFUSED, frames[1:], strict=True):
             with pytest.raises(InputError, match=message):
@@ -267,17 +268,17 @@ def test_every_kind_of_array_gives_the_same_bits(denoiser: Device, programs: dic
         frame.tolist(),
     ]
     expected = run_session(load(programs[OLD]), [frame])
-    handle = synced(denoiser).feature(Denoise)
+    handle = client_of(denoiser).feature(Denoise)
     for kind in kinds:
         with handle.stream() as stream:
             answer = stream.process(kind)
             assert answer.value is not None
             assert [answer.value.tobytes()] == expected, type(kind)
     with handle.stream() as stream:
-        taken = frame.__dlpack__()
-        stream.process(taken)
+        capsule = frame.__dlpack__()
+        stream.process(capsule)
         with pytest.raises(InputError, match="capsule"):
-            stream.process(taken)
+            stream.process(capsule)
 
 
 class Total(nn.Module):
@@ -327,7 +328,7 @@ def test_frame_that_lies_row_major_is_not_copied_on_its_way(large: Path, tmp_pat
         exported = Exported(picture)
         in_place = [picture, exported, picture.__dlpack__(), torch.from_numpy(picture)]
         for kind in in_place:
-            assert peak_bytes(lambda kind=kind: stream.process(kind)) < 2 * MEGABYTE, type(kind)
+            assert peak_bytes(partial(stream.process, kind)) < 2 * MEGABYTE, type(kind)
         assert exported.lent == 1
         assert peak_bytes(lambda: stream.process(turned)) > 14 * MEGABYTE
         assert stream.counters.processed == 6

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from alcove.runtime.cancellation import Cancellation
-from alcove.sdk import Answer, AnswerError, ClosedError, FrameAnswer, OutOfBoundError, StreamClosedError, StreamCounters
+from alcove.sdk import AnswerError, ClosedError, FrameAnswer, OutOfBoundError, StreamClosedError, StreamCounters
 from alcove.sdk.stream_frames import Frame, Tally
 from alcove.sdk.stream_pump import FramePump
 from alcove.sdk.testing import FakeSession
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.sdk.conftest import Device
-from tests.sdk.streams import LONG_MS, Counting, engine_of, labels, stop_here, synced
+from tests.sdk.streams import LONG_MS, Counting, client_of, engine_of, labels, stop_here
 
 
 class Gate:
@@ -54,7 +54,7 @@ def test_newest_frame_takes_the_place_of_the_one_that_waits(counting: Device, ga
     """While a run is at hand a hundred frames come: the last one is answered, the others are counted and released."""
     answers: list[FrameAnswer[str]] = []
     released: list[Any] = []
-    handle = synced(counting).feature(Counting)
+    handle = client_of(counting).feature(Counting)
     with handle.stream(on_answer=answers.append, on_release=released.append) as stream:
         assert stream.submit("first", tag="t") == 0
         assert gate.begun.get(timeout=60) == "first"
@@ -74,15 +74,15 @@ def test_newest_frame_takes_the_place_of_the_one_that_waits(counting: Device, ga
 
 def test_iteration_gives_the_answers_in_order_and_ends_with_the_stream(counting: Device) -> None:
     """A consumer that keeps up loses none; `finish` answers what waits."""
-    with synced(counting).feature(Counting).stream() as stream:
-        taken = iter(stream)
+    with client_of(counting).feature(Counting).stream() as stream:
+        stream_answers = iter(stream)
         answers = []
         for _ in range(20):
             stream.submit("a")
-            answers.append(next(taken))
+            answers.append(next(stream_answers))
         stream.submit("a")
         stream.finish()
-        answers += list(taken)
+        answers += list(stream_answers)
         assert labels(answers) == [f"old#{number}" for number in range(21)]
         with pytest.raises(StreamClosedError):
             stream.submit("a")
@@ -91,7 +91,7 @@ def test_iteration_gives_the_answers_in_order_and_ends_with_the_stream(counting:
 
 def test_event_loop_takes_answers_as_they_come(counting: Device) -> None:
     """`async for` ends with `finish`; a task that is cancelled while it waits leaves the stream as it is."""
-    stream = synced(counting).feature(Counting).stream()
+    stream = client_of(counting).feature(Counting).stream()
 
     async def take() -> list[FrameAnswer[str]]:
         waiting = asyncio.ensure_future(anext(aiter(stream)))
@@ -113,7 +113,7 @@ def test_event_loop_takes_answers_as_they_come(counting: Device) -> None:
 
 def test_answer_that_nobody_takes_holds_up_the_next_frame(counting: Device, gate: Gate) -> None:
     """One answer is there, one is kept back, one frame waits: the others are dropped."""
-    with synced(counting).feature(Counting).stream() as stream:
+    with client_of(counting).feature(Counting).stream() as stream:
         gate.go_on.release(3)
         stream.submit("0")
         gate.begun.get(timeout=60)
@@ -136,7 +136,7 @@ def wait_ready(stream: Any) -> None:
 
 def test_frame_that_process_would_refuse_is_answered_with_the_error(counting: Device) -> None:
     """A callback hears it with its cause, and the stream goes on."""
-    with synced(counting).feature(Counting).stream() as stream:
+    with client_of(counting).feature(Counting).stream() as stream:
         answers = []
         for frame in ("a", ("a", "b"), 7, "b"):
             stream.submit(frame)
@@ -151,7 +151,7 @@ def test_frame_that_process_would_refuse_is_answered_with_the_error(counting: De
 def test_frame_that_waited_beyond_its_deadline_is_not_begun(counting: Device, gate: Gate) -> None:
     """The time that it waits is in its budget."""
     answers: list[FrameAnswer[str]] = []
-    with synced(counting).feature(Counting).stream(deadline_ms=LONG_MS, on_answer=answers.append) as stream:
+    with client_of(counting).feature(Counting).stream(deadline_ms=LONG_MS, on_answer=answers.append) as stream:
         stream.submit("a")
         assert gate.begun.get(timeout=60) == "a"
         stream.submit("b")
@@ -171,13 +171,13 @@ def test_what_the_apps_functions_raise_is_logged_by_its_type_and_ends_nothing(
     heard: list[FrameAnswer[str]] = []
 
     def fail(value: Any) -> None:
-        if isinstance(value, Answer):
+        if isinstance(value, FrameAnswer):
             heard.append(value)
         raise KeyError("a secret")
 
     with (
         caplog.at_level(logging.WARNING, "alcove.sdk.stream_pump"),
-        synced(counting).feature(Counting).stream(on_answer=fail, on_release=fail) as stream,
+        client_of(counting).feature(Counting).stream(on_answer=fail, on_release=fail) as stream,
     ):
         stream.submit("a")
         stream.finish()
@@ -190,16 +190,17 @@ def test_what_the_apps_functions_raise_is_logged_by_its_type_and_ends_nothing(
 
 def test_close_stops_the_frame_at_hand_and_drops_the_one_that_waits(counting: Device) -> None:
     """Both are released, and whoever iterates is let go."""
-    begun, released = threading.Event(), []
+    begun = threading.Event()
+    released: list[Any] = []
 
     def wait(session: FakeSession, inputs: tuple[Any, ...]) -> None:
         begun.set()
         stop_here(session, inputs)
 
     engine_of(counting).before_run = wait
-    stream = synced(counting).feature(Counting).stream(on_release=released.append)
-    taken: list[Any] = []
-    thread = threading.Thread(target=lambda: taken.extend(stream))
+    stream = client_of(counting).feature(Counting).stream(on_release=released.append)
+    given: list[Any] = []
+    thread = threading.Thread(target=lambda: given.extend(stream))
     thread.start()
     stream.submit("a")
     assert begun.wait(60)
@@ -207,7 +208,7 @@ def test_close_stops_the_frame_at_hand_and_drops_the_one_that_waits(counting: De
     stream.close()
     thread.join(60)
     assert not thread.is_alive()
-    assert taken == []
+    assert given == []
     assert released == ["a", "b"]
     assert stream.counters == StreamCounters(received=2, failed=1, dropped=1)
     assert stream.join(60)
@@ -215,13 +216,14 @@ def test_close_stops_the_frame_at_hand_and_drops_the_one_that_waits(counting: De
 
 def test_closing_the_client_ends_the_streams_threads(counting: Device) -> None:
     """The run at hand is answered with the code; no frame is taken after it."""
-    begun, answers = threading.Event(), []
+    begun = threading.Event()
+    answers: list[FrameAnswer[str]] = []
 
     def wait(session: FakeSession, inputs: tuple[Any, ...]) -> None:
         begun.set()
         stop_here(session, inputs)
 
-    client = synced(counting)
+    client = client_of(counting)
     engine_of(counting).before_run = wait
     stream = client.feature(Counting).stream(on_answer=answers.append)
     stream.submit("a")
@@ -243,7 +245,7 @@ def test_callback_may_close_its_stream(counting: Device) -> None:
         stream.close()
         closed.set()
 
-    stream = synced(counting).feature(Counting).stream(on_answer=close)
+    stream = client_of(counting).feature(Counting).stream(on_answer=close)
     stream.submit("a")
     assert closed.wait(60)
     assert stream.join(60)
@@ -264,7 +266,7 @@ def test_thread_of_a_stream_begins_with_a_frame_and_ends_with_it(counting: Devic
     def own() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name in ("alcove-stream", "alcove-alarm")]
 
-    stream = synced(counting).feature(Counting).stream(deadline_ms=LONG_MS)
+    stream = client_of(counting).feature(Counting).stream(deadline_ms=LONG_MS)
     assert own() == []
     stream.submit("a")
     assert next(iter(stream)).value == "old#0"
