@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 F = TypeVar("F")
+V = TypeVar("V")
 T = TypeVar("T")
 
 logging.getLogger("alcove").addHandler(logging.NullHandler())  # an app that wants no log of ours gets none
@@ -182,12 +183,12 @@ class Client:
     def feature(self, feature: str, *, deadline_ms: float | None = None) -> FeatureHandle[Any]: ...
     @overload
     def feature(
-        self, feature: type[StreamingContract[F, T]], *, deadline_ms: float | None = None
-    ) -> StreamingHandle[F, T]: ...
+        self, feature: type[StreamingContract[F, V, T]], *, deadline_ms: float | None = None
+    ) -> StreamingHandle[F, V, T]: ...
     @overload
     def feature(
-        self, feature: StreamingContract[F, T], *, deadline_ms: float | None = None
-    ) -> StreamingHandle[F, T]: ...
+        self, feature: StreamingContract[F, V, T], *, deadline_ms: float | None = None
+    ) -> StreamingHandle[F, V, T]: ...
     @overload
     def feature(self, feature: type[TypedContract[P, T]], *, deadline_ms: float | None = None) -> TypedHandle[P, T]: ...
     @overload

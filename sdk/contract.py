@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 F_contra = TypeVar("F_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -75,8 +76,8 @@ class TypedContract(Protocol[P, T_co]):
         ...
 
 
-class StreamingContract(Protocol[F_contra, T_co]):
-    """A contract with a framing of its own: `handle.stream()` takes and gives what the framing does."""
+class StreamingContract(Protocol[F_contra, V_co, T_co]):
+    """A contract with a framing: `handle.stream()` takes and gives what that does, `predict` what the contract does."""
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ class StreamingContract(Protocol[F_contra, T_co]):
         """Return the value of one run's outputs; raises for outputs that are not this feature's."""
         ...
 
-    def framing(self) -> "Framing[F_contra, T_co]":
+    def framing(self) -> "Framing[F_contra, V_co]":
         """Return the framing of a new stream."""
         ...
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 F = TypeVar("F")
+V = TypeVar("V")
 T = TypeVar("T")
 
 __all__ = [
@@ -479,7 +480,7 @@ class TypedHandle(FeatureHandle[T], Generic[P, T]):
         return FeatureStream(self._source(), None, encode=self._encode, **options)
 
 
-class StreamingHandle(FeatureHandle[T], Generic[F, T]):
+class StreamingHandle(FeatureHandle[T], Generic[F, V, T]):
     """A feature whose contract has a framing of its own: `stream` takes its frames.
 
     Args:
@@ -488,11 +489,13 @@ class StreamingHandle(FeatureHandle[T], Generic[F, T]):
         options: as `FeatureHandle`.
     """
 
-    def __init__(self, *arguments: Any, framing: "Callable[[], Framing[F, T]]", **options: Any) -> None:
+    def __init__(self, *arguments: Any, framing: "Callable[[], Framing[F, V]]", **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._framing = framing
 
-    def stream(self, **options: "Unpack[StreamOptions[T]]") -> "FeatureStream[F, T]":
+    def stream(  # type: ignore[override]  # the values of a framing are its own, beside those that `predict` decodes
+        self, **options: "Unpack[StreamOptions[V]]"
+    ) -> "FeatureStream[F, V]":
         """Return a stream of this feature's own frames; see `FeatureStream`.
 
         Raises:

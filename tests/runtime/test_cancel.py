@@ -149,6 +149,27 @@ def test_alarm_calls_what_outlasts_its_time_once_and_nothing_that_has_ended() ->
     assert not [thread for thread in threading.enumerate() if thread.name == "alcove-alarm"]
 
 
+def test_alarm_sleeps_through_blocks_that_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream sets it at every frame: its thread gets a turn at the first deadline, and for one that is earlier."""
+    alarm, called = Alarm(), threading.Event()
+    turns: list[int] = []
+    notify = alarm._changed.notify
+
+    def count() -> None:
+        turns.append(1)
+        notify()
+
+    monkeypatch.setattr(alarm._changed, "notify", count)
+    for _ in range(100):
+        with alarm.after(3600, lambda: pytest.fail("it had ended before")):
+            pass
+    assert len(turns) == 1
+    with alarm.after(0.001, called.set):
+        assert called.wait(30)
+    assert len(turns) == 2
+    alarm.close()
+
+
 def test_large_products_in_pieces_give_the_same_bytes() -> None:
     """Beyond 2**28 multiply-adds a product is computed in pieces: by rows, by panels, by bands."""
     random = np.random.default_rng(5)

@@ -1,13 +1,25 @@
 """A stream answers each frame with the state of those before, whatever happens between two of them."""
 
+import os
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 from alcove.registry.policy import Outcome
 from alcove.runtime.errors import AlcoveRuntimeError, InputError
-from alcove.sdk import AnswerError, FrameAnswer, OutOfBoundError, Port, Signature, StreamClosedError, StreamCounters
+from alcove.sdk import (
+    Answer,
+    AnswerError,
+    FeatureStream,
+    FrameAnswer,
+    OutOfBoundError,
+    Port,
+    Signature,
+    StreamClosedError,
+    StreamCounters,
+    StreamingHandle,
+)
 from alcove.sdk.limits import MAX_WARM_UP_S
 from alcove.sdk.load_attempts import _RECORD
 from alcove.sdk.testing import FakeSession, SeededEntropy, fake_program
@@ -460,6 +472,41 @@ def test_frame_of_several_runs_that_fails_at_each_tells_its_framing(counting: De
             assert answer.has_advanced is (at > 0)
             assert contract.framings[0].skipped == 1
             assert stream.process("gh").value == [f"old#{at}"]
+
+
+def test_types_of_a_stream_are_its_features(counting: Device) -> None:
+    """What mypy and pyright say of it: frames and values of the framing, or any frame and the contract's value."""
+    client = client_of(counting)
+    with client.feature(Spelling).stream() as spelling, client.feature(Counting).stream() as counts:
+        assert_type(spelling, FeatureStream[str, list[str]])
+        assert_type(counts, FeatureStream[Any, str])
+        assert_type(client.feature(Spelling), StreamingHandle[str, list[str], str])
+        assert_type(spelling.process("ab"), FrameAnswer[list[str]])
+        assert_type(client.feature(Spelling).predict("ab"), Answer[str])
+        assert_type([answer.value for answer in counts] if counts.is_closed else [], list[str | None])
+        with pytest.raises(TypeError):
+            spelling.process(7)  # type: ignore[arg-type]  # the misuse that the test is about
+        with pytest.raises(TypeError):
+            client.feature(Counting).stream(deadline=5)  # type: ignore[call-arg]  # as above
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_begins_the_stream_anew_with_threads_of_its_own(counting: Device) -> None:
+    """Its parent's state and threads are not there; it neither hangs nor ends the parent's stream."""
+    with client_of(counting).feature(Counting).stream(deadline_ms=LONG_MS) as stream:
+        stream.submit("a")
+        assert next(iter(stream)).value == "old#0"
+        process = os.fork()
+        if process == 0:
+            values: list[Any] = []
+            try:
+                values.append(stream.process("b").value)
+                stream.submit("c")
+                values.append(next(iter(stream)).value)
+            finally:
+                os._exit(0 if values == ["old#0", "old#1"] else 1)
+        assert os.waitpid(process, 0)[1] == 0
+        assert stream.process("b").value == "old#1"
 
 
 class Typed(Counting):
