@@ -177,14 +177,12 @@ class FrameRunner(Generic[T]):
             return self._finish(live, frame, _Result(error=AnswerError.DEADLINE_EXCEEDED), 0.0, is_fresh=is_fresh)
         runs = self._encode(live, frame)
         self._prepare(runs, start_ns)
-        before = live
         try:
             live, result, runs_done = self._serve(live, runs, frame, stop)
         except BaseException:
             self._skip()
             raise
         latency_ms = (self._source.clock.monotonic_ns() - start_ns) / 1e6
-        is_fresh = is_fresh or live is not before
         return self._finish(live, frame, result, latency_ms, is_fresh=is_fresh, has_advanced=runs_done > 0)
 
     def _present(self, now_ns: int) -> Live:
