@@ -120,7 +120,7 @@ class StreamingIstft(nn.Module):
         frames = torch.fft.irfft(spectra, self.size, dim=-2) * self.get_buffer("weights")[:, None]
         rows = frames.reshape(-1, *frames.shape[-2:])
         count = self.size + (rows.shape[-1] - 1) * self.hop
-        total = F.fold(rows, (1, count), (1, self.size), stride=(1, self.hop))[:, 0, 0, self.size - self.hop :]
+        total: Tensor = F.fold(rows, (1, count), (1, self.size), stride=(1, self.hop))[:, 0, 0, self.size - self.hop :]
         return total.reshape(*spectra.shape[:-2], total.shape[-1])
 
     def reset(self) -> None:

@@ -23,7 +23,7 @@ class Everything(nn.Module):
     def forward(self, signal: Tensor) -> tuple[Tensor, ...]:
         """Return what each gives."""
         back, again, rows = [], [], []
-        for hop in signal.split(160, -1):
+        for hop in torch.split(signal, 160, -1):
             back.append(self.istft(self.stft(hop)))
             again.append(self.down(self.up(hop)))
             rows.append(self.mel(hop))

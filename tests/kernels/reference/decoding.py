@@ -36,5 +36,5 @@ def search(frames: Array, width: int, blank: int) -> list[tuple[tuple[int, ...],
                     before = ends if prefix and prefix[-1] == letter else total
                     found[longer] = (old[0], np.logaddexp(old[1], before + frame[letter]))
         best = sorted(found.items(), key=lambda item: -np.logaddexp(*item[1]))
-        beams = dict(best[:width])
+        beams = {prefix: sums for prefix, sums in best[:width] if np.logaddexp(*sums) > -np.inf}
     return [(prefix, float(np.logaddexp(*sums))) for prefix, sums in beams.items()]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 def hops(signal: Tensor, hop: int) -> list[Tensor]:
     """Cut a signal into what a stream takes."""
-    return [part.contiguous() for part in signal.split(hop, -1) if part.shape[-1] == hop]
+    return [part.contiguous() for part in torch.split(signal, hop, -1) if part.shape[-1] == hop]
 
 
 def run_session(module: nn.Module, parts: list[Tensor]) -> list[Tensor]:

@@ -74,6 +74,22 @@ def test_a_narrow_search_keeps_what_the_reference_keeps(width: int) -> None:
         np.testing.assert_allclose(found.scores.numpy(), wanted[2], rtol=1e-5, atol=1e-5)
 
 
+def test_searches_of_any_size_keep_what_the_reference_keeps() -> None:
+    """One frame, one class, more prefixes than there are labelings, any blank."""
+    rng = np.random.default_rng(7)
+    for _ in range(100):
+        frames, classes = int(rng.integers(1, 14)), int(rng.integers(1, 7))
+        width = int(rng.choice([1, 2, 3, 5, 17, 60]))
+        paths, blank = int(rng.integers(1, width + 1)), int(rng.integers(0, classes))
+        x = torch.from_numpy(rng.normal(0, 2, (2, frames, classes))).log_softmax(-1).float()
+        attributes = SimpleNamespace(width=width, blank=blank)
+        wanted = reference(attributes, x.numpy(), shape=(2, paths, frames))
+        found = ctc_beam(x, width, blank, paths=paths)
+        np.testing.assert_array_equal(found.ids.numpy(), wanted[0])
+        np.testing.assert_array_equal(found.counts.numpy(), wanted[1])
+        np.testing.assert_allclose(found.scores.numpy(), wanted[2], rtol=1e-4, atol=1e-5)
+
+
 def test_a_beam_finds_what_greedy_misses() -> None:
     """The example of Graves: blank is the best class of each frame, yet "a" is more probable than nothing."""
     x = torch.tensor([[[0.4, 0.6], [0.4, 0.6]]]).log()

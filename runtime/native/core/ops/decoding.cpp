@@ -35,6 +35,11 @@ Status check_ctc_beam(const Subject& s, Checked& cost) {
   // in the list of what is kept and in that of the tree; each path back to its beginning.
   const Checked frame = Checked(classes) * 64 + (Checked(classes) + 1) * (width * (4 + 4 * std::bit_width(width))) +
                         Checked(width) * (2 * width) + Checked(paths) * 16;
+  if (!frame.is_at_most(kUnstoppableOpBudget)) {
+    return failure(Code::op_budget, Section::program,
+                   "ctc_beam: a frame takes more than %" PRIu64 " operations, and can't be stopped within",
+                   kUnstoppableOpBudget);
+  }
   cost = Checked(batch) * frames * frame;
   return {};
 }
