@@ -100,7 +100,7 @@ def test_a_beam_finds_what_greedy_misses() -> None:
     np.testing.assert_allclose(found.scores[0].exp(), [0.64, 0.36, 0.0], rtol=1e-6)
 
 
-def test_equal_labelings_are_told_apart_by_a_fixed_rule() -> None:
+def test_equal_labelings_have_a_fixed_order() -> None:
     """Of equals: what stays before what grows, the prefix kept before, the lower class."""
     found = ctc_beam(torch.full((1, 1, 4), math.log(0.25)), 4, 2, paths=4)
     assert found.counts[0].tolist() == [0, 1, 1, 1]
