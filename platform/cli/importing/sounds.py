@@ -12,6 +12,7 @@ import typer
 from alcove.platform.cli.importing.folders import Folder
 from alcove.platform.cli.importing.front_ends import FrontEnd
 from alcove.platform.cli.importing.pretrained import Pretrained
+from alcove.runtime.audio import Resample
 from alcove.runtime.ops import LabelledTopK
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -41,7 +42,8 @@ def read_sound(path: Path, rate: int, count: int) -> Sound:
     """Return a sound as f32 [count] in [-1, 1]: the mean of its channels, cut or followed by silence.
 
     Raises:
-        typer.BadParameter: the file is no WAV with samples of 8, 16, 24 or 32 bits, or has another rate.
+        typer.BadParameter: the file is no WAV with samples of 8, 16, 24 or 32 bits, or has a rate that is no simple
+            ratio of the model's.
     """
     try:
         with wave.open(str(path), "rb") as file:
@@ -64,12 +66,12 @@ def read_sound(path: Path, rate: int, count: int) -> Sound:
 
 def _resample(path: Path, mono: NDArray[np.float64], own: int, rate: int) -> NDArray[np.float64]:
     try:
-        from scipy.signal import resample_poly  # noqa: PLC0415 - optional, and slow to load
-    except ImportError:
+        resample = Resample(own, rate)
+    except ValueError as error:
         raise typer.BadParameter(
-            f"{path}: {own} samples a second, and the model takes {rate}: convert the file, or pip install scipy"
+            f"{path}: {own} samples a second, and the model takes {rate}: convert the file ({error})"
         ) from None
-    found: NDArray[np.float64] = resample_poly(mono, rate, own)
+    found: NDArray[np.float64] = resample.whole(torch.from_numpy(mono.astype(np.float32))).numpy().astype(np.float64)
     return found
 
 
