@@ -58,9 +58,7 @@ def test_images_of_a_tone_are_eighty_decibels_down(from_rate: int, to_rate: int)
     assert 10 * math.log10(2 * float(rest.square().mean())) < -80
 
 
-@pytest.mark.parametrize(
-    ("from_rate", "to_rate"), [(48_000, 16_000), (16_000, 48_000), (44_100, 16_000), (24_000, 16_000)]
-)
+@pytest.mark.parametrize(("from_rate", "to_rate"), [(16_000, 48_000), (44_100, 16_000)])
 def test_a_stream_gives_the_numbers_of_the_whole_signal_later(from_rate: int, to_rate: int) -> None:
     """In a program's session, hops of 10 ms; `delay` samples of the new rate behind, and nothing before."""
     torch.manual_seed(0)

@@ -52,6 +52,7 @@ def test_a_printed_line_is_read_by_a_program(text: str) -> None:
 
 
 @needs_plate
+@pytest.mark.thorough  # the line says the same
 def test_the_digits_of_a_plate_are_read_by_a_program() -> None:
     """Behind whatever province it sees where none is drawn."""
     eager, ours = read(Plate(), draw_plate(" A12345"))
