@@ -107,6 +107,7 @@ _FEATURES = {
     "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
     "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),
     "language_id": ("alcove.features.language_id.contract", "LanguageId"),
+    "noise_suppression": ("alcove.features.noise_suppression.contract", "NoiseSuppression"),
     "scene_tags": ("alcove.features.scene_tags.contract", "SceneTags"),
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from alcove.features.noise_suppression.config import CONFIGS, HOP, SAMPLE_RATE
 from alcove.features.noise_suppression.contract import program_path
+from alcove.features.noise_suppression.made import made_speech
 from alcove.features.noise_suppression.network import NoiseNetwork
 from alcove.features.noise_suppression.streaming import NoiseModule
 from alcove.runtime import export
@@ -23,7 +24,6 @@ from alcove.runtime.certificate import Sample, embed_certificate
 from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
-from numpy.typing import NDArray
 
 SAMPLES: Final = 12
 
@@ -57,31 +57,14 @@ def module_of_program(program: Program) -> NoiseModule:
     return module.eval()
 
 
-def made_speech(samples: int, seed: int) -> NDArray[np.float32]:
-    """Return sounds like speech made by rules, f32 [samples], 16 kHz: voiced syllables with formants, and pauses."""
-    random = np.random.default_rng(seed)
-    time_s = np.arange(samples) / SAMPLE_RATE
-    pitch = 120 + 40 * np.sin(2 * np.pi * 0.7 * time_s + random.uniform(0, 6)) + random.uniform(-30, 60)
-    phase = 2 * np.pi * np.cumsum(pitch) / SAMPLE_RATE
-    first = 500 + 250 * np.sin(2 * np.pi * 1.9 * time_s + random.uniform(0, 6))
-    second = 1500 + 600 * np.sin(2 * np.pi * 1.3 * time_s + random.uniform(0, 6))
-    voice = np.zeros(samples)
-    for harmonic in range(1, 30):
-        low, high = (harmonic * pitch - first) / 200, (harmonic * pitch - second) / 300
-        near = np.exp(-(low**2)) + 0.5 * np.exp(-(high**2))
-        voice += (near + 0.02) * np.sin(harmonic * phase)
-    syllables = np.clip(np.sin(2 * np.pi * 2.3 * time_s + random.uniform(0, 6)) + 0.3, 0, 1)
-    voice *= syllables
-    return (0.2 * voice / np.max(np.abs(voice))).astype(np.float32)
-
-
 def samples() -> list[Sample]:
     """Return the inputs of the parity certificate: hops of made speech in made noise."""
     found = []
     for seed in range(SAMPLES):
         random = np.random.default_rng(seed)
-        sound = made_speech(4 * HOP, seed) + random.normal(0, 0.02, 4 * HOP).astype(np.float32)
-        found.append(Sample(inputs=(sound[None, 2 * HOP : 3 * HOP],), source="made for this certificate"))
+        sound = made_speech(SAMPLE_RATE, seed) + random.normal(0, 0.02, SAMPLE_RATE).astype(np.float32)
+        begin = SAMPLE_RATE // 2 + seed * HOP
+        found.append(Sample(inputs=(sound[None, begin : begin + HOP],), source="made for this certificate"))
     return found
 
 

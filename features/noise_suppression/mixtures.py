@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 ROOMS: Final = 100
-CLEAN_SHARE: Final = 0.12
+CLEAN_SHARE: Final = 0.08
 """Of the mixtures: speech alone, which must stay as it is."""
 MADE_SHARE: Final = 0.15
 """Of the noises: white, pink, brown, hum or many voices, not a clip."""
@@ -127,7 +127,7 @@ class Mixer:
         if chance < CLEAN_SHARE:
             mixture = mix(voice, self._noise(), 60.0) if random.random() < 0.3 else voice
         elif np.any(voice):
-            mixture = mix(voice, self._noise(), random.uniform(-7, 20))
+            mixture = mix(voice, self._noise(), random.uniform(-7, 15))
         else:
             mixture = self._noise()
         # From whispers far off to sounds that nearly clip: the peak, not the mean, bounds what a file can hold.

@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("alcove.features.noise_suppression.train")
 
 BATCH: Final = 8
 SECONDS: Final = 2.5
-RATE: Final = 1e-3
+RATE: Final = 3e-4
 WARM_UP_STEPS: Final = 20
 CEILING_DB: Final = 30.0
 """Errors further below the speech than this count little more: a clean sound need not become cleaner."""
@@ -33,7 +33,7 @@ COMPRESSION: Final = 0.3
 """Exponent of the magnitudes that the spectral loss compares."""
 SPECTRAL_WEIGHT: Final = 30.0
 ACTIVITY_WEIGHT: Final = 1.0
-MEMORY: Final = 0.99
+MEMORY: Final = 0.98
 """How much of the mean of the weights stays at each step: the mean is what is built."""
 CHECKPOINT_SECONDS: Final = 90.0
 LOG_STEPS: Final = 20
@@ -92,7 +92,7 @@ class Training:
 
     def __init__(self, network: NoiseNetwork, mixer: Mixer) -> None:
         self.network, self.mixer = network.train(), mixer
-        self.optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=1e-4)
+        self.optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
         self.mean = {name: value.detach().clone() for name, value in network.state_dict().items()}
         self.window = hann_root()
         self.step = 0

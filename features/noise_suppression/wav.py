@@ -1,7 +1,7 @@
 """Reads and writes WAV files and raw samples piece by piece, from files and pipes; needs numpy alone.
 
 Source: "Multimedia Programming Interface and Data Specifications 1.0" (IBM, Microsoft, 1991) and the extensible format
-of 2001.  Read: 8, 16, 24 and 32-bit integers, 32 and 64-bit floating point, 1 to 64 channels, of which the mean is taken.
+of 2001.  Read: 8, 16, 24 and 32-bit integers, 32 and 64-bit floating point; of channels the mean is taken.
 """
 
 import struct

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from alcove.features import catalogue
 from alcove.platform.cli.exit_codes import FAILED
+from alcove.platform.cli.feature_sound import convert_sound
 from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_table, say
 
@@ -87,15 +88,31 @@ def run_feature(
         str,
         typer.Option("--input", "-i", metavar="FILE", help="A file with one input a line, or - for standard input."),
     ] = "-",
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A sound without its noise goes there, or with - to standard output; of noise_suppression alone.",
+        ),
+    ] = "",
+    rate: Annotated[
+        int, typer.Option(help="Samples a second of raw 16-bit samples, with --output; a WAV says its own.")
+    ] = 16000,
     as_json: Annotated[  # noqa: ARG001 - the lines are JSON either way
         bool, typer.Option("--json", help="Print JSON, a line for each input, as it does without this option.")
     ] = False,
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 
-    Exits with 1 where not one line could be answered.
+    With --output a sound, WAV or raw 16-bit samples, is written without its noise.  Exits with 1 where not one line
+    could be answered, or the sound not be read.
     """
     _require_known(name, catalogue())
+    if output:
+        convert_sound(name, source, output, rate)
+        return
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
     seen = answered = 0

@@ -24,6 +24,7 @@ CALL_TICKS: Final = 334
 SHOWN_TICKS: Final = 33
 """Two seconds between lines."""
 KBPS: Final = 1000
+NOISE_SECONDS: Final = 4
 HISTORIES: Final[tuple[list[int], ...]] = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
 """Ids of films, the latest last."""
 
@@ -139,6 +140,37 @@ def _scene_tags(name: str) -> Shown:
     return _make_section(name, times, ("drawn", "tags", "upright crop", "music"), rows)
 
 
+def _noise_suppression(name: str) -> Shown:
+    """Sounds like speech, made by rules, in made noise: how loud what is left is while nobody speaks."""
+    from alcove.features.noise_suppression.config import DELAY_SAMPLES, HOP, SAMPLE_RATE  # noqa: PLC0415
+    from alcove.features.noise_suppression.made import made_speech  # noqa: PLC0415
+
+    feature = catalogue()[name]
+    session = load(feature.default_program).session()
+    speech = made_speech(NOISE_SECONDS * SAMPLE_RATE, seed=1)
+    rows, times = [], []
+    for snr_db in (20, 10, 0):
+        noise = np.random.default_rng(snr_db).normal(size=len(speech))
+        noise *= np.sqrt(np.mean(speech**2) / np.mean(noise**2)) * 10 ** (-snr_db / 20)
+        noisy = (speech + noise).astype(np.float32)
+        session.reset()
+        answers = []
+        for hop in noisy[: len(noisy) // HOP * HOP].reshape(-1, 1, HOP):
+            began_ns = time.perf_counter_ns()
+            answers.append(feature.decode(session(hop)))
+            times.append(time.perf_counter_ns() - began_ns)
+        heard = np.concatenate([answer.samples for answer in answers])[DELAY_SAMPLES:]
+        before, after = (_ratio_db(speech[: len(heard)], sound[: len(heard)]) for sound in (noisy, heard))
+        spoken = np.mean([answer.speech for answer in answers])
+        rows.append((f"{snr_db} dB", f"{before:.1f} dB", f"{after:.1f} dB", f"{spoken:.0%}"))
+    return _make_section(name, times, ("speech over noise", "SI-SDR before", "after", "speech, mean"), rows)
+
+
+def _ratio_db(clean: np.ndarray, heard: np.ndarray) -> float:
+    scaled = clean * (heard @ clean / (clean @ clean))
+    return float(10 * np.log10(scaled @ scaled / ((heard - scaled) @ (heard - scaled))))
+
+
 def _make_section(
     name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> Shown:
@@ -149,5 +181,6 @@ SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
     "language_id": _language_id,
     "bandwidth": _bandwidth,
     "feed_ranking": _feed_ranking,
+    "noise_suppression": _noise_suppression,
     "scene_tags": _scene_tags,
 }
