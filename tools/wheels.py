@@ -83,7 +83,7 @@ BARE_FILES: Final = (
     "alcove/platform/cli/entry.py",
 )
 """What nothing imports: `alcove` itself, the C interface, native modules, the command that names the missing extra."""
-EXAMPLES: Final = ("example", "stream")
+EXAMPLES: Final = ("example", "stream", "files")
 """Modules of a feature besides its contract that an app uses, where there are."""
 DATA: Final = {
     "language_id": ("alcove/features/language_id/sentences.tsv",),

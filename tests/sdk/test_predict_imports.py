@@ -44,7 +44,11 @@ if name == "feed_ranking":
 elif name == "language_id":
     inputs = ("Wo ist der Bahnhof?",)
 else:
-    shape, kind = {"bandwidth": ((1, 150), np.float32), "scene_tags": ((352, 352, 3), np.uint8)}[name]
+    shape, kind = {
+        "bandwidth": ((1, 150), np.float32),
+        "noise_suppression": ((1, 256), np.float32),
+        "scene_tags": ((352, 352, 3), np.uint8),
+    }[name]
     inputs = (np.zeros(shape, kind),)
 answer = handle.predict(*inputs)
 assert answer.value is not None, answer
