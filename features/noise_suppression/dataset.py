@@ -53,7 +53,8 @@ def read_clips(folder: Path, what: Literal["speech", "noise"], split: Split, cac
     table, audio = folder / f"{what}.csv", folder / f"{what}.oggs"
     if not table.is_file() or not audio.is_file():
         raise FileNotFoundError(f"expected {table} and {audio}: --data is the folder of the packed calls")
-    rows = [row for row in csv.DictReader(table.open()) if row["split"] == split and _is_permitted(row)]
+    lines = table.read_text(encoding="utf-8").splitlines()
+    rows = [row for row in csv.DictReader(lines) if row["split"] == split and _is_permitted(row)]
     kept = None if cache is None else cache / f"{what}-{split}.npy"
     lengths = None if cache is None else cache / f"{what}-{split}-lengths.npy"
     if kept is not None and lengths is not None and kept.is_file() and lengths.is_file():

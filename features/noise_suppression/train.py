@@ -96,6 +96,8 @@ class Training:
         self.mean = {name: value.detach().clone() for name, value in network.state_dict().items()}
         self.window = hann_root()
         self.step = 0
+        self.before = 0
+        """Steps of the run that this one goes on from."""
 
     def advance(self, share: float, count: int = BATCH) -> dict[str, float]:
         """Take one step and return the parts of its loss.
@@ -150,15 +152,25 @@ def _record(
     return {
         "config": config.to_json(),
         "seed": seed,
-        "steps": training.step,
+        "steps": training.before + training.step,
         "mixtures_per_step": BATCH,
         "seconds_per_mixture": SECONDS,
-        "hours_heard": round(training.step * BATCH * SECONDS / 3600, 2),
+        "hours_heard": round((training.before + training.step) * BATCH * SECONDS / 3600, 2),
         "minutes": round(seconds / 60, 1),
         "torch": torch.__version__,
         "bins": BINS,
         "curve": curve,
     }
+
+
+def start(weights: Path, run: Path | None) -> tuple[NoiseNetwork, int]:
+    """Return the network to begin with, of a run or of the published weights, and the steps that it has had."""
+    network = published_network(weights)
+    if run is None:
+        return network, 0
+    state = torch.load(run / "checkpoint.pt", weights_only=True)
+    network.load_state_dict(state["network"])
+    return network, json.loads((run / "run.json").read_text(encoding="utf-8"))["steps"]
 
 
 def main() -> None:
@@ -169,6 +181,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="folder of the published weights")
     parser.add_argument("--cache", type=Path, help="where decoded clips are kept")
     parser.add_argument("--run", type=Path, required=True, help="folder that checkpoints go to")
+    parser.add_argument("--start", type=Path, help="folder of a run to go on from, instead of the published weights")
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -176,7 +189,9 @@ def main() -> None:
     torch.manual_seed(arguments.seed)
     speech = read_clips(arguments.data, "speech", "train", arguments.cache)
     noise = read_clips(arguments.data, "noise", "train", arguments.cache)
-    training = Training(published_network(arguments.weights), Mixer(speech, noise, SECONDS, arguments.seed))
+    network, before = start(arguments.weights, arguments.start)
+    training = Training(network, Mixer(speech, noise, SECONDS, arguments.seed))
+    training.before = before
     train(training, CONFIGS[arguments.version], arguments.run, arguments.minutes, arguments.seed)
 
 
