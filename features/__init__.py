@@ -108,6 +108,7 @@ _FEATURES = {
     "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),
     "language_id": ("alcove.features.language_id.contract", "LanguageId"),
     "noise_suppression": ("alcove.features.noise_suppression.contract", "NoiseSuppression"),
+    "photo_enhance": ("alcove.features.photo_enhance.contract", "PhotoEnhance"),
     "scene_tags": ("alcove.features.scene_tags.contract", "SceneTags"),
 }
 

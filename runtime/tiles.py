@@ -130,17 +130,21 @@ class Span:
     origin: int
 
 
-def tiling_of(model: "Model") -> Tiling:
+def tiling_of(model: "Model", method: str = METHOD) -> Tiling:
     """Return how a program is run in tiles.
+
+    Args:
+        model: of the program.
+        method: that says so; a program of several networks has one for each.
 
     Raises:
         ProgramError: it was not exported for tiles, or its method "tiling" gives something else.
     """
     try:
-        method = model.method(METHOD)
+        numbers = model.method(method)()[0]
     except ArgumentError:
-        raise _no_tiling("it has no method 'tiling'; alcove.runtime.compiler.tiling.export_tiled makes one") from None
-    return Tiling.from_numbers(method()[0])
+        raise _no_tiling(f"it has no method {method!r}; compiler.tiling.export_tiled makes one") from None
+    return Tiling.from_numbers(numbers)
 
 
 def spans(tiling: Tiling, size: int, tile_px: int) -> list[Span]:
@@ -164,6 +168,7 @@ def spans(tiling: Tiling, size: int, tile_px: int) -> list[Span]:
         end = min(size, begin + core)
         stop = min(size, _up(end + axis.after_px, axis.multiple_px))
         start = max(0, min(begin - axis.before_px, stop - tiling.least_px)) // axis.step_px * axis.step_px
+        stop = min(size, max(stop, start + tiling.least_px))
         last = None if end == size else int(end * axis.scale)
         found.append(Span(start, stop, int(begin * axis.scale), last, int(start * axis.scale)))
     return found
@@ -176,6 +181,7 @@ def run_tiled(
     tile: int | None = None,
     workers: int = 1,
     out: "NDArray[Any] | None" = None,
+    method: str = METHOD,
 ) -> "NDArray[Any]":
     """Return a program's answer for a picture of any size.
 
@@ -185,6 +191,7 @@ def run_tiled(
         tile: largest side of a tile in pixels, halo included; None for the largest that the program takes.
         workers: threads, each with a session of its own: the memory is that of so many tiles.
         out: where to put the answer, such as a memory-mapped file; None for a new array.
+        method: that gives the tiling.
 
     Returns:
         `out`, or a new array.
@@ -196,7 +203,7 @@ def run_tiled(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
-    tiling = tiling_of(model)
+    tiling = tiling_of(model, method)
     if tile is not None and not 1 <= tile <= tiling.tile_px:
         raise InputError("tile", f"a side is 1 to {tiling.tile_px} pixels, not {tile}")
     rank = len(model.inputs[0].shape)

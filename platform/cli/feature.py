@@ -17,7 +17,7 @@ from alcove.platform.cli.options import CommandGroup
 from alcove.platform.cli.output import print_table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from alcove.features import Feature
 
@@ -94,7 +94,7 @@ def run_feature(
             "--output",
             "-o",
             metavar="FILE",
-            help="A sound without its noise goes there, or with - to standard output; of noise_suppression alone.",
+            help="Where what a feature makes of one file goes: a picture, or a sound (- for standard output).",
         ),
     ] = "",
     rate: Annotated[
@@ -106,12 +106,16 @@ def run_feature(
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 
-    With --output a sound, WAV or raw 16-bit samples, is written without its noise.  Exits with 1 where not one line
+    With --output one file is written: an enhanced photo, or a sound (WAV or raw 16-bit samples) without its noise.  Exits with 1 where not one line
     could be answered, or the sound not be read.
     """
     _require_known(name, catalogue())
     if output:
-        convert_sound(name, source, output, rate)
+        convert = getattr(catalogue()[name], "convert", None)
+        if convert is None:
+            convert_sound(name, source, output, rate)
+        else:
+            _convert(name, convert, source, Path(output))
         return
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
@@ -123,6 +127,28 @@ def run_feature(
             seen += 1
             answered += "error" not in answer
     if seen and not answered:
+        raise typer.Exit(FAILED)
+
+
+def _convert(name: str, convert: Callable[[Path, Path], Any], source: str, target: Path) -> None:
+    """Write what a feature's own `convert(source, target)` makes of a file, and print its answer.
+
+    Raises:
+        typer.BadParameter: there is no input file.
+        typer.Exit: the file cannot be read.
+    """
+    if source == "-":
+        raise typer.BadParameter(f"{name} takes a file with --output: --input FILE", param_hint="--input")
+    if not Path(source).is_file():
+        raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
+    version = catalogue()[name].default_version
+    try:
+        answer = {"value": asdict(convert(Path(source), target)), "version": version}
+    except ValueError as error:
+        problem = {"type": type(error).__name__, "message": str(error)}
+        answer = {"value": None, "version": version, "error": problem}
+    say(json.dumps(answer, ensure_ascii=False))
+    if "error" in answer:
         raise typer.Exit(FAILED)
 
 

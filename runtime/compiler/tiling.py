@@ -434,13 +434,13 @@ def export_tiled(
         sizes[axis] = size if factor == 1 else factor * size
     methods = {
         "forward": Method(module, (picture,), (sizes,), calibration),
-        METHOD: Method(_Numbers(tiling), ()),
+        METHOD: Method(TilingNumbers(tiling), ()),
         **(others or {}),
     }
     return export(methods, quantize=quantize, growth_bytes=growth_bytes)
 
 
-class _Numbers(nn.Module):
+class TilingNumbers(nn.Module):
     """Gives a tiling.
 
     Args:

@@ -43,6 +43,8 @@ if name == "feed_ranking":
     inputs = FeedRanking().inputs(FeedRequest(history=[260, 1196], candidates=[1210, 2571, 480]))
 elif name == "language_id":
     inputs = ("Wo ist der Bahnhof?",)
+elif name == "photo_enhance":
+    inputs = (np.zeros((256, 256, 3), np.uint8), np.zeros((128, 128, 3), np.uint8))
 else:
     shape, kind = {
         "bandwidth": ((1, 150), np.float32),

@@ -171,6 +171,24 @@ def _ratio_db(clean: np.ndarray, heard: np.ndarray) -> float:
     return float(10 * np.log10(scaled @ scaled / ((heard - scaled) @ (heard - scaled))))
 
 
+def _photo_enhance(name: str) -> Shown:
+    """Pictures drawn by rules, as they are and in little light; what they need, and how bright they were made."""
+    # With its drawings, which an app has no use for.
+    from alcove.features.photo_enhance.drawn import drawings  # noqa: PLC0415
+    from alcove.features.photo_enhance.enhance import Enhancer  # noqa: PLC0415
+
+    enhancer = Enhancer()
+    rows, times = [], []
+    for drawn, pixels in drawings().items():
+        began_ns = time.perf_counter_ns()
+        answer = enhancer.analyze(pixels)
+        changed = enhancer.enhance(pixels, answer=answer)
+        times.append(time.perf_counter_ns() - began_ns)
+        needs = f"light {answer.low_light:.0%}, colors {answer.retouch:.0%}"
+        rows.append((drawn, needs, f"{pixels.mean() / 255:.0%} to {changed.mean() / 255:.0%}"))
+    return _make_section(name, times, ("drawn", "needs", "mean brightness"), rows)
+
+
 def _make_section(
     name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> Shown:
@@ -183,4 +201,5 @@ SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
     "feed_ranking": _feed_ranking,
     "noise_suppression": _noise_suppression,
     "scene_tags": _scene_tags,
+    "photo_enhance": _photo_enhance,
 }
