@@ -18,4 +18,5 @@ def equalize(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     first = below[below > 0][0]
     wanted = (below - first) / max(1, below[-1] - first) * 255
     gain = wanted[light] / np.maximum(light, 1)
-    return np.rint(np.clip(pixels * gain[..., None], 0, 255)).astype(np.uint8)
+    equal: NDArray[np.uint8] = np.rint(np.clip(pixels * gain[..., None], 0, 255)).astype(np.uint8)
+    return equal

@@ -32,7 +32,7 @@ from alcove.features.photo_enhance.fit import NEEDS_FILE
 from alcove.features.photo_enhance.model import Analysis, Apply, Upscale
 from alcove.features.photo_enhance.networks.residual_features import ResidualLocalFeatures
 from alcove.features.photo_enhance.weights import load_networks
-from alcove.runtime import Method, Quantization, export
+from alcove.runtime import CertificateError, Method, Quantization, export
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.compiler.codegen import Emitted
@@ -154,8 +154,11 @@ def main() -> None:
         path.parent.mkdir(exist_ok=True)
         program, modules = build(arguments.weights, tiles, variant)
         program.save(path)
-        program = Program(embed_certificate(bytes(program), certificate_of(program, modules)))
-        program.save(path)
+        try:
+            program = Program(embed_certificate(bytes(program), certificate_of(program, modules)))
+            program.save(path)
+        except CertificateError as error:
+            print(f"{path.name} has no certificate: {str(error)[:80]}")  # noqa: T201 (what the command is for)
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
 
 

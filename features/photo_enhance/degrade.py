@@ -5,7 +5,7 @@ different kinds: thresholds are fitted on the first and judged on the second.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ Picture = NDArray[np.float32]
 Way = Callable[[Picture, np.random.Generator], Picture]
 
 
-def _clip(picture: NDArray[np.floating]) -> Picture:
-    return np.clip(picture, 0, 1).astype(np.float32)
+def _clip(picture: NDArray[Any]) -> Picture:
+    found: Picture = np.clip(picture, 0, 1).astype(np.float32)
+    return found
 
 
 def less_light(picture: Picture, rng: np.random.Generator) -> Picture:

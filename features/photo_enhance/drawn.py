@@ -14,7 +14,7 @@ SEED: Final = 7
 
 
 def scene(height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.uint8]:
-    """Return a coast in the sun, uint8 [height, width, 3]: sky, hills, water with ripples, a house and a sun."""
+    """Return a coast in the sun, uint8 [height, width, 3]: sky, hills, water with ripples, a house, a sun and a dark shore."""
     down, across = np.mgrid[0:height, 0:width].astype(np.float32)
     y, x = down / height, across / width
     sky = np.stack([0.35 + 0.5 * y, 0.6 + 0.3 * y, 0.95 - 0.05 * y], 2)
@@ -23,6 +23,8 @@ def scene(height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.uint8]:
     ripple = 0.08 * np.sin(90 * y + 12 * np.sin(14 * x))
     water = np.stack([0.1 + 0.1 * y + ripple, 0.35 + 0.1 * y + ripple, 0.55 + 0.2 * y + ripple], 2)
     picture = np.where((y < ridge)[..., None], sky, np.where((y < 0.62)[..., None], hill, water))
+    shore = y > 0.88 + 0.03 * np.sin(17 * x)
+    picture = np.where(shore[..., None], np.array([0.07, 0.06, 0.05]), picture)
     sun = np.clip(12 - 160 * np.hypot((x - 0.8) * width / height, y - 0.16), 0, 1)[..., None]
     picture = picture * (1 - sun) + np.array([1.0, 0.95, 0.7]) * sun
     walls = (abs(x - 0.3) < 0.08) & (y > 0.44) & (y < 0.6)
@@ -30,7 +32,8 @@ def scene(height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.uint8]:
     windows = walls & (np.sin(75 * x) > 0.5) & (abs(y - 0.52) < 0.03)
     for place, color in ((walls, (0.9, 0.86, 0.8)), (roof, (0.7, 0.25, 0.2)), (windows, (0.25, 0.3, 0.4))):
         picture = np.where(place[..., None], np.array(color), picture)
-    return np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
+    drawn: NDArray[np.uint8] = np.rint(np.clip(picture, 0, 1) * 255).astype(np.uint8)
+    return drawn
 
 
 def drawings() -> Mapping[str, NDArray[np.uint8]]:

@@ -10,6 +10,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,15 @@ def _mean(rows: list[list[float]]) -> dict[str, float]:
     return dict(zip(("psnr_db", "ssim"), (float(each) for each in np.mean(rows, 0)), strict=True))
 
 
+def _bicubic_by(scale: int, small: Pixels) -> Pixels:
+    return bicubic(small, small.shape[0] * scale, small.shape[1] * scale)
+
+
+def _keep(picture: Any, rng: np.random.Generator) -> Any:
+    del rng
+    return picture
+
+
 def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: Path) -> dict[str, Any]:
     """Return PSNR and SSIM of enlarging by 4 and by 2, by method."""
     network = load_networks(weights)[2]
@@ -55,17 +65,13 @@ def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: P
     def published(small: Pixels) -> Pixels:
         with torch.no_grad():
             found = network(torch.from_numpy(small).permute(2, 0, 1).unsqueeze(0).float())
-        return found.clamp(0, 255).round()[0].permute(1, 2, 0).to(torch.uint8).numpy()
+        enlarged: Pixels = found.clamp(0, 255).round()[0].permute(1, 2, 0).to(torch.uint8).numpy()
+        return enlarged
 
     result: dict[str, Any] = {}
     for scale in (4, 2):
-        ways: dict[str, Callable[[Pixels], Pixels]] = {
-            "bicubic": lambda small, scale=scale: bicubic(small, small.shape[0] * scale, small.shape[1] * scale),
-            **{
-                name: lambda small, each=each, scale=scale: each.upscale(small, scale)
-                for name, each in programs.items()
-            },
-        }
+        ways: dict[str, Callable[[Pixels], Pixels]] = {"bicubic": partial(_bicubic_by, scale)}
+        ways |= {name: partial(each.upscale, scale=scale) for name, each in programs.items()}
         if scale == 4:
             ways["published, whole picture"] = published
         rows: dict[str, list[list[float]]] = {name: [] for name in ways}
@@ -75,7 +81,7 @@ def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: P
                 rows[name].append(_score(way(small), picture))
         result[f"x{scale}"] = {name: _mean(each) for name, each in rows.items()}
     drawing = scene(240, 320)
-    tiled = programs["f32"].upscale(drawing, 4)
+    tiled = programs["f32" if "f32" in programs else "int8"].upscale(drawing, 4)
     result["tiles_psnr_db"] = psnr(tiled, published(drawing))
     return result
 
@@ -99,11 +105,11 @@ def restore(pictures: list[Pixels], enhancer: Enhancer, weights: Path) -> dict[s
     }
     result: dict[str, Any] = {}
     rng = np.random.default_rng(11)
-    for kind, change in [("none", lambda picture, _: picture), ("mild", mild), *HELD.items()]:
+    for kind, change in [("none", _keep), ("mild", mild), *HELD.items()]:
         rows: dict[str, list[list[float]]] = {name: [] for name in ways}
         needs = []
         for truth in pictures:
-            given = to_bytes(change(truth.astype(np.float32) / 255, rng))
+            given = to_bytes(change((truth / 255).astype(np.float32), rng))
             answer = enhancer.analyze(given)
             needs.append([answer.low_light >= 0.5, answer.retouch >= 0.5, answer.clean >= 0.5])
             for name, way in ways.items():

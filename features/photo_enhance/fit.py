@@ -48,10 +48,9 @@ def samples(pictures: list[NDArray[np.uint8]], *, is_held: bool, seed: int) -> t
     rng, ways = np.random.default_rng(seed), HELD if is_held else FIT
     terms, truths = [], []
     for pixels in pictures:
-        picture = pixels.astype(np.float32) / 255
-        for name, changed in [("none", picture), ("none", mild(picture, rng))] + [
-            (name, way(picture, rng)) for name, way in ways.items()
-        ]:
+        picture = (pixels / 255).astype(np.float32)
+        worse = [(name, way(picture, rng)) for name, way in ways.items()]
+        for name, changed in [("none", picture), ("none", mild(picture, rng)), *worse]:
             terms.append(measure(to_bytes(changed)))
             truths.append((name in {"low_light", "curve"}, name == "retouch", name != "noise"))
     return np.array(terms), np.array(truths)

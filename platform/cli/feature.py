@@ -106,8 +106,8 @@ def run_feature(
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 
-    With --output one file is written: an enhanced photo, or a sound (WAV or raw 16-bit samples) without its noise.  Exits with 1 where not one line
-    could be answered, or the sound not be read.
+    With --output one file is written: an enhanced photo, or a sound (WAV or raw 16-bit samples) without its noise.
+    Exits with 1 where not one line could be answered, or the file not be read.
     """
     _require_known(name, catalogue())
     if output:
@@ -143,7 +143,7 @@ def _convert(name: str, convert: Callable[[Path, Path], Any], source: str, targe
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
     version = catalogue()[name].default_version
     try:
-        answer = {"value": asdict(convert(Path(source), target)), "version": version}
+        answer: dict[str, Any] = {"value": asdict(convert(Path(source), target)), "version": version}
     except ValueError as error:
         problem = {"type": type(error).__name__, "message": str(error)}
         answer = {"value": None, "version": version, "error": problem}

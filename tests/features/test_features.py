@@ -12,7 +12,8 @@ HEAVY = ("torch", "pydantic", "numpy", "tuf", "grpc")
 def test_catalogue_lists_every_feature_with_its_shipped_program() -> None:
     """Each entry knows its name, says what it does, and its program is there."""
     features = catalogue()
-    assert list(features) == ["bandwidth", "feed_ranking", "language_id", "noise_suppression", "photo_enhance", "scene_tags"]
+    names = ["bandwidth", "feed_ranking", "language_id", "noise_suppression", "photo_enhance", "scene_tags"]
+    assert list(features) == names
     for name, feature in features.items():
         assert feature.name == name
         assert feature.summary

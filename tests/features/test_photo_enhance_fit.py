@@ -15,7 +15,7 @@ from alcove.features.photo_enhance.weights import FOLDERS, load_networks
 
 def test_every_way_keeps_the_range_and_is_the_same_for_a_seed() -> None:
     """Worse pictures are pictures, and no way is in both halves."""
-    picture = scene(32, 40).astype(np.float32) / 255
+    picture = (scene(32, 40) / 255).astype(np.float32)
     for way in [*FIT.values(), *HELD.values(), mild]:
         first, again = (way(picture, np.random.default_rng(3)) for _ in range(2))
         assert first.dtype == np.float32
