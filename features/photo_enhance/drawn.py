@@ -14,7 +14,7 @@ SEED: Final = 7
 
 
 def scene(height: int = HEIGHT, width: int = WIDTH) -> NDArray[np.uint8]:
-    """Return a coast in the sun, uint8 [height, width, 3]: sky, hills, water with ripples, a house, a sun and a dark shore."""
+    """Return a coast, uint8 [height, width, 3]: sky, hills, water with ripples, a house, a sun and a dark shore."""
     down, across = np.mgrid[0:height, 0:width].astype(np.float32)
     y, x = down / height, across / width
     sky = np.stack([0.35 + 0.5 * y, 0.6 + 0.3 * y, 0.95 - 0.05 * y], 2)
