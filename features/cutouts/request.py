@@ -1,0 +1,143 @@
+"""Defines what an app says of a cutout: taps and a box, as shares of the picture; and lines of text that say so."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from alcove.features.cutouts.config import TAPS
+from alcove.features.errors import FieldError
+from numpy.typing import NDArray
+
+FIELDS: Final = ("photo", "add", "remove", "box")
+"""Of a line in JSON."""
+POINT: Final = 2
+EDGES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A place that belongs to the cutout, or that does not.
+
+    Attributes:
+        across: share of the picture's width, from the left.
+        down: share of its height, from above.
+        adds: whether it belongs; False removes it.
+
+    Raises:
+        FieldError: the place is outside the picture.
+    """
+
+    across: float
+    down: float
+    adds: bool = True
+
+    def __post_init__(self) -> None:
+        for field in ("across", "down"):
+            if not _is_share(share := getattr(self, field)):
+                raise FieldError(field, "0 to 1", share)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a picture that holds the thing to cut out, as shares of width and height.
+
+    Raises:
+        FieldError: a share is not in [0, 1], or the box is empty or inverted.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def __post_init__(self) -> None:
+        for field in ("left", "top", "right", "bottom"):
+            if not _is_share(share := getattr(self, field)):
+                raise FieldError(field, "0 to 1", share)
+        if not self.left < self.right:
+            raise FieldError("right", f"more than left, {self.left}", self.right)
+        if not self.top < self.bottom:
+            raise FieldError("bottom", f"more than top, {self.top}", self.bottom)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to cut out of a picture; without taps and box the thing that stands out.
+
+    Attributes:
+        taps: in any order, at most `config.TAPS`.
+        box: around the thing, or None.
+
+    Raises:
+        FieldError: more taps than that.
+    """
+
+    taps: tuple[Tap, ...] = ()
+    box: Box | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.taps) > TAPS:
+            raise FieldError("taps", f"at most {TAPS}", len(self.taps))
+
+    def arrays(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return a program's inputs: taps f32 [TAPS, 3], box f32 [4]."""
+        taps = np.zeros((TAPS, 3), np.float32)
+        for at, tap in enumerate(self.taps):
+            taps[at] = tap.across, tap.down, 1 if tap.adds else -1
+        box = self.box
+        edges = (0.0, 0.0, 0.0, 0.0) if box is None else (box.left, box.top, box.right, box.bottom)
+        return taps, np.array(edges, np.float32)
+
+
+def read_line(line: bytes) -> tuple[Path, Request]:
+    """Return path and request of a line: a path alone, or JSON.
+
+        photo.jpg
+        {"photo": "photo.jpg", "add": [[0.5, 0.4]], "remove": [[0.1, 0.9]], "box": [0.2, 0.1, 0.8, 0.9]}
+
+    Raises:
+        FieldError: a field is missing, unknown or not as it must be.
+        ValueError: the line is empty, not UTF-8, or begins like JSON and is none.
+    """
+    try:
+        text = line.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise ValueError("a line holds the path of a picture or JSON, in UTF-8") from None
+    if not text:
+        raise ValueError("a line holds the path of a picture or JSON; this one is empty")
+    if not text.startswith("{"):
+        return Path(text), Request()
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the line begins like JSON and is none: {error}") from None
+    for name in given:
+        if name not in FIELDS:
+            raise FieldError(name, f"a field of {', '.join(FIELDS)}", given[name])
+    photo = given.get("photo")
+    if not isinstance(photo, str) or not photo:
+        raise FieldError("photo", "the path of a picture", photo)
+    taps = [Tap(*point) for point in _points(given, "add")]
+    taps += [Tap(*point, adds=False) for point in _points(given, "remove")]
+    box = given.get("box")
+    return Path(photo), Request(taps=tuple(taps), box=None if box is None else Box(*_numbers("box", box, EDGES)))
+
+
+def _points(given: dict[str, Any], field: str) -> list[list[float]]:
+    points = given.get(field, [])
+    if not isinstance(points, list):
+        raise FieldError(field, "a list of [across, down]", points)
+    return [_numbers(f"{field}.{at}", point, POINT) for at, point in enumerate(points)]
+
+
+def _numbers(field: str, value: Any, count: int) -> list[float]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != count:
+        raise FieldError(field, f"{count} numbers", value)
+    return list(value)
