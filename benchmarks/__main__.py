@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchmarks import (
     bandwidth,
+    cutouts,
     demo,
     feed_ranking,
     language_id,
@@ -42,6 +43,7 @@ GROUPS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
     "scene_tags": ("Scene tags", scene_tags.measure),
     "noise_suppression": ("Noise suppression", noise_suppression.measure),
     "photo_enhance": ("Photo enhancement", photo_enhance.measure),
+    "cutouts": ("Cutouts", cutouts.measure),
     "sizes": ("Sizes of what an app carries", sizes.measure),
     "sync": ("A device's check-ins", sync.measure),
     "tree": ("The signed tree", tree.measure),

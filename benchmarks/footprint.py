@@ -17,7 +17,15 @@ from benchmarks.sections import Section, table_lines
 
 SECTION: Final = Section("footprint", "python -m benchmarks.footprint")
 PROBE: Final = Path(__file__).with_name("footprint_probe.py")
-FEATURES: Final = ("language_id", "bandwidth", "feed_ranking", "noise_suppression", "scene_tags")
+FEATURES: Final = (
+    "language_id",
+    "bandwidth",
+    "feed_ranking",
+    "noise_suppression",
+    "photo_enhance",
+    "scene_tags",
+    "cutouts",
+)
 INSTALLERS: Final = frozenset({"pip", "setuptools", "wheel"})
 GOAL_BYTES: Final = 110_000_000
 GOAL_KIB: Final = 35 * 1024

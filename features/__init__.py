@@ -105,6 +105,7 @@ class StreamingFeature(Feature, Protocol[FrameT_contra, ValueT_co]):
 
 _FEATURES = {
     "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
+    "cutouts": ("alcove.features.cutouts.contract", "Cutouts"),
     "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),
     "language_id": ("alcove.features.language_id.contract", "LanguageId"),
     "noise_suppression": ("alcove.features.noise_suppression.contract", "NoiseSuppression"),

@@ -157,7 +157,8 @@ class Cutouts:
             pixels: uint8 [height, width, 3], red, green, blue.
             taps: what belongs to the cutout and what does not, in any order.
             box: around it, or None.
-            before: f32 [MASK, MASK], the program's last mask of this picture, which the last tap corrects; or None.
+            before: f32 [MASK, MASK], the last mask of this picture, which the last tap corrects (`CutoutAnswer.mask`
+                will do); or None.
 
         Raises:
             PictureError: it is no such picture, has no pixels or too many.

@@ -36,8 +36,8 @@ LEAST: Final = 0.02
 """Share of the picture from which on a thing counts for the goal of one tap."""
 SIZES: Final = ((0.005, 0.02), (0.02, 0.05), (0.05, 0.15), (0.15, 1.0))
 """Shares of the picture, from and to."""
-CLOTHES: Final = 40
-"""Fashion photos that are looked at."""
+LOOKED_AT: Final = {"people": 60, "things": 35, "clothes": 20}
+"""Photos of the development split, the first ones of each set."""
 TAPPED: Final = 3
 """Taps, at most."""
 WHOLE: Final = 513
@@ -184,9 +184,9 @@ def evaluate(folder: Path, weights: Path, run: Path) -> dict[str, Any]:
     exact = run / f"{committed.stem}-f32.alc"
     models = {"int8": load(committed), "float32": load(exact)}
     baseline = deep_lab_of(weights)
-    people = [photo for photo in read_photos(folder, "people") if photo.is_dev]
-    things = [photo for photo in read_photos(folder, "things") if photo.is_dev]
-    clothes = [photo for photo in read_photos(folder, "clothes") if photo.is_dev][:CLOTHES]
+    people, things, clothes = (
+        [photo for photo in read_photos(folder, kind) if photo.is_dev][:most] for kind, most in LOOKED_AT.items()
+    )
     return {
         "version": DEFAULT_VERSION,
         "size": SIZE,

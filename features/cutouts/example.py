@@ -46,7 +46,7 @@ class StickerMaker:
         self._feature = Cutouts()
         self._pixels: NDArray[np.uint8] | None = None
         self._taps: list[Tap] = []
-        self._answer: CutoutAnswer | None = None
+        self._answers: list[CutoutAnswer | None] = []
 
     def open(self, pixels: NDArray[np.uint8]) -> bool:
         """Cut out what stands out in a photo; return whether anything does.
@@ -55,7 +55,7 @@ class StickerMaker:
             PictureError: it is no picture that the feature takes.
         """
         self._feature.prepare(pixels)
-        self._pixels, self._taps = pixels, []
+        self._pixels, self._taps, self._answers = pixels, [], []
         return self._cut()
 
     def tap(self, across: float, down: float, *, adds: bool = True) -> bool:
@@ -76,8 +76,10 @@ class StickerMaker:
         Raises:
             ValueError: no photo is open.
         """
-        del self._taps[-1:]
-        return self._cut()
+        self._open()
+        if self._taps:
+            del self._taps[-1], self._answers[-1]
+        return self._is_found()
 
     def sticker(self) -> bytes:
         """Return a PNG of what is cut out.
@@ -86,9 +88,10 @@ class StickerMaker:
             ValueError: no photo is open, or nothing is cut out.
         """
         pixels = self._open()
-        if self._answer is None or not self._answer.is_found:
+        answer = self._answers[-1]
+        if answer is None or not answer.is_found:
             raise ValueError("nothing is cut out: tap something first")
-        return self._answer.sticker(pixels)
+        return answer.sticker(pixels)
 
     def _open(self) -> NDArray[np.uint8]:
         if self._pixels is None:
@@ -96,9 +99,17 @@ class StickerMaker:
         return self._pixels
 
     def _cut(self) -> bool:
-        answer = self._handle.predict(*self._feature.prepare(self._open(), self._taps))
-        self._answer = answer.value
-        return self._answer is not None and self._answer.is_found
+        # The first tap begins anew; each later one corrects the last mask.
+        last = self._answers[-1] if len(self._taps) > 1 else None
+        before = None if last is None else last.mask().astype(np.float32)
+        self._answers.append(
+            self._handle.predict(*self._feature.prepare(self._open(), self._taps, before=before)).value
+        )
+        return self._is_found()
+
+    def _is_found(self) -> bool:
+        answer = self._answers[-1]
+        return answer is not None and answer.is_found
 
 
 def main() -> None:

@@ -12,8 +12,15 @@ HEAVY = ("torch", "pydantic", "numpy", "tuf", "grpc")
 def test_catalogue_lists_every_feature_with_its_shipped_program() -> None:
     """Each entry knows its name, says what it does, and its program is there."""
     features = catalogue()
-    names = ["bandwidth", "feed_ranking", "language_id", "noise_suppression", "photo_enhance", "scene_tags"]
-    assert list(features) == names
+    assert list(features) == [
+        "bandwidth",
+        "cutouts",
+        "feed_ranking",
+        "language_id",
+        "noise_suppression",
+        "photo_enhance",
+        "scene_tags",
+    ]
     for name, feature in features.items():
         assert feature.name == name
         assert feature.summary
@@ -31,7 +38,7 @@ def test_looking_at_the_catalogue_loads_nothing_heavy() -> None:
     """Importing the features and listing them costs no torch, pydantic or numpy."""
     code = (
         "import sys; from alcove.features import catalogue; import alcove.features.language_id;"
-        "import alcove.features.bandwidth, alcove.features.feed_ranking; list(catalogue());"
+        "import alcove.features.bandwidth, alcove.features.cutouts, alcove.features.feed_ranking; list(catalogue());"
         f"loaded = [name for name in {HEAVY} if name in sys.modules]; sys.exit(str(loaded) if loaded else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -45,6 +45,9 @@ elif name == "language_id":
     inputs = ("Wo ist der Bahnhof?",)
 elif name == "photo_enhance":
     inputs = (np.zeros((256, 256, 3), np.uint8), np.zeros((128, 128, 3), np.uint8))
+elif name == "cutouts":
+    from alcove.features.cutouts import Cutouts
+    inputs = Cutouts().prepare(np.zeros((8, 8, 3), np.uint8))
 else:
     shape, kind = {
         "bandwidth": ((1, 150), np.float32),

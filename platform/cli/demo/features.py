@@ -25,6 +25,8 @@ SHOWN_TICKS: Final = 33
 """Two seconds between lines."""
 KBPS: Final = 1000
 NOISE_SECONDS: Final = 4
+HALF: Final = 0.5
+"""Alpha from which on a pixel counts as cut out."""
 HISTORIES: Final[tuple[list[int], ...]] = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
 """Ids of films, the latest last."""
 
@@ -189,6 +191,27 @@ def _photo_enhance(name: str) -> Shown:
     return _make_section(name, times, ("drawn", "needs", "mean brightness"), rows)
 
 
+def _cutouts(name: str) -> Shown:
+    """Pictures drawn by rules, each with its true mask; resizing and soft edges are part of the time."""
+    # With its drawings, which an app has no use for.
+    from alcove.features.cutouts import Cutouts  # noqa: PLC0415
+    from alcove.features.cutouts.drawn import drawings  # noqa: PLC0415
+    from alcove.features.cutouts.metrics import iou  # noqa: PLC0415
+
+    feature = Cutouts()
+    session = load(feature.default_program).session()
+    rows, times = [], []
+    for drawn, picture in drawings().items():
+        began_ns = time.perf_counter_ns()
+        answer = feature.decode(session(*feature.prepare(picture.pixels, picture.taps)))
+        alpha = answer.alpha(picture.pixels)
+        times.append(time.perf_counter_ns() - began_ns)
+        asked = f"{len(picture.taps)} taps" if picture.taps else "what stands out"
+        overlap = f"{iou(alpha >= HALF, picture.truth):.2f}"
+        rows.append((drawn, asked, f"{answer.share:.1%}", overlap))
+    return _make_section(name, times, ("drawn", "asked for", "of the picture", "IoU"), rows)
+
+
 def _make_section(
     name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> Shown:
@@ -202,4 +225,5 @@ SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
     "noise_suppression": _noise_suppression,
     "scene_tags": _scene_tags,
     "photo_enhance": _photo_enhance,
+    "cutouts": _cutouts,
 }
