@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""
 
-TILE: Final = 128
+TILE: Final = 88
 """Pixels of a picture on the sheet."""
-CELL: Final = (288, 164)
+CELL: Final = (210, 124)
 COLUMNS: Final = 3
 CHECKS: Final = (205, 245)
 """Grays of the pattern behind a cutout,"""

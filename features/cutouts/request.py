@@ -64,7 +64,7 @@ class Box:
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and 0 <= value <= 1
+    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and bool(0 <= value <= 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +124,18 @@ def read_line(line: bytes) -> tuple[Path, Request]:
     photo = given.get("photo")
     if not isinstance(photo, str) or not photo:
         raise FieldError("photo", "the path of a picture", photo)
-    taps = [Tap(*point) for point in _points(given, "add")]
-    taps += [Tap(*point, adds=False) for point in _points(given, "remove")]
+    taps = [Tap(across, down) for across, down in _points(given, "add")]
+    taps += [Tap(across, down, adds=False) for across, down in _points(given, "remove")]
     box = given.get("box")
     return Path(photo), Request(taps=tuple(taps), box=None if box is None else Box(*_numbers("box", box, EDGES)))
 
 
-def _points(given: dict[str, Any], field: str) -> list[list[float]]:
+def _points(given: dict[str, Any], field: str) -> list[tuple[float, float]]:
     points = given.get(field, [])
     if not isinstance(points, list):
         raise FieldError(field, "a list of [across, down]", points)
-    return [_numbers(f"{field}.{at}", point, POINT) for at, point in enumerate(points)]
+    pairs = [_numbers(f"{field}.{at}", point, POINT) for at, point in enumerate(points)]
+    return [(across, down) for across, down in pairs]
 
 
 def _numbers(field: str, value: Any, count: int) -> list[float]:
