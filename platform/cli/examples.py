@@ -121,7 +121,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "experiment update": ("alcove experiment update ex-0123456789ab --mde 0.03 --minimum-cohort 1000",),
         "experiment simulate": ("alcove experiment simulate --devices 20000 --base-rate 0.3 --effect 0.05",),
         "experiment simulate-rating": (
-            "alcove experiment simulate-rating --preference 0.56 --ties 0.2 --order-effect 0.03",
+            "alcove experiment simulate-rating --preference 0.56 --ties 0.2",
             "alcove experiment simulate-rating --good 0.80,0.84 --answering 0.3",
         ),
         "experiment watch": ("alcove experiment watch ex-0123456789ab --for 8h",),
@@ -145,7 +145,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "  --less-is-better --owner keyboard --description 'edits undone in a day'",
         ),
         "metric presets": ("alcove metric presets",),
-        "metric create-preset": ("alcove metric create-preset call_good --feature noise_suppression --owner calls",),
+        "metric create-preset": ("alcove metric create-preset call_good --feature calls --owner calls",),
         "metric list": ("alcove metric list --feature smart_reply",),
         "metric show": ("alcove metric show undone --feature smart_reply",),
         "metric deprecate": (

@@ -42,7 +42,7 @@ class DrawnPicture:
         return noise + stripes[None, :, None]
 
 
-def drawn(count: int) -> Photos:
+def make_photos(count: int) -> Photos:
     """Photos that need no file."""
     return Photos([DrawnPicture(seed) for seed in range(count)])  # type: ignore[misc]
 
@@ -113,7 +113,7 @@ def test_a_camera_moves_as_little_as_it_should() -> None:
 @pytest.mark.parametrize("side", [16, 64])
 def test_a_square_is_of_the_photo_even_where_the_photo_is_smaller(side: int) -> None:
     """40 rows give 64 by reflection; the same chance gives the same square."""
-    photos = drawn(2)
+    photos = make_photos(2)
     one = photos.square(1, side, np.random.default_rng(5))
     assert one.shape == (side, side, 3)
     assert np.array_equal(one, photos.square(1, side, np.random.default_rng(5)))
@@ -126,7 +126,7 @@ def make_training(folder: Path, maps: PerceptualMaps) -> StyleTraining:
     network = StyleNetwork(ModelConfig(width=8, blocks=1), styles=2)
     plan = TrainingPlan(steps=12, batch_size=2, side=32, checkpoint_every=3, report_every=2, warmup_steps=1)
     paintings = [torch.rand(1, 3, 48, 48, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
-    return StyleTraining(plan, folder, network, maps=maps, photos=drawn(3), paintings=paintings)
+    return StyleTraining(plan, folder, network, maps=maps, photos=make_photos(3), paintings=paintings)
 
 
 def weights(training: StyleTraining) -> list[Tensor]:

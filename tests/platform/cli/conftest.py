@@ -54,7 +54,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             "--data-dir",
             data_dir,
             "--team",
-            "writing=polite,kind,planned,adjusted,first",
+            "writing=polite,kind,planned,adjusted,first,compared",
         ),
         ("token", "create", "--data-dir", data_dir, "--role", "operator", "--out", folder / "operator.token"),
         ("token", "create", "--data-dir", data_dir, "--role", "team:writing", "--out", folder / "team.token"),
