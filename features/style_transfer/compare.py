@@ -4,8 +4,8 @@
         --program style-int8.alc --run runs/style-1.0.0 --run runs/wider:width=48,blocks=5 --strength 0.5 1
 
 A row is a photo at a strength, a column a version in a style; the first column is the photo.  Versions are programs,
-and runs of `train.py` (their checkpoint as it is, of another size than version 1.0.0 with `:width=W,blocks=B`).  A sheet
-is for looking at, not to be published: of the photos the people in them were not asked.
+and runs of `train.py` (their checkpoint as it is, of another size than version 1.0.0 with `:width=W,blocks=B`).  A
+sheet is for looking at, not to be published: nobody asked the people in the photos.
 """
 
 import argparse

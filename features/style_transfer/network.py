@@ -1,13 +1,18 @@
 """Defines the network: a frame in, the frame as the style has it out, all styles in one.
 
     frame [3, h, w] ─▶ conv ↓2 ─▶ conv ↓2 ───────────────┐ skip
-                                  └▶ conv ↓2 ─▶ blocks ─▶ ↑2 conv + skip ─▶ ↑2 conv ─▶ conv, pixels shuffled ↑2
+          │                       └▶ conv ↓2 ─▶ blocks ─▶ ↑2 conv + skip ─▶ ↑2 conv ─▶ conv, pixels shuffled ↑2
+          └──────────────────────────────────────────────────────────────────────────────────────┴▶ sum ─▶ sigmoid
+
+The network starts at a flatter copy of the frame and learns what to add to it: fine detail costs it nothing.
 
 A style is one scale and one shift a channel behind each instance norm: a row of a table, mixed by weights (Dumoulin,
 Shlens and Kudlur, "A learned representation for artistic style", 2017).  Norms stand at an eighth of the size alone:
 there they cost little, and what is between them can be int8.  Sizes double by repeating pixels before a convolution,
 which leaves no checkerboard (Odena, Dumoulin and Olah, "Deconvolution and checkerboard artifacts", 2016).
 """
+
+from typing import Final
 
 import torch
 from alcove.features.style_transfer.config import STYLES, ModelConfig
@@ -16,7 +21,9 @@ from torch.nn import functional
 
 __all__ = ["ConditionalAffine", "ConditionalNorm", "StyleModule", "StyleNetwork", "one_style"]
 
-INITIAL_SPREAD = 0.02
+STEEPNESS: Final = 3.0
+"""Of the frame in the sum before the sigmoid; 4 would keep the contrast of grays."""
+INITIAL_SPREAD: Final = 0.02
 """Standard deviation of the styles' scales around 1 and shifts around 0, at the start: none is like another."""
 
 
@@ -104,7 +111,7 @@ class StyleNetwork(nn.Module):
             x = block(x, style)
         x = functional.relu(self.color(self.up_4(_double(x)), style)) + skip
         x = functional.relu(self.up_2(_double(x)))
-        return torch.sigmoid(functional.pixel_shuffle(self.paint(x), 2))
+        return torch.sigmoid(functional.pixel_shuffle(self.paint(x), 2) + STEEPNESS * (frame - 0.5))
 
 
 class StyleModule(nn.Module):
