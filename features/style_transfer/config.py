@@ -30,6 +30,6 @@ class ModelConfig:
 CONFIGS: Final = {"1.0.0": ModelConfig(width=32, blocks=5)}
 """By version; chosen by speed before anything was trained (`python -m alcove.features.style_transfer.speed`).
 
-A frame of 640 x 360 on one core with AVX-512, in int8: 14 ms at width 16, 22 ms at 32 (0.49 MB; 45 ms in float32), 31 ms
-at 40, 42 ms at 48 (1.02 MB).  All reach 20 frames a second; 32 leaves a phone, several times slower, a smaller frame.
+A frame of 640 x 360 on one core with AVX-512, in int8: 14 ms at width 16, 22 ms at 32 (0.49 MB; 45 ms in float32),
+31 ms at 40, 42 ms at 48 (1.02 MB).  All reach 20 frames a second there; 32 leaves half of the time to slower cores.
 """
