@@ -15,6 +15,7 @@ from alcove.platform.client import (
     ExperimentReport,
     InterimAnalysis,
     PairDifference,
+    Primary,
     PrimaryDifference,
     Results,
     SampleRatio,
@@ -129,3 +130,18 @@ def test_the_looks_that_follow_are_listed_with_what_a_difference_must_reach() ->
     looks = make_sections(report.model_copy(update={"experiment": running}), 200_000, later)["looks"]
     assert [row["said"].partition(":")[0] for row in looks.rows] == ["inconclusive", "planned", "planned", "planned"]
     assert looks.rows[3]["boundary"] == f"{whole[3]:.3f} standard errors"
+
+
+def test_a_preference_is_said_in_words_above_the_pairs() -> None:
+    """A difference of 10 points is 55 %; without a preference no such sentence is there."""
+    report = made_report()
+    assert "People prefer" not in render(report)
+    primary = Primary(kind="metric", metric="preferred", metric_version=1, is_preference=True)
+    arms = tuple(arm.model_copy(update={"own_metric": KNOWN}) for arm in report.results.arms)
+    asked = report.model_copy(
+        update={
+            "experiment": report.experiment.model_copy(update={"primary": primary}),
+            "results": report.results.model_copy(update={"arms": arms}),
+        }
+    )
+    assert "People prefer larger to control in 55.0 % (52.5 to 57.5) of comparisons" in render(asked)
