@@ -29,7 +29,7 @@ def count_reports(record: ExperimentRecord) -> Mapping[tuple[str, int, int], int
     mechanism = RandomizedResponse(task.cell_count, task.epsilon_fraction)
     keep, other = float(mechanism.keep_probability), float(mechanism.other_probability)
     expected = REPORTS * (other + (keep - other) * true)
-    return {(record.task_id or "", 0, cell): int(count) for cell, count in enumerate(expected)}
+    return {(task.task_id, 0, cell): int(count) for cell, count in enumerate(expected)}
 
 
 def with_analyses(record: ExperimentRecord) -> ExperimentRecord:
@@ -48,4 +48,5 @@ def with_analyses(record: ExperimentRecord) -> ExperimentRecord:
         made.append(InterimAnalysis(reports, look / (LOOKS + 1), 2.4, started_s + look * DAY_S // 2, decision, (pair,)))
     planned = REPORTS * (LOOKS + 1) // LOOKS
     plan = replace(record.plan, interim_analyses=LOOKS + 1, planned_reports=planned, horizon_reports=planned)
-    return replace(record, interim_analyses=tuple(made), plan=plan, decision=None)
+    analyzed = replace(record, interim_analyses=tuple(made), plan=plan, decision=None)
+    return replace(analyzed, task_id=task_of(analyzed).task_id)  # the digest of its terms, by which reports are counted
