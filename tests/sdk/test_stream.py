@@ -151,12 +151,12 @@ def test_warm_up_whose_run_fails_still_swaps(counting: Device) -> None:
 def test_run_that_is_stopped_at_its_deadline_leaves_the_state_as_it_was(counting: Device) -> None:
     """Each frame in turn: it is answered with the code, the next goes on as if it had not been."""
     handle = client_of(counting).feature(Counting)
-    counting.clock.tick_ns = 0
     for at in range(FRAMES):
-        with handle.stream(deadline_ms=20) as stream:
+        with handle.stream(deadline_ms=LONG_MS) as stream:
             answers = []
             for number in range(FRAMES):
-                engine_of(counting).before_run = stop_here if number == at else None
+                # As the alarm does, at the moment that the test needs.
+                engine_of(counting).before_run = (lambda session, _: session.cancel()) if number == at else None
                 answers.append(stream.process("a"))
             expected = [f"old#{number}" for number in range(FRAMES - 1)]
             assert labels(answers) == [*expected[:at], None, *expected[at:]]
@@ -165,6 +165,17 @@ def test_run_that_is_stopped_at_its_deadline_leaves_the_state_as_it_was(counting
             ]
             assert [answer.has_advanced for answer in answers] == [number != at for number in range(FRAMES)]
             assert stream.counters == StreamCounters(received=FRAMES, processed=FRAMES - 1, missed=1)
+
+
+def test_run_that_hangs_is_stopped_when_its_deadline_comes(counting: Device) -> None:
+    """By the clock on the wall, once for each frame that hangs; the frames between need no time of it."""
+    counting.clock.tick_ns = 0
+    engine_of(counting).before_run = stop_here
+    with client_of(counting).feature(Counting).stream(deadline_ms=5) as stream:
+        for _ in range(3):
+            answer = stream.process("a")
+            assert (answer.error, answer.has_advanced) == (AnswerError.DEADLINE_EXCEEDED, False)
+        assert stream.counters == StreamCounters(received=3, missed=3)
 
 
 def test_run_that_ends_late_is_missed_and_its_state_continues(counting: Device) -> None:
