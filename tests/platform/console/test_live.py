@@ -250,7 +250,7 @@ async def test_a_change_by_another_process_reaches_the_page_and_a_revoked_token_
             assert answer.status == 303
 
 
-async def test_a_change_is_told_to_one_page_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_hear_of_a_change_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """By lot, so that a hundred pages do not load at once; what changes while one waits is told with it."""
     lots = iter([0.0, 1e9])
     async with console(monkeypatch) as (client, staged):
