@@ -289,12 +289,14 @@ class Total(nn.Module):
         self.register_buffer("total", torch.zeros(1, dtype=torch.int64))
 
     def forward(self, picture: Tensor) -> Tensor:
-        """Return int64 [1] of u8 [4096, 4096]."""
+        """Return int64 [1] of u8 [4096, 12288]."""
         self.get_buffer("total").add_(picture[0, :1].to(torch.int64))
         return self.get_buffer("total") + 0
 
 
 MEGABYTE = 1 << 20
+ROWS = 12_288
+"""Pictures of 48 MiB: the allocator of glibc keeps nothing that large when it is freed, so each copy shows."""
 
 
 def peak_bytes(action: Callable[[], object]) -> int:
@@ -312,26 +314,26 @@ def peak_bytes(action: Callable[[], object]) -> int:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that takes 16 MiB."""
+    """A program that takes 48 MiB."""
     path = tmp_path_factory.mktemp("large") / "large.alc"
-    path.write_bytes(bytes(export(Total().eval(), (torch.zeros(4096, 4096, dtype=torch.uint8),))))
+    path.write_bytes(bytes(export(Total().eval(), (torch.zeros(4096, ROWS, dtype=torch.uint8),))))
     return path
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is read as Linux gives it")
 def test_frame_that_lies_row_major_is_not_copied_on_its_way(large: Path, tmp_path: Path) -> None:
-    """16 MiB of numpy's, of DLPack's and of a capsule's cost no memory beside the session's; with strides they do."""
+    """48 MiB of numpy's, of DLPack's and of a capsule's cost no memory beside the session's; with strides they do."""
     client = Client("camera", tmp_path / "device", "http://127.0.0.1:1", b"{}", baselines={"total": large})
-    picture = np.ones((4096, 4096), np.uint8)
-    turned = np.ones((4096, 4096), np.uint8).T
+    picture = np.ones((4096, ROWS), np.uint8)
+    turned = np.ones((ROWS, 4096), np.uint8).T
     with client, client.feature("total").stream() as stream:
         stream.process(picture)  # the session's memory is there from here on
         exported = Exported(picture)
         in_place = [picture, exported, picture.__dlpack__(), torch.from_numpy(picture)]
         for kind in in_place:
-            assert peak_bytes(partial(stream.process, kind)) < 2 * MEGABYTE, type(kind)
+            assert peak_bytes(partial(stream.process, kind)) < 8 * MEGABYTE, type(kind)
         assert exported.lent == 1
-        assert peak_bytes(lambda: stream.process(turned)) > 14 * MEGABYTE
+        assert peak_bytes(lambda: stream.process(turned)) > 40 * MEGABYTE
         assert stream.counters.processed == 6
 
 
