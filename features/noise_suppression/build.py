@@ -1,7 +1,7 @@
-"""Builds the committed program of trained weights, and loads it back: the program is the checkpoint.
+"""Builds the committed program of trained weights, and keeps the weights beside it.
 
 python -m alcove.features.noise_suppression.build --version 1.0.0 --run runs/noise_suppression   # from a training run
-python -m alcove.features.noise_suppression.build --version 1.0.0                                # from the program
+python -m alcove.features.noise_suppression.build --version 1.0.0                                # from the kept weights
 python -m alcove.features.noise_suppression.build --version 1.0.0 --run runs/another --to another.alc
 
 There is no int8 program: with layers of 16 channels quantizing takes longer than it saves (decision 0107).
@@ -21,7 +21,6 @@ from alcove.features.noise_suppression.network import NoiseNetwork
 from alcove.features.noise_suppression.streaming import NoiseModule
 from alcove.runtime import export
 from alcove.runtime.certificate import Sample, embed_certificate
-from alcove.runtime.compiler import load_state
 from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
 
@@ -40,21 +39,27 @@ def module_of_run(folder: Path) -> NoiseModule:
     return NoiseModule(network).eval()
 
 
-def module_of_program(program: Program) -> NoiseModule:
-    """Return the torch module whose weights a program holds.
+def weights_path(version: str) -> Path:
+    """Return where the weights of a committed version lie: the program holds the slopes of its PReLU as constants."""
+    return program_path(version).with_suffix(".npz")
+
+
+def module_of_weights(path: Path) -> NoiseModule:
+    """Return the torch module of committed weights.
 
     Raises:
-        ValueError: the program is of another shape.
+        FileNotFoundError: there is no such file.
+        RuntimeError: it is of another shape.
     """
-    module = NoiseModule(NoiseNetwork())
-    state = {name: torch.from_numpy(array) for name, array in load_state(program.spec).items()}
-    found = module.load_state_dict(state, strict=False)
-    # A step has the layers of its block, which the network has, too: one name of the two is enough.
-    places = {id(value) for name, value in module.state_dict(keep_vars=True).items() if name in state}
-    missing = [name for name in found.missing_keys if id(module.state_dict(keep_vars=True)[name]) not in places]
-    if missing or found.unexpected_keys:
-        raise ValueError(f"the program lacks {missing} and has {found.unexpected_keys} besides")
-    return module.eval()
+    network = NoiseNetwork()
+    with np.load(path, allow_pickle=False) as arrays:
+        network.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+    return NoiseModule(network).eval()
+
+
+def save_weights(module: NoiseModule, path: Path) -> None:
+    """Write the weights of a module, from which `build` exports it again."""
+    np.savez(path, **{name: value.numpy() for name, value in module.network.state_dict().items()})
 
 
 def samples() -> list[Sample]:
@@ -97,12 +102,12 @@ class _Fresh(torch.nn.Module):
 
 
 def build(version: str) -> Program:
-    """Return the program of a committed version, exported again from its weights: the same bytes.
+    """Return the program of a committed version, exported again from its kept weights: the same bytes.
 
     Raises:
         FileNotFoundError: it was never committed.
     """
-    return compile_module(module_of_program(Program(program_path(version).read_bytes())))
+    return compile_module(module_of_weights(weights_path(version)))
 
 
 def main() -> None:
@@ -120,7 +125,8 @@ def main() -> None:
     path.parent.mkdir(exist_ok=True)
     program.save(path)
     print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)
-    if arguments.run and not arguments.to:
+    if module is not None and not arguments.to:
+        save_weights(module, weights_path(arguments.version))
         record = json.loads((arguments.run / "run.json").read_text(encoding="utf-8"))
         path.with_suffix(".run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

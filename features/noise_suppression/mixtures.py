@@ -16,7 +16,7 @@ CLEAN_SHARE: Final = 0.08
 """Of the mixtures: speech alone, which must stay as it is."""
 MADE_SHARE: Final = 0.15
 """Of the noises: white, pink, brown, hum or many voices, not a clip."""
-ACTIVE_DB: Final = -35.0
+ACTIVE_DB: Final = -30.0
 """A frame speaks where its energy is above this, relative to the loudest frames of its sound."""
 
 

@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the networks need torch: install alcove-platform[export]")
 
+from alcove.features.noise_suppression.activity import fit_activity  # noqa: E402
 from alcove.features.noise_suppression.baselines import Dtln, load_dtln  # noqa: E402
 from alcove.features.noise_suppression.config import COARSE, DELAY_SAMPLES, HOP, PERMITTED, SAMPLE_RATE  # noqa: E402
 from alcove.features.noise_suppression.dataset import Clip, mix, read_clips  # noqa: E402
@@ -168,6 +169,21 @@ def test_si_sdr_knows_no_level_and_counts_errors() -> None:
     errors = distortion_db(torch.from_numpy(np.stack([clean, clean])), louder)
     assert errors[0] == pytest.approx(-30, abs=0.1)
     assert errors[1] == pytest.approx(-6, abs=0.1)
+
+
+def test_activity_is_fitted_without_changing_the_sound() -> None:
+    """Frames that differ in one number are told apart, the rarer kind as well; the mask stays as it is."""
+    torch.manual_seed(2)
+    network = NoiseNetwork().eval()
+    sound = torch.randn(1, 4 * HOP)
+    with torch.no_grad():
+        before = network(sound)[0]
+    speaking = (torch.rand(2000) < 0.9).float()
+    known = torch.randn(2000, 16 * COARSE) * 5 + 3
+    known[:, 7] = 100 * speaking
+    assert fit_activity(network, known, speaking, steps=60) > 0.95
+    with torch.no_grad():
+        torch.testing.assert_close(network(sound)[0], before)
 
 
 def test_training_step_lowers_its_loss_and_can_be_kept(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_program_is_small_certified_and_remembers(model: Model) -> None:
 
 
 def test_committed_program_is_exported_again_to_the_same_bytes() -> None:
-    """The program is its own checkpoint."""
+    """From the weights that lie beside it."""
     pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")
     from alcove.features.noise_suppression.build import build
 
@@ -56,10 +56,9 @@ def test_committed_program_is_exported_again_to_the_same_bytes() -> None:
 def test_native_answers_equal_torch_over_a_stream(model: Model) -> None:
     """60 hops: sound to a hundred-thousandth of full scale, activity to a thousandth."""
     torch = pytest.importorskip("torch", reason="comparing needs torch: install alcove-platform[export]")
-    from alcove.features.noise_suppression.build import module_of_program
-    from alcove.runtime.program import Program
+    from alcove.features.noise_suppression.build import module_of_weights, weights_path
 
-    module = module_of_program(Program(program_path(DEFAULT_VERSION).read_bytes()))
+    module = module_of_weights(weights_path(DEFAULT_VERSION))
     session = model.session()
     for hop in made_speech(60 * HOP, seed=8).reshape(-1, 1, HOP):
         with torch.no_grad():
