@@ -71,7 +71,7 @@ def convert(model: Model, source: Readable, sink: BinaryIO, rate: int = SAMPLE_R
         sink.write(header(out, None))
     samples = 0
     spoken = []
-    for sound in _cleaned(stream, read_blocks(begun, form, size)):
+    for sound in _clean_blocks(stream, read_blocks(begun, form, size)):
         sink.write(encode(sound, is_float=out.is_float))
         spoken.append(stream.speech >= SPEECH_FROM)
         samples += len(sound)
@@ -83,7 +83,7 @@ def convert(model: Model, source: Readable, sink: BinaryIO, rate: int = SAMPLE_R
     return Converted(rate=form.rate, samples=samples, speech_share=float(np.mean(spoken)) if spoken else 0.0)
 
 
-def _cleaned(stream: NoiseStream, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+def _clean_blocks(stream: NoiseStream, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
     for block in blocks:
         yield stream.push(block)
     yield stream.flush()

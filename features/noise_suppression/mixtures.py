@@ -79,7 +79,7 @@ class Mixer:
     def _noise(self) -> Sound:
         random = self.random
         if random.random() < MADE_SHARE:
-            return self._made()
+            return self._synthetic_noise()
         sound = self.noise[random.integers(len(self.noise))].sound
         turned = np.roll(sound, random.integers(len(sound)))
         noise = np.resize(turned, self.samples)
@@ -92,7 +92,7 @@ class Mixer:
     def _level(self, sound: Sound) -> Sound:
         return sound / np.float32(np.sqrt(np.mean(sound**2)) + 1e-6)
 
-    def _made(self) -> Sound:
+    def _synthetic_noise(self) -> Sound:
         random = self.random
         kind = random.integers(4)
         if kind == 0:

@@ -52,9 +52,9 @@ class Resampler:
         self.reach = math.ceil(ZEROS / cutoff)
         self._cutoff = cutoff
         self._table = self._taps(np.arange(self.up)) if self.up <= 4096 else None
-        self._kept = np.zeros(self.reach, np.float32)  # samples before the first count as 0
+        self._buffer = np.zeros(self.reach, np.float32)  # samples before the first count as 0
         self._start = -self.reach
-        self._taken = self._given = 0
+        self._count_in = self._count_out = 0
 
     def _taps(self, phases: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the weights of the 2 * reach inputs around an output, f32 [phases, 2 * reach], summing to 1."""
@@ -67,32 +67,32 @@ class Resampler:
         """Return the samples that can be told after more have come, f32 [any]."""
         if self.up == self.down:
             return sound
-        self._taken += len(sound)
-        self._kept = np.concatenate([self._kept, sound])
-        last = self._start + len(self._kept)
+        self._count_in += len(sound)
+        self._buffer = np.concatenate([self._buffer, sound])
+        last = self._start + len(self._buffer)
         # Output n needs inputs up to n * down // up + reach.
-        ready = max(-(-(last - self.reach) * self.up // self.down), self._given)
+        ready = max(-(-(last - self.reach) * self.up // self.down), self._count_out)
         return self._give(ready)
 
     def flush(self) -> NDArray[np.float32]:
         """Return the last samples of a stream that has ended, f32 [any]: as many in all as its length asks for."""
         if self.up == self.down:
             return np.zeros(0, np.float32)
-        total = -(-self._taken * self.up // self.down)
-        self._kept = np.concatenate([self._kept, np.zeros(2 * self.reach, np.float32)])
+        total = -(-self._count_in * self.up // self.down)
+        self._buffer = np.concatenate([self._buffer, np.zeros(2 * self.reach, np.float32)])
         return self._give(total)
 
     def _give(self, end: int) -> NDArray[np.float32]:
         parts = []
-        for begin in range(self._given, end, BLOCK):
+        for begin in range(self._count_out, end, BLOCK):
             numbers = np.arange(begin, min(begin + BLOCK, end), dtype=np.int64)
             base, phases = np.divmod(numbers * self.down, self.up)
             taps = self._taps(phases) if self._table is None else self._table[phases]
             first = base - self.reach + 1 - self._start
-            inputs = self._kept[first[:, None] + np.arange(2 * self.reach)[None]]
+            inputs = self._buffer[first[:, None] + np.arange(2 * self.reach)[None]]
             parts.append(np.einsum("nk,nk->n", taps, inputs))
-        self._given = max(self._given, end)
-        needed = self._given * self.down // self.up - self.reach + 1
-        drop = min(max(needed - self._start, 0), len(self._kept))
-        self._kept, self._start = self._kept[drop:], self._start + drop
+        self._count_out = max(self._count_out, end)
+        needed = self._count_out * self.down // self.up - self.reach + 1
+        drop = min(max(needed - self._start, 0), len(self._buffer))
+        self._buffer, self._start = self._buffer[drop:], self._start + drop
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)

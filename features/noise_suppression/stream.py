@@ -29,7 +29,7 @@ class NoiseStream:
         self._in, self._out = Resampler(rate, SAMPLE_RATE), Resampler(SAMPLE_RATE, rate)
         self._waiting = np.zeros(0, np.float32)
         self._late = DELAY_SAMPLES
-        self._taken = self._given = 0
+        self._count_in = self._count_out = 0
         self.speech = 0.0
         """Probability that someone speaks in the latest hop."""
 
@@ -44,24 +44,24 @@ class NoiseStream:
         """
         if sound.ndim != 1:
             raise AudioError(f"a stream takes one channel, [samples], not the shape {list(sound.shape)}")
-        self._taken += len(sound)
+        self._count_in += len(sound)
         # Before resampling, which would spread what is no number.
         finite = np.nan_to_num(sound.astype(np.float32, copy=False), nan=0.0, posinf=0.0, neginf=0.0)
-        return self._counted(self._out.push(self._clean(self._in.push(finite))))
+        return self._limit(self._out.push(self._clean(self._in.push(finite))))
 
     def flush(self) -> Sound:
         """Return the rest of a stream that has ended, f32 [any]: in all as many samples as came."""
         rest = self._in.flush()
         silence = np.zeros(DELAY_SAMPLES + HOP, np.float32)
         clean = self._clean(np.concatenate([rest, silence]))
-        last = self._counted(np.concatenate([self._out.push(clean), self._out.flush()]))
-        missing = self._taken - self._given
-        self._given = self._taken
+        last = self._limit(np.concatenate([self._out.push(clean), self._out.flush()]))
+        missing = self._count_in - self._count_out
+        self._count_out = self._count_in
         return np.append(last, np.zeros(missing, np.float32)) if missing > 0 else last
 
-    def _counted(self, sound: Sound) -> Sound:
-        sound = sound[: self._taken - self._given]
-        self._given += len(sound)
+    def _limit(self, sound: Sound) -> Sound:
+        sound = sound[: self._count_in - self._count_out]
+        self._count_out += len(sound)
         return sound
 
     def _clean(self, sound: Sound) -> Sound:

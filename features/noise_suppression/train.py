@@ -49,7 +49,7 @@ def distortion_db(clean: Tensor, heard: Tensor) -> Tensor:
     return 10 * torch.log10(((heard - clean).square().sum(-1) + floor) / (energy + 1e-2))
 
 
-def compressed(sound: Tensor, window: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def compress(sound: Tensor, window: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return magnitudes to the power of `COMPRESSION` and both parts with such magnitudes, [n, 257, t]."""
     spectrum = torch.stft(sound, WINDOW, HOP, window=window, return_complex=True)
     real, imaginary = spectrum.real, spectrum.imag
@@ -60,7 +60,7 @@ def compressed(sound: Tensor, window: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def spectral_loss(clean: Tensor, heard: Tensor, window: Tensor) -> Tensor:
     """Return the mean square difference of compressed spectra, with and without phase, a scalar."""
-    wanted, given = compressed(clean, window), compressed(heard, window)
+    wanted, given = compress(clean, window), compress(heard, window)
     magnitude, real, imaginary = (functional.mse_loss(a, b) for a, b in zip(wanted, given, strict=True))
     return 0.7 * magnitude + 0.3 * (real + imaginary)
 

@@ -54,16 +54,16 @@ def _convert(source: str, output: str, rate: int) -> Converted:
     with ExitStack() as stack:
         heard: BinaryIO = sys.stdin.buffer if source == "-" else stack.enter_context(Path(source).open("rb"))
         if output == "-":
-            return _checked(lambda: convert(model, heard, sys.stdout.buffer, rate), AudioError)
+            return _convert_or_exit(lambda: convert(model, heard, sys.stdout.buffer, rate), AudioError)
         partial = Path(f"{output}.partial")
         stack.callback(partial.unlink, missing_ok=True)
         with partial.open("wb") as sink:
-            done = _checked(lambda: convert(model, heard, sink, rate), AudioError)
+            done = _convert_or_exit(lambda: convert(model, heard, sink, rate), AudioError)
         partial.replace(output)
         return done
 
 
-def _checked(work: Callable[[], Converted], problem: type[ValueError]) -> Converted:
+def _convert_or_exit(work: Callable[[], Converted], problem: type[ValueError]) -> Converted:
     try:
         return work()
     except problem as error:

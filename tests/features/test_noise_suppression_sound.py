@@ -35,7 +35,7 @@ def wav(sound: np.ndarray, rate: int = RATE, kind: str = "<i2", tag: int = 1) ->
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-def converted(model: Model, data: bytes, rate: int = RATE) -> bytes:
+def output_of(model: Model, data: bytes, rate: int = RATE) -> bytes:
     """Return what `convert` writes."""
     sink = io.BytesIO()
     convert(model, io.BytesIO(data), sink, rate)
@@ -99,29 +99,29 @@ def test_what_is_written_is_read_again_and_cut_at_full_scale() -> None:
 def test_what_is_no_wav_is_refused_by_what_is_wrong(model: Model, data: bytes, says: str) -> None:
     """A typed error, whatever comes."""
     with pytest.raises(AudioFormatError, match=says):
-        converted(model, data)
+        output_of(model, data)
 
 
 @pytest.mark.parametrize("rate", [0, 3_999, 384_001])
 def test_rate_out_of_bounds_is_refused_by_its_bounds(model: Model, rate: int) -> None:
     """Of a WAV and of raw samples."""
     with pytest.raises(SampleRateError, match=r"4,000 to 384,000"):
-        converted(model, wav(np.zeros(9), rate))
+        output_of(model, wav(np.zeros(9), rate))
     with pytest.raises(SampleRateError, match=r"4,000 to 384,000"):
-        converted(model, b"\0\0", rate)
+        output_of(model, b"\0\0", rate)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 255, 256, 257, 5000])
 @pytest.mark.parametrize("rate", [8_000, 16_000, 44_100, 48_000])
 def test_as_many_samples_go_as_came(model: Model, rate: int, samples: int) -> None:
     """Even none and one, at every rate; the file's header says so."""
-    form, sound = read(converted(model, wav(np.full(samples, 1000), rate)))
+    form, sound = read(output_of(model, wav(np.full(samples, 1000), rate)))
     assert (form.rate, form.bits, form.channels, len(sound)) == (rate, 16, 1, samples)
 
 
 def test_wav_that_is_cut_off_gives_what_is_there(model: Model) -> None:
     """A recorder that stopped: whole frames are kept, half a frame is not."""
-    _, sound = read(converted(model, wav(np.full(3000, 1000))[:-1001]))
+    _, sound = read(output_of(model, wav(np.full(3000, 1000))[:-1001]))
     assert len(sound) == 2499
 
 
@@ -173,7 +173,7 @@ def test_sample_that_is_no_number_is_forgotten(model: Model, bad: float) -> None
 def test_clipped_speech_is_answered_within_full_scale(model: Model) -> None:
     """Overdriven by 20 dB and cut: numbers, and the file holds no wrapped peaks."""
     loud = np.clip(10 * made_speech(RATE, seed=6), -1, 1)
-    _, sound = read(converted(model, wav(np.rint(loud * 32767))))
+    _, sound = read(output_of(model, wav(np.rint(loud * 32767))))
     assert np.isfinite(sound).all()
     assert np.abs(np.diff(sound)).max() < 1.9
 
