@@ -102,8 +102,8 @@ def needs(result: Result) -> str:
     found = result["needs"]
     accuracy = ", ".join(f"{name} {100 * value:.0f} %" for name, value in found.items())
     head = ["", "needs light", "needs colors", "is clean"]
-    told = f"Balanced accuracy on ways and photos of neither kind in the fit: {accuracy}."
-    return f"### What is seen (% of photos)\n\n{table(head, rows)}\n\n{told}"
+    accuracies = f"Balanced accuracy on ways and photos of neither kind in the fit: {accuracy}."
+    return f"### What is seen (% of photos)\n\n{table(head, rows)}\n\n{accuracies}"
 
 
 def sheet(before: Mapping[str, NDArray[np.uint8]], after: Mapping[str, NDArray[np.uint8]]) -> str:

@@ -7,8 +7,8 @@ that picture's pixels.
 from typing import Any, Final
 
 import numpy as np
-from alcove.features.photo_enhance.config import BLOCK_COLUMNS, BLOCK_ROWS, TILE_PX
-from alcove.features.photo_enhance.contract import EnhanceAnswer, PhotoEnhance, Recipe
+from alcove.features.photo_enhance.answer import EnhanceAnswer, Recipe, decode, prepare, program_path
+from alcove.features.photo_enhance.config import BLOCK_COLUMNS, BLOCK_ROWS, DEFAULT_VERSION, TILE_PX
 from alcove.features.photo_enhance.picture import ALPHA, GREY, check_pixels, check_size, colors_of, resize
 from alcove.runtime import Model, load
 from alcove.runtime.tiles import run_tiled
@@ -28,8 +28,7 @@ class Enhancer:
     """
 
     def __init__(self, model: Model | None = None, *, workers: int = 1) -> None:
-        self._feature = PhotoEnhance()
-        self._model = load(self._feature.default_program) if model is None else model
+        self._model = load(program_path(DEFAULT_VERSION)) if model is None else model
         self._workers = workers
         self._forward = self._model.session()
         self._apply = self._model.method("apply").session()
@@ -40,7 +39,7 @@ class Enhancer:
         Raises:
             PictureError: `picture.check_pixels`.
         """
-        return self._feature.decode(self._forward(*self._feature.prepare(pixels)))
+        return decode(self._forward(*prepare(pixels)))
 
     def enhance(
         self, pixels: NDArray[Any], recipe: Recipe | None = None, answer: EnhanceAnswer | None = None

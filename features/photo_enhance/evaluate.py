@@ -62,7 +62,7 @@ def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: P
     """Return PSNR and SSIM of enlarging by 4 and by 2, by method."""
     network = load_networks(weights)[2]
 
-    def published(small: Pixels) -> Pixels:
+    def run_network(small: Pixels) -> Pixels:
         with torch.no_grad():
             found = network(torch.from_numpy(small).permute(2, 0, 1).unsqueeze(0).float())
         enlarged: Pixels = found.clamp(0, 255).round()[0].permute(1, 2, 0).to(torch.uint8).numpy()
@@ -73,7 +73,7 @@ def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: P
         ways: dict[str, Callable[[Pixels], Pixels]] = {"bicubic": partial(_bicubic_by, scale)}
         ways |= {name: partial(each.upscale, scale=scale) for name, each in programs.items()}
         if scale == 4:
-            ways["published, whole picture"] = published
+            ways["published, whole picture"] = run_network
         rows: dict[str, list[list[float]]] = {name: [] for name in ways}
         for picture in pictures:
             small = bicubic(picture, picture.shape[0] // scale, picture.shape[1] // scale)
@@ -82,7 +82,7 @@ def enlarge(pictures: list[Pixels], programs: Mapping[str, Enhancer], weights: P
         result[f"x{scale}"] = {name: _mean(each) for name, each in rows.items()}
     drawing = scene(240, 320)
     tiled = programs["f32" if "f32" in programs else "int8"].upscale(drawing, 4)
-    result["tiles_psnr_db"] = psnr(tiled, published(drawing))
+    result["tiles_psnr_db"] = psnr(tiled, run_network(drawing))
     return result
 
 
@@ -90,7 +90,7 @@ def restore(pictures: list[Pixels], enhancer: Enhancer, weights: Path) -> dict[s
     """Return PSNR and SSIM of photos that were made worse, by way and by method; "none" are photos as they were."""
     network = load_networks(weights)[0]
 
-    def published(given: Pixels) -> Pixels:
+    def run_network(given: Pixels) -> Pixels:
         with torch.no_grad():
             picture = torch.from_numpy(given).permute(2, 0, 1).unsqueeze(0).float() / 255
             return to_bytes(relight(picture, network(picture))[0].permute(1, 2, 0).numpy())
@@ -98,7 +98,7 @@ def restore(pictures: list[Pixels], enhancer: Enhancer, weights: Path) -> dict[s
     ways: dict[str, Callable[[Pixels], Pixels]] = {
         "as it is": lambda given: given,
         "histogram equalization": equalize,
-        "published SCI, full size": published,
+        "published SCI, full size": run_network,
         "light, full strength": lambda given: enhancer.enhance(given, Recipe(light=1, colors=0)),
         "colors, full strength": lambda given: enhancer.enhance(given, Recipe(light=0, colors=1)),
         "automatic": enhancer.enhance,

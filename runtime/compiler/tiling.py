@@ -266,7 +266,7 @@ class _Reader:
         return replace(spread, axes=(first, second))
 
     def along(self, node: fx.Node, spread: _Spread) -> _Spread:
-        """Operators along one axis that keep the rank: softmax, slice, glu."""
+        """Operators along one axis that keep the rank: softmax, slice."""
         axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
         self._keep_axes(node, spread, axis)
         return spread
@@ -301,7 +301,6 @@ _RULES: Final[Mapping[str, Callable[[_Reader, fx.Node, _Spread], _Spread]]] = {
     "select": _Reader.select,
     "softmax": _Reader.along,
     "log_softmax": _Reader.along,
-    "glu": _Reader.along,
     "slice": _Reader.along,
     "mean": _Reader.reduce,
     "sum": _Reader.reduce,
@@ -342,7 +341,7 @@ def plan_tiles(
     given = (axes[0] % rank, axes[1] % rank)
     if halo_px is not None:
         axis = Axis(halo_px, halo_px, 1, 1, Fraction(scale))
-        return _checked(Tiling(axis, least_px, tile_px, given, given, is_exact=False))
+        return _with_room(Tiling(axis, least_px, tile_px, given, given, is_exact=False))
     traced = torch.export.export(module, (picture,), strict=False)
     reader = _Reader(has_winograd=has_winograd)
     spreads: dict[fx.Node, _Spread] = {}
@@ -381,7 +380,7 @@ def plan_tiles(
     )
     least = _up(max(least_px, math.ceil(lost * pace) + 1), reader.multiple)
     axis = Axis(before, after, step, reader.multiple, 1 / pace)
-    return _checked(Tiling(axis, least, tile_px, given, spread.axes, is_exact=True))
+    return _with_room(Tiling(axis, least, tile_px, given, spread.axes, is_exact=True))
 
 
 def export_tiled(
@@ -456,7 +455,7 @@ class TilingNumbers(nn.Module):
         return self.get_buffer("numbers") + 0
 
 
-def _checked(tiling: Tiling) -> Tiling:
+def _with_room(tiling: Tiling) -> Tiling:
     """Return the tiling if a tile has room.
 
     Raises:

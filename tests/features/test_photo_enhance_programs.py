@@ -162,7 +162,7 @@ class Handle:
         own = enhancer()
 
         class Found:
-            value = own._feature.decode(own._forward(*inputs))
+            value = PhotoEnhance().decode(own._forward(*inputs))
 
         return Found
 
