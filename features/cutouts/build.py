@@ -16,13 +16,12 @@ import numpy as np
 import torch
 from alcove.features.cutouts.config import DEFAULT_VERSION, MASK, SIZE, TAPS
 from alcove.features.cutouts.contract import program_path
-from alcove.features.cutouts.dataset import Photo
+from alcove.features.cutouts.dataset import Photo, free_photos
 from alcove.features.cutouts.deep_lab import load_deep_lab
 from alcove.features.cutouts.metrics import inner_point
 from alcove.features.cutouts.model import CutoutNetwork
 from alcove.features.cutouts.picture import fit
 from alcove.features.cutouts.program import CutoutModule, TapModule
-from alcove.features.cutouts.train import free_photos
 from alcove.runtime import CertificateError, Method, Quantization, export, load
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.certificate.check import compare

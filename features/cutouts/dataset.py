@@ -88,6 +88,12 @@ def read_photos(folder: Path, kind: str) -> list[Photo]:
     return list(_read(folder, kind))
 
 
+def free_photos(folder: Path) -> list[Photo]:
+    """Return the photos that may be trained on."""
+    both = read_photos(folder, "people") + read_photos(folder, "things")
+    return [photo for photo in both if photo.is_free and not photo.is_dev]
+
+
 def _read(folder: Path, kind: str) -> Iterator[Photo]:
     stem = folder / SETS[kind]
     with stem.with_suffix(".csv").open(encoding="utf-8", newline="") as file:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from alcove.features.cutouts.composites import Picture, PictureMaker
 from alcove.features.cutouts.config import TAPS, TRAINED
-from alcove.features.cutouts.dataset import Photo, read_photos
+from alcove.features.cutouts.dataset import Photo, free_photos
 from alcove.features.cutouts.deep_lab import load_deep_lab
 from alcove.features.cutouts.model import Block, CutoutNetwork, Maps
 from alcove.features.cutouts.prompts import draw_prompts
@@ -219,12 +219,6 @@ def parameters(network: CutoutNetwork) -> Iterator[nn.Parameter]:
     """Return what is trained."""
     yield from network.neck.parameters()
     yield from network.decoder.parameters()
-
-
-def free_photos(folder: Path) -> list[Photo]:
-    """Return the photos that may be trained on."""
-    both = read_photos(folder, "people") + read_photos(folder, "things")
-    return [photo for photo in both if photo.is_free and not photo.is_dev]
 
 
 def main() -> None:
