@@ -268,10 +268,48 @@ def window_cases(random: np.random.Generator) -> "dict[str, Any]":
     return cases
 
 
+def beside_cases(random: np.random.Generator) -> "dict[str, Any]":
+    """Pooling of few channels whose windows step by one pixel, on lines of less and more than a vector."""
+    cases: dict[str, Any] = {}
+    for channels, width in ((1, 5), (1, 90), (2, 33), (3, 47), (31, 8), (32, 8)):
+        x = numbers(random, 2, 6, width, channels, special=0.01)
+        for rows, columns in ((1, 9), (5, 1), (3, 4), (5, 25)):
+            high, wide = out_size(6, rows, 1, rows // 2, 1), out_size(width, columns, 1, columns // 2, 1)
+            if wide < 1:
+                continue
+            for mode, counts, divisor in ((0, 1, 0), (1, 1, 0), (1, 0, 0), (1, 1, 7)):
+                window = (rows, columns, 1, 1, rows // 2, columns // 2, 1, 1, 0, counts, divisor)
+                cases[f"beside {channels} {width} {rows} x {columns} {mode} {counts} {divisor}"] = one(
+                    "pool2d", [x], [(DType.F32, (2, high, wide, channels))], (mode, *window)
+                )
+    return cases
+
+
 def isa_cases() -> "dict[str, Any]":
     """All of them."""
     random = np.random.default_rng(63)
-    return {**convolution_cases(random), **window_cases(random)}
+    return {**convolution_cases(random), **window_cases(random), **beside_cases(random)}
+
+
+@pytest.mark.parametrize("channels", [1, 3, 31])
+@pytest.mark.parametrize("is_average", [False, True])
+def test_windows_side_by_side_have_the_bits_of_one_after_the_other(channels: int, is_average: bool) -> None:
+    """Rows, then columns, each added to the sum of those before, as the header says, wherever the window lies."""
+    random = np.random.default_rng(105)
+    rows, columns, width = 3, 7, 70
+    x = numbers(random, 1, 5, width, channels)
+    window = (rows, columns, 1, 1, 1, 3, 1, 1, 0, 0, 0)
+    program, inputs = one("pool2d", [x], [(DType.F32, (1, 5, width, channels))], (int(is_average), *window))
+    answer = load(program)(*inputs)[0]
+    expected = np.empty_like(x)
+    for row in range(5):
+        for column in range(width):
+            inside = x[0, max(0, row - 1) : row + 2, max(0, column - 3) : column + 4].reshape(-1, channels)
+            sums = np.zeros(channels, np.float32)
+            for pixel in inside:
+                sums = sums + pixel
+            expected[0, row, column] = sums / np.float32(len(inside)) if is_average else inside.max(0)
+    assert answer.tobytes() == expected.tobytes()
 
 
 def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callable[..., Any]) -> None:
