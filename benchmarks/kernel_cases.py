@@ -207,6 +207,12 @@ def _grid_sample() -> bytes:
     return case.result("grid_sample", [x, grid], (F32, (1, 28, 28, 32)), attributes=(0, 0, 0))
 
 
+def _table_of_colors() -> bytes:
+    case = KernelCase()
+    x, grid = case.input("x", F32, (1, 33, 33, 33, 3)), case.input("grid", F32, (1, 1, 180, 320, 3))
+    return case.result("grid_sample3d", [x, grid], (F32, (1, 1, 180, 320, 3)), attributes=(0, 1, 1))
+
+
 def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") -> bytes:
     """Add an operator over an int8 image of 28 by 28 pixels and 64 channels."""
     case = KernelCase()
@@ -295,6 +301,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("pool2d", "f32"): partial(_image, "pool2d", 28, 0, 2, 2, 2, 2, 0, 0, 1, 1, 0, 0, 0),
     ("resize2d", "f32"): partial(_image, "resize2d", 112, 1, 0, 0.0, 0.0),
     ("grid_sample", "f32"): _grid_sample,
+    ("grid_sample3d", "f32"): _table_of_colors,
     ("quantize", "f32"): partial(_between, "quantize", F32, I8),
     ("dequantize", "i8"): partial(_between, "dequantize", I8, F32),
     ("conv2d_i8", "i8"): partial(_int8, "conv2d_i8", *WINDOW, 1, 3, -2, -128, 127, weight="packed"),

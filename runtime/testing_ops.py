@@ -317,6 +317,10 @@ def images() -> bytes:
     grid = build.input("grid", F32, (1, 3, 2, 2))
     for mode in range(3):
         build.show("grid_sample", [x, grid], (F32, (1, 3, 2, 4)), attributes=(mode, mode, mode % 2))
+    volume, places = build.input("volume", F32, (1, 3, 2, 4, 3)), build.input("places", F32, (1, 2, 2, 3, 3))
+    for mode in range(2):
+        attributes = (mode, 2 * mode, 1 - mode)
+        build.show("grid_sample3d", [volume, places], (F32, (1, 2, 2, 3, 3)), attributes=attributes)
     return build.program()
 
 

@@ -265,6 +265,15 @@ def window_cases(random: np.random.Generator) -> "dict[str, Any]":
                     cases[f"grid {mode} {padding} {channels} {special}"] = one(
                         "grid_sample", [x, grid], [(DType.F32, (2, 6, 7, channels))], (mode, padding, channels % 2)
                     )
+            volume, places = x.reshape(2, 3, 7, 3, channels), numbers(random, 2, 3, 5, 5, 3, special=special)
+            for mode in range(2):
+                for padding in range(3):
+                    cases[f"grid3d {mode} {padding} {channels} {special}"] = one(
+                        "grid_sample3d",
+                        [volume, places],
+                        [(DType.F32, (2, 3, 5, 5, channels))],
+                        (mode, padding, channels % 2),
+                    )
     return cases
 
 
@@ -320,7 +329,7 @@ def test_every_instruction_set_gives_the_bits_of_the_reference(run_with: Callabl
         answers = run_with(isa, cases)
         differ = [name for name in cases if answers[name] != reference[name]]
         assert not differ, f"{isa} differs in {len(differ)} of {len(cases)} cases: {differ[:10]}"
-    moved = ("places", "resize2d 0", "resize2d 1", "grid 1")
+    moved = ("places", "resize2d 0", "resize2d 1", "grid 1", "grid3d 1")
     for name in cases:
         bits = np.frombuffer(reference[name][0], np.uint32)
         found = bits[np.isnan(bits.view(np.float32))]
@@ -385,6 +394,8 @@ def test_other_operators_refuse_shapes_and_numbers_that_do_not_fit() -> None:
     window = (2, 2, 2, 2, 0, 0, 1, 1, 0)
     load(one("pool2d", [x], image, (0, *window, 0, 0))[0])
     load(one("grid_sample", [x, grid], [(DType.F32, (1, 4, 4, 3))], (0, 0, 0))[0])
+    volume, places = np.zeros((1, 3, 3, 3, 3), np.float32), np.zeros((1, 2, 2, 2, 3), np.float32)
+    voxels = [(DType.F32, (1, 2, 2, 2, 3))]
     bad: list[Any] = [
         ("pool2d", [x], [(DType.F32, (1, 3, 4, 3))], (0, *window, 0, 0)),
         ("pool2d", [x], image, (2, *window, 0, 0)),
@@ -398,7 +409,16 @@ def test_other_operators_refuse_shapes_and_numbers_that_do_not_fit() -> None:
         ("resize2d", [x], [(DType.F32, (2, 3, 3, 3))], (0, 0, 0.0, 0.0)),
         ("grid_sample", [x, grid], image, (0, 0, 0)),
         ("grid_sample", [x, grid], [(DType.F32, (1, 4, 4, 3))], (3, 0, 0)),
+        ("grid_sample3d", [volume, places], [(DType.F32, (1, 2, 2, 2, 4))], (0, 0, 0)),  # a channel too many
+        ("grid_sample3d", [volume, places], [(DType.F32, (1, 2, 2, 3, 3))], (0, 0, 0)),  # more than the grid's points
+        ("grid_sample3d", [volume, places], [(DType.F32, (2, 2, 2, 2, 3))], (0, 0, 0)),
+        ("grid_sample3d", [volume, x], [(DType.F32, (1, 2, 2, 2, 3))], (0, 0, 0)),
+        ("grid_sample3d", [x, places], [(DType.F32, (1, 2, 2, 2, 3))], (0, 0, 0)),
+        ("grid_sample3d", [volume, places], voxels, (2, 0, 0)),
+        ("grid_sample3d", [volume, places], voxels, (0, 3, 0)),
+        ("grid_sample3d", [volume, places], voxels, (0, 0, 2)),
     ]
+    load(one("grid_sample3d", [volume, places], voxels, (0, 0, 0))[0])
     for name, inputs, outputs, attributes in bad:
         with pytest.raises(ProgramError):
             load(one(name, inputs, outputs, attributes)[0])

@@ -4,6 +4,7 @@
 
 #include "kernels/canonical.h"
 #include "kernels/cubic.h"
+#include "kernels/microkernels/grid_sample/axis.h"
 #include "kernels/microkernels/grid_sample/grid_sample.h"
 #include "kernels/simd/per_isa.h"
 
@@ -12,7 +13,6 @@ namespace alcove::kernels {
 namespace {
 
 constexpr size_t kChannels = 32;
-constexpr size_t kOutside = SIZE_MAX;
 constexpr float kZeros[kChannels] = {};
 
 // One dimension: up to four positions (kOutside: no tap) and their weights.
@@ -21,30 +21,9 @@ struct Axis {
   float weight[4];
 };
 
-size_t position(float s, size_t size) noexcept {
-  if (!(s >= 0.0f && s < static_cast<float>(size))) return kOutside;
-  const size_t at = static_cast<size_t>(s);  // float(size) may be above size
-  return at < size ? at : kOutside;
-}
-
-float unnormalize(float x, size_t size, bool align_corners) noexcept {
-  const float n = static_cast<float>(size);
-  return align_corners ? (x + 1.0f) / 2.0f * (n - 1.0f) : ((x + 1.0f) * n - 1.0f) / 2.0f;
-}
-
 float apply_padding(float s, size_t size, GridPadding padding, bool align_corners) noexcept {
   if (padding == GridPadding::kZeros) return s;
-  const float last = static_cast<float>(size - 1);
-  if (padding == GridPadding::kReflection) {
-    const float low = align_corners ? 0.0f : -0.5f;
-    const float period = 2.0f * (align_corners ? last : static_cast<float>(size));
-    if (period == 0.0f) return 0.0f;
-    const float t = __builtin_fabsf(s - low);
-    const float e = __builtin_fmaf(-__builtin_floorf(t / period), period, t);
-    s = (e < period - e ? e : period - e) + low;
-  }
-  if (!(s > 0.0f)) return 0.0f;
-  return s < last ? s : last;
+  return hold(padding == GridPadding::kReflection ? reflect(s, size, align_corners) : s, size);
 }
 
 Axis linear_axis(float s, size_t size) noexcept {

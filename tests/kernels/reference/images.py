@@ -248,3 +248,21 @@ def grid_sample(a: Any, x: Array, grid: Array, *, shape: tuple[int, ...]) -> lis
             if 0 <= place[0] < height and 0 <= place[1] < width:
                 y[b, row, column] += weight * x[b, place[0], place[1]]
     return [y]
+
+
+def grid_sample3d(a: Any, x: Array, grid: Array, *, shape: tuple[int, ...]) -> list[Array]:
+    """Bilinear or nearest samples of a volume at points of [-1, 1]; a point has x, y, z."""
+    sizes = x.shape[1:4]
+    y = np.zeros(shape)
+    for place in np.ndindex(*shape[:4]):
+        at = []
+        for value, size in zip(grid[place][::-1].astype(np.float64), sizes, strict=True):
+            s = (value + 1) / 2 * (size - 1) if a.align_corners else ((value + 1) * size - 1) / 2
+            at.append(_unfold(s, size, a.padding, a.align_corners))
+        first = [int(np.rint(s)) if a.mode == 1 else math.floor(s) for s in at]
+        for steps in product(range(1 if a.mode == 1 else 2), repeat=3):
+            taps = [low + step for low, step in zip(first, steps, strict=True)]
+            if all(0 <= tap < size for tap, size in zip(taps, sizes, strict=True)):
+                shares = [1.0 if a.mode == 1 else 1 - abs(s - tap) for s, tap in zip(at, taps, strict=True)]
+                y[place] += math.prod(shares) * x[place[0], taps[0], taps[1], taps[2]]
+    return [y]

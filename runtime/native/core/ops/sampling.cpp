@@ -1,4 +1,4 @@
-// Channels-last images at other points: resize2d, grid_sample.
+// Channels-last images and volumes at other points: resize2d, grid_sample, grid_sample3d.
 #include "core/ops/ops.h"
 
 namespace alcove::ops {
@@ -6,7 +6,7 @@ namespace alcove::ops {
 namespace {
 
 // What finding taps and weights of one point costs, and the multiply-adds of the widest stencil.
-constexpr uint64_t kCostPerPoint = 64, kCostPerElement = 20;
+constexpr uint64_t kCostPerPoint = 64, kCostPerElement = 20, kCostPerVoxelPoint = 128;
 
 Status check_images(const Subject& s) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 4}));
@@ -23,6 +23,8 @@ constexpr Integer kMode{{OpCode::resize2d, OpCode::grid_sample}, "mode"};
 constexpr Integer kResizeAlign{OpCode::resize2d, "align_corners"}, kGridAlign{OpCode::grid_sample, "align_corners"};
 constexpr Real kScaleH{OpCode::resize2d, "scale_h"}, kScaleW{OpCode::resize2d, "scale_w"};
 constexpr Integer kPadding{OpCode::grid_sample, "padding"};
+constexpr Integer kVolumeMode{OpCode::grid_sample3d, "mode"}, kVolumePadding{OpCode::grid_sample3d, "padding"},
+    kVolumeAlign{OpCode::grid_sample3d, "align_corners"};
 // A scale and its inverse are far from the ends of float32.
 constexpr double kLeastScale = 1e-12, kMostScale = 1e12;
 
@@ -70,6 +72,33 @@ Status run_grid_sample(const Call& c) noexcept {
   c.kernels.grid_sample_f32({c.in<float>(0), c.in<float>(1), c.out<float>(0), in.dims[0], in.dims[1], in.dims[2],
                              in.dims[3], out.dims[1], out.dims[2], static_cast<kernels::GridMode>(c.integer(kMode)),
                              static_cast<kernels::GridPadding>(c.integer(kPadding)), c.integer(kGridAlign) == 1});
+  return {};
+}
+
+Status check_grid_sample3d(const Subject& s, Checked& cost) {
+  ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 5}));
+  ALCOVE_TRY(check_type(s, s.op.outputs[0], "output", {.dtypes = kFloat, .rank = 5}));
+  const Tensor &in = s.input(0), &out = s.output(0);
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 0, in.dims[0]));
+  ALCOVE_TRY(check_dimension(s, s.op.outputs[0], "output", 4, in.dims[4]));
+  ALCOVE_TRY(check_type(s, s.op.inputs[1], "grid", {.dtypes = kFloat}));
+  const uint64_t dims[5] = {out.dims[0], out.dims[1], out.dims[2], out.dims[3], 3};
+  ALCOVE_TRY(check_shape(s, s.op.inputs[1], "grid", dims, 5));
+  ALCOVE_TRY(check_integer(s, kVolumeMode, "mode", 0, 1));
+  ALCOVE_TRY(check_integer(s, kVolumePadding, "padding", 0, 2));
+  ALCOVE_TRY(check_integer(s, kVolumeAlign, "align_corners", 0, 1));
+  cost = Checked(out.dims[0]) * out.dims[1] * out.dims[2] * out.dims[3] *
+         (Checked(out.dims[4]) * kCostPerElement + kCostPerVoxelPoint);
+  return {};
+}
+
+Status run_grid_sample3d(const Call& c) noexcept {
+  const Tensor &in = c.input(0), &out = c.output(0);
+  const size_t points = static_cast<size_t>(out.dims[1]) * out.dims[2] * out.dims[3];
+  c.kernels.grid_sample3d_f32({c.in<float>(0), c.in<float>(1), c.out<float>(0), in.dims[0], in.dims[1], in.dims[2],
+                               in.dims[3], in.dims[4], points, static_cast<kernels::GridMode>(c.integer(kVolumeMode)),
+                               static_cast<kernels::GridPadding>(c.integer(kVolumePadding)),
+                               c.integer(kVolumeAlign) == 1});
   return {};
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own custom
-from alcove.runtime import ExportError, export, load
+from alcove.runtime import export, load
 from torch import Tensor, nn
 
 Agrees = Callable[..., None]
@@ -146,9 +146,12 @@ def test_batches_and_grids_of_volumes_may_vary() -> None:
         np.testing.assert_allclose(found, module(x, grid).numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_volume_of_sizes_that_vary_is_refused() -> None:
-    """With what may vary."""
+def test_volumes_of_sizes_that_vary_are_sampled() -> None:
+    """At every depth."""
     depth = torch.export.Dim("depth", min=1, max=4)
-    example = torch.randn(2, 3, 3, 4, 5), torch.rand(2, 3, 2, 4, 3)
-    with pytest.raises(ExportError, match="batch and grid may vary"):
-        export(Warp().eval(), example, dynamic_shapes=({2: depth}, None))
+    module, grid = Warp().eval(), torch.rand(2, 3, 2, 4, 3) * 3 - 1.5
+    model = load(bytes(export(module, (torch.randn(2, 3, 3, 4, 5), grid), dynamic_shapes=({2: depth}, None))))
+    for deep in range(1, 5):
+        x = torch.randn(2, 3, deep, 4, 5)
+        (found,) = model(x.numpy(), grid.numpy())
+        np.testing.assert_allclose(found, module(x, grid).numpy(), rtol=1e-4, atol=1e-5)
