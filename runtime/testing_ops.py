@@ -317,6 +317,12 @@ def images() -> bytes:
     grid = build.input("grid", F32, (1, 3, 2, 2))
     for mode in range(3):
         build.show("grid_sample", [x, grid], (F32, (1, 3, 2, 4)), attributes=(mode, mode, mode % 2))
+    return build.program()
+
+
+def volumes() -> bytes:
+    """Return a program that samples a volume, by each mode."""
+    build = _Program()
     volume, places = build.input("volume", F32, (1, 3, 2, 4, 3)), build.input("places", F32, (1, 2, 2, 3, 3))
     for mode in range(2):
         attributes = (mode, 2 * mode, 1 - mode)
@@ -456,6 +462,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     products,
     recurrent,
     images,
+    volumes,
     quantization,
     special,
     transforms,

@@ -29,6 +29,7 @@ struct GridSample3dF32 {
 
 using GridSample3dF32Kernel = void(const GridSample3dF32&) noexcept;
 
-GridSample3dF32Kernel grid_sample3d_f32_scalar, grid_sample3d_f32_avx2, grid_sample3d_f32_avx512, grid_sample3d_f32_neon;
+GridSample3dF32Kernel grid_sample3d_f32_scalar, grid_sample3d_f32_avx2, grid_sample3d_f32_avx512,
+    grid_sample3d_f32_neon;
 
 }  // namespace alcove::kernels

@@ -27,7 +27,8 @@ float apply_padding(float s, size_t size, GridPadding padding, bool align_corner
   return s != s ? static_cast<float>(size - 1) : hold(s, size);
 }
 
-void find(const float* grid, size_t axis, size_t points, size_t size, const GridSample3dF32& a, BlockAxis& found) noexcept {
+void find(const float* grid, size_t axis, size_t points, size_t size, const GridSample3dF32& a,
+          BlockAxis& found) noexcept {
   for (size_t i = 0; i < points; ++i) {
     const float s =
         apply_padding(unnormalize(grid[3 * i + axis], size, a.align_corners), size, a.padding, a.align_corners);
@@ -44,7 +45,8 @@ const float* voxel(const GridSample3dF32& a, const float* volume, size_t plane, 
 }
 
 template <size_t kFixed>
-void mix(const float* const (&corners)[kCorners], const float (&weights)[kCorners], size_t lanes, float* output) noexcept {
+void mix(const float* const (&corners)[kCorners], const float (&weights)[kCorners], size_t lanes,
+         float* output) noexcept {
   const size_t count = kFixed == 0 ? lanes : kFixed;
   for (size_t c = 0; c < count; ++c) {
     float sum = corners[0][c] * weights[0];
