@@ -62,7 +62,9 @@ def network_of(weights: Path, run: Path) -> CutoutNetwork:
 
 def calibration(network: CutoutNetwork, photos: Sequence[Photo]) -> tuple[list[Given], list[Given]]:
     """Return inputs of both methods: of each photo one with a tap, or every third without."""
-    module, first, later = CutoutModule(network), [], []
+    module = CutoutModule(network)
+    first: list[Given] = []
+    later: list[Given] = []
     chosen = [photos[at] for at in np.linspace(0, len(photos) - 1, PHOTOS).astype(int)]
     for at, photo in enumerate(chosen):
         taps = torch.zeros(TAPS, 3)

@@ -112,6 +112,11 @@ class StickerMaker:
         return answer is not None and answer.is_found
 
 
+def _tap(place: str, *, adds: bool) -> Tap:
+    across, down = map(float, place.split(","))
+    return Tap(across, down, adds=adds)
+
+
 def main() -> None:
     """Write the sticker of a photo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,8 +126,8 @@ def main() -> None:
     parser.add_argument("--remove", action="append", default=[], metavar="ACROSS,DOWN", help="one that does not")
     arguments = parser.parse_args()
     pixels = read_picture(arguments.photo)
-    taps = [Tap(*map(float, place.split(",")), adds=True) for place in arguments.add]
-    taps += [Tap(*map(float, place.split(",")), adds=False) for place in arguments.remove]
+    taps = [_tap(place, adds=True) for place in arguments.add]
+    taps += [_tap(place, adds=False) for place in arguments.remove]
     answer = Cutting(load(Cutouts.default_program), pixels).cut(taps)
     arguments.sticker.write_bytes(answer.sticker(pixels))
     print(f"{arguments.sticker}: {answer.share:.1%} of the photo")  # noqa: T201 (what the command is for)

@@ -70,7 +70,7 @@ class CutoutModule(nn.Module):
             before: see there.
         """
         x = (pixels.to(torch.float32) / 128 - 1).permute(2, 0, 1)[None]
-        gray = ((functional.avg_pool2d(x, 2) + 1) * 128 / 255 * self.luma).sum(1, keepdim=True)
+        gray = ((functional.avg_pool2d(x, 2) + 1) * 128 / 255 * self.get_buffer("luma")).sum(1, keepdim=True)
         maps = self.network.encode(x)
         mask, edges = answer(self.network.decoder, maps, gray, taps, box, before)
         return mask, edges, gray, *maps

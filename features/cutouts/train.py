@@ -209,7 +209,7 @@ def step(
 
 def _keep_channels_last(network: CutoutNetwork) -> None:
     """Let every convolution read and write the channels of a pixel side by side, which is several times faster."""
-    network.to(memory_format=torch.channels_last)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack it
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
             layer.register_forward_pre_hook(lambda _, given: (given[0].contiguous(memory_format=torch.channels_last),))

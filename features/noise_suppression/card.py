@@ -99,7 +99,7 @@ def loudness(sound: NDArray[np.float32]) -> NDArray[np.float64]:
     power = np.abs(np.fft.rfft(frames)[:, 1:]) ** 2
     power = power[: len(power) // COLUMNS * COLUMNS]
     cells = power.reshape(COLUMNS, -1, ROWS, power.shape[1] // ROWS).mean(axis=(1, 3))
-    return 10 * np.log10(cells.T[::-1] + 1e-9)
+    return np.asarray(10 * np.log10(cells.T[::-1] + 1e-9), np.float64)
 
 
 def picture() -> str:

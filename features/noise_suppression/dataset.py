@@ -91,7 +91,7 @@ def _decode(data: bytes, row: dict[str, str]) -> Sound:
     sound, rate = soundfile.read(io.BytesIO(data[start : start + int(row["size"])]), dtype="float32")
     if rate != SAMPLE_RATE or sound.ndim != 1:
         raise ValueError(f"expected one channel of {SAMPLE_RATE} samples a second, not {sound.shape} of {rate}")
-    return sound
+    return np.asarray(sound, np.float32)
 
 
 def mix(speech: Sound, noise: Sound, snr_db: float) -> Sound:

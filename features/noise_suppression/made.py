@@ -20,7 +20,7 @@ def made_speech(samples: int, seed: int) -> NDArray[np.float32]:
         voice += (near + 0.02) * np.sin(harmonic * phase)
     syllables = np.clip(np.sin(2 * np.pi * 2.3 * time_s + random.uniform(0, 6)) + 0.3, 0, 1)
     voice *= syllables
-    return (0.2 * voice / max(np.max(np.abs(voice)), 1e-6)).astype(np.float32)
+    return np.asarray(0.2 * voice / max(float(np.max(np.abs(voice))), 1e-6), np.float32)
 
 
 def chords(samples: int, seed: int) -> NDArray[np.float32]:

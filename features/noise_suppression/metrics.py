@@ -14,9 +14,9 @@ def si_sdr_db(clean: Sound, heard: Sound) -> float:
     """
     wanted = clean.astype(np.float64) - np.mean(clean, dtype=np.float64)
     given = heard.astype(np.float64) - np.mean(heard, dtype=np.float64)
-    scaled = wanted * (given @ wanted / max(wanted @ wanted, 1e-12))
+    scaled = wanted * (float(given @ wanted) / max(float(wanted @ wanted), 1e-12))
     error = given - scaled
-    return float(10 * np.log10(max(scaled @ scaled, 1e-12) / max(error @ error, 1e-12)))
+    return float(10 * np.log10(max(float(scaled @ scaled), 1e-12) / max(float(error @ error), 1e-12)))
 
 
 def perceptual(clean: Sound, heard: Sound) -> tuple[float, float]:

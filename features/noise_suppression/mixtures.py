@@ -69,7 +69,7 @@ class Mixer:
         source = random.choice(self.sources, p=np.array(self.weights) / sum(self.weights))
         clips = self.speech[source]
         sound = clips[random.integers(len(clips))].sound
-        start = random.integers(-self.samples // 3, max(len(sound) - self.samples // 2, 1))
+        start = int(random.integers(-self.samples // 3, max(len(sound) - self.samples // 2, 1)))
         voice = np.zeros(self.samples, np.float32)
         part = sound[max(start, 0) : start + self.samples]
         place = max(-start, 0)
@@ -152,4 +152,4 @@ def speaking_frames(clean: NDArray[np.float32]) -> NDArray[np.float32]:
     wide = np.pad(is_active, ((0, 0), (6, 6)))
     windows = np.lib.stride_tricks.sliding_window_view
     closed = windows(windows(wide, 7, axis=-1).max(-1), 7, axis=-1).min(-1)
-    return closed.astype(np.float32)
+    return np.asarray(closed, np.float32)

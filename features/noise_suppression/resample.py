@@ -61,7 +61,8 @@ class Resampler:
         away = np.arange(1 - self.reach, self.reach + 1)[None] - phases[:, None] / self.up
         window = np.i0(KAISER_BETA * np.sqrt(np.maximum(1 - (away / self.reach) ** 2, 0))) / np.i0(KAISER_BETA)
         taps = np.sinc(self._cutoff * away) * window
-        return (taps / taps.sum(axis=1, keepdims=True)).astype(np.float32)
+        weights: NDArray[np.float32] = (taps / taps.sum(axis=1, keepdims=True)).astype(np.float32)
+        return weights
 
     def push(self, sound: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the samples that can be told after more have come, f32 [any]."""

@@ -78,7 +78,8 @@ class DualPathStep(nn.Module):
         both = torch.cat([first, second], dim=-1).transpose(0, 1)
         self.low.copy_(low)
         self.high.copy_(high)
-        return bands + block.inter_ln(block.inter_fc(both))
+        total: Tensor = bands + block.inter_ln(block.inter_fc(both))
+        return total
 
 
 class NoiseModule(nn.Module):

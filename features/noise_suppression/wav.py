@@ -132,14 +132,14 @@ def _samples(data: bytes, form: Format) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):
             return np.frombuffer(data, kind).astype(np.float32)
     if form.bits == 8:
-        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
+        return (np.frombuffer(data, np.uint8).astype(np.float32) - np.float32(128)) / np.float32(128)
     if form.bits == 24:
         three = np.frombuffer(data, np.uint8).reshape(-1, 3)
         wide = np.zeros((len(three), 4), np.uint8)
         wide[:, 1:] = three
-        return wide.reshape(-1).view("<i4").astype(np.float32) / 2**31
-    kind = np.dtype("<i2" if form.bits == 16 else "<i4")
-    return np.frombuffer(data, kind).astype(np.float32) / 2 ** (form.bits - 1)
+        return wide.reshape(-1).view("<i4").astype(np.float32) / np.float32(2**31)
+    integers = np.frombuffer(data, "<i2" if form.bits == 16 else "<i4")
+    return integers.astype(np.float32) / np.float32(2 ** (form.bits - 1))
 
 
 def encode(sound: NDArray[np.float32], *, is_float: bool) -> bytes:

@@ -111,7 +111,7 @@ def _fold(conv: nn.Conv2d | nn.ConvTranspose2d, state: State, name: str, norm: s
     if isinstance(conv, nn.ConvTranspose2d):
         # [in, out / groups, ...]: the inputs of a group go to the outputs of that group.
         groups = conv.groups
-        by_group = weight.unflatten(0, (groups, -1)) * factor.unflatten(0, (groups, 1, -1))[..., None, None]
+        by_group = weight.reshape(groups, -1, *weight.shape[1:]) * factor.reshape(groups, 1, -1)[..., None, None]
         state[f"{name}.weight"] = by_group.flatten(0, 1)
     else:
         state[f"{name}.weight"] = weight * factor[:, None, None, None]

@@ -277,7 +277,8 @@ def insert(session: AsyncSession, table: type[_T]) -> "sqlite.Insert":
 def json_text(session: AsyncSession, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[str]:
     """Return the text that a name has in a column of JSON objects; NULL where there is none."""
     if session.get_bind().dialect.name == "postgresql":
-        return cast(column, JSON)[name].as_string()
+        text: ColumnElement[str] = cast(column, JSON)[name].as_string()
+        return text
     found: ColumnElement[str] = func.json_extract(column, f"$.{name}", type_=Text)
     return found
 
@@ -285,7 +286,8 @@ def json_text(session: AsyncSession, column: InstrumentedAttribute[Any], name: s
 def json_integer(session: AsyncSession, column: InstrumentedAttribute[Any], name: str) -> ColumnElement[int]:
     """Return the integer that a name has in a column of JSON objects; NULL where there is none."""
     if session.get_bind().dialect.name == "postgresql":
-        return cast(column, JSON)[name].as_integer()
+        integer: ColumnElement[int] = cast(column, JSON)[name].as_integer()
+        return integer
     found: ColumnElement[int] = func.json_extract(column, f"$.{name}", type_=Integer)
     return found
 

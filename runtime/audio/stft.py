@@ -103,7 +103,7 @@ class StreamingIstft(nn.Module):
         """Return f32 [channels, hop], the samples that are complete, of complex64 [channels, size / 2 + 1]."""
         sums = self.get_buffer("sums")
         frame = torch.fft.irfft(spectrum, self.size) * self.get_buffer("weights")
-        total = F.pad(sums, (0, self.hop)) + frame
+        total: Tensor = F.pad(sums, (0, self.hop)) + frame
         sums.copy_(total[:, self.hop :])
         return total[:, : self.hop]
 

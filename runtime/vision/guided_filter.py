@@ -97,10 +97,11 @@ class GuidedFilter(nn.Module):
         pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
         products = torch.cat([guide[:, i : i + 1] * guide[:, j : j + 1] for i, j in pairs], 1)
         means = torch.cat([mean[:, i : i + 1] * mean[:, j : j + 1] for i, j in pairs], 1)
-        rr, rg, rb, gg, gb, bb = (box_mean(products, self.radius) - means).split(1, 1)
+        rr, rg, rb, gg, gb, bb = (box_mean(products, self.radius) - means).chunk(6, 1)
         rr, gg, bb = rr + self.eps, gg + self.eps, bb + self.eps
         a, b, c = gg * bb - gb * gb, gb * rb - rg * bb, rg * gb - gg * rb
         d, e, f = rr * bb - rb * rb, rb * rg - rr * gb, rr * gg - rg * rg
         determinant = rr * a + rg * b + rb * c
-        x, y, z = covariance.split(1, 1)
-        return torch.cat([a * x + b * y + c * z, b * x + d * y + e * z, c * x + e * y + f * z], 1) / determinant
+        x, y, z = covariance.chunk(3, 1)
+        slopes = torch.cat([a * x + b * y + c * z, b * x + d * y + e * z, c * x + e * y + f * z], 1)
+        return slopes / determinant

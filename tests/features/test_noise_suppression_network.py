@@ -164,7 +164,7 @@ def test_si_sdr_knows_no_level_and_counts_errors() -> None:
     clean = random.normal(size=20_000).astype(np.float32)
     heard = clean + (10**-0.5 * random.normal(size=20_000)).astype(np.float32)
     assert si_sdr_db(clean, heard) == pytest.approx(10, abs=0.3)
-    assert si_sdr_db(clean, heard / 2) == pytest.approx(si_sdr_db(clean, heard), abs=0.01)
+    assert si_sdr_db(clean, heard / np.float32(2)) == pytest.approx(si_sdr_db(clean, heard), abs=0.01)
     louder = torch.from_numpy(np.stack([clean, clean / 2]))
     errors = distortion_db(torch.from_numpy(np.stack([clean, clean])), louder)
     assert errors[0] == pytest.approx(-30, abs=0.1)
@@ -191,7 +191,7 @@ def test_training_step_lowers_its_loss_and_can_be_kept(tmp_path: Path) -> None:
     torch.manual_seed(1)
     mixer = Mixer(made_clips("en"), made_clips("fan"), 0.5, 3)
     batch = mixer.batch(2)
-    mixer.batch = lambda _count: batch  # type: ignore[method-assign]
+    mixer.batch = lambda _count: batch  # type: ignore[method-assign, assignment]
     training = Training(NoiseNetwork(), mixer)
     losses = [training.advance(0.1)["activity"] for _ in range(4)]
     assert losses[-1] < losses[0]

@@ -265,12 +265,12 @@ def window_cases(random: np.random.Generator) -> "dict[str, Any]":
                     cases[f"grid {mode} {padding} {channels} {special}"] = one(
                         "grid_sample", [x, grid], [(DType.F32, (2, 6, 7, channels))], (mode, padding, channels % 2)
                     )
-            volume, places = x.reshape(2, 3, 7, 3, channels), numbers(random, 2, 3, 5, 5, 3, special=special)
+            volume, points = x.reshape(2, 3, 7, 3, channels), numbers(random, 2, 3, 5, 5, 3, special=special)
             for mode in range(2):
                 for padding in range(3):
                     cases[f"grid3d {mode} {padding} {channels} {special}"] = one(
                         "grid_sample3d",
-                        [volume, places],
+                        [volume, points],
                         [(DType.F32, (2, 3, 5, 5, channels))],
                         (mode, padding, channels % 2),
                     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -254,7 +255,7 @@ async def test_pages_hear_of_a_change_one_after_the_other(monkeypatch: pytest.Mo
     """By lot, so that a hundred pages do not load at once; what changes while one waits is told with it."""
     lots = iter([0.0, 1e9])
     async with console(monkeypatch) as (client, staged):
-        monkeypatch.setattr(live.random, "random", lambda: next(lots))
+        monkeypatch.setattr(random, "random", lambda: next(lots))
         monkeypatch.setattr(live, "GAP_S", 0.0)
         async with await open_stream(client) as answer:
             assert (await event(answer))[1] == {"etag": "1"}

@@ -83,7 +83,7 @@ async def test_experiments_to_decide_have_a_winner_or_are_past_their_days(store:
         created_at_s=1, started_at_s=NOW_S - 10 * DAY_S, stopped_at_s=None, task_id=None, decision=None,
         policy_serial=1, plan=ExperimentPlan(days_needed=11),
     )  # fmt: skip
-    winner = StoredDecision("winner", "winner", "a is better", "a")
+    winner = StoredDecision("winner", 0, "winner", "a is better")
     several: dict[str, dict[str, Any]] = {
         "ex-runs": {},
         "ex-over": {"plan": ExperimentPlan(days_needed=10)},
