@@ -73,8 +73,8 @@ def _spread(
 ) -> NDArray[np.float32]:
     upper = cells[row]
     lines = upper + (cells[row + 1] - upper) * down[:, None]
-    left = np.take(lines, column, axis=1)
-    right = np.take(lines, column + 1, axis=1)
+    left: NDArray[np.float32] = np.asarray(np.take(lines, column, axis=1), np.float32)
+    right: NDArray[np.float32] = np.asarray(np.take(lines, column + 1, axis=1), np.float32)
     right -= left
     right *= across
     right += left

@@ -123,7 +123,7 @@ def _inner_point(
         for at in tried
     ]
     best = tried[int(np.argmax(held))]
-    return (across[best] + 0.5) / TRAINED, (down[best] + 0.5) / TRAINED
+    return float(across[best] + 0.5) / TRAINED, float(down[best] + 0.5) / TRAINED
 
 
 def correct(taps: Tensor, number: int, logits: Tensor, target: Tensor) -> None:

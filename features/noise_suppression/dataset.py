@@ -84,7 +84,7 @@ def _clip(row: dict[str, str], sound: NDArray[np.floating]) -> Clip:
 
 def _decode(data: bytes, row: dict[str, str]) -> Sound:
     try:
-        import soundfile  # noqa: PLC0415 - only training and evaluation decode
+        import soundfile  # noqa: PLC0415 - only training decodes  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:
         raise ModuleNotFoundError("decoding the packed clips needs soundfile: pip install soundfile") from None
     start = int(row["offset"])

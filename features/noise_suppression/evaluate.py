@@ -181,7 +181,9 @@ def main() -> None:
     }
     speech = read_clips(arguments.data, "speech", "dev", arguments.cache)
     noise = read_clips(arguments.data, "noise", "dev", arguments.cache)
-    result = json.loads(arguments.to.read_text(encoding="utf-8")) if arguments.to.is_file() else {"systems": {}}
+    result: dict[str, Any] = {"systems": {}}
+    if arguments.to.is_file():
+        result = json.loads(arguments.to.read_text(encoding="utf-8"))
     for name in arguments.only or systems:
         system = systems[name]()
         result["systems"][name] = {**measure_noise(system, speech, noise), **measure_limits(system, speech)}

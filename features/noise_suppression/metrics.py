@@ -26,8 +26,8 @@ def perceptual(clean: Sound, heard: Sound) -> tuple[float, float]:
         ModuleNotFoundError: `pesq` or `pystoi` is not installed; says how to.
     """
     try:
-        from pesq import pesq  # noqa: PLC0415 - only the evaluation measures
-        from pystoi import stoi  # noqa: PLC0415 - only the evaluation measures
+        from pesq import pesq  # noqa: PLC0415 - for evaluation  # pyright: ignore[reportMissingImports]
+        from pystoi import stoi  # noqa: PLC0415 - for evaluation  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"{error.name} is not installed; the evaluation needs: pip install pesq pystoi (pesq needs a C compiler)"

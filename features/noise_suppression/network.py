@@ -84,10 +84,10 @@ class DualPathBlock(nn.Module):
         super().__init__()
         self.intra = nn.ModuleList(nn.GRU(HALF, HALF // 2, batch_first=True, bidirectional=True) for _ in range(2))
         self.intra_fc = nn.Linear(WIDTH, WIDTH)
-        self.intra_ln = nn.LayerNorm((COARSE, WIDTH), eps=1e-8)
+        self.intra_ln = nn.LayerNorm([COARSE, WIDTH], eps=1e-8)
         self.inter = nn.ModuleList(nn.GRU(HALF, HALF, batch_first=True) for _ in range(2))
         self.inter_fc = nn.Linear(WIDTH, WIDTH)
-        self.inter_ln = nn.LayerNorm((COARSE, WIDTH), eps=1e-8)
+        self.inter_ln = nn.LayerNorm([COARSE, WIDTH], eps=1e-8)
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the block's output, [n, 16, t, 33], for an input of that shape."""

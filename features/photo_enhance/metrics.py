@@ -11,8 +11,7 @@ WINDOW: Final = 8
 
 def luma(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the luma of uint8 [height, width, 3], f64 [height, width] in [0, 255]; ITU-R BT.601."""
-    found: NDArray[np.float64] = pixels @ np.array([0.299, 0.587, 0.114])
-    return found
+    return np.asarray(pixels @ np.array([0.299, 0.587, 0.114]), np.float64)
 
 
 def psnr(given: NDArray[Any], truth: NDArray[Any]) -> float:

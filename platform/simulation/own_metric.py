@@ -146,7 +146,7 @@ def _run(
     aggregation = aggregation_mechanism(scenario.mechanism, task, rng)
     bins = 1 + len(scenario.parts[0])
     first: dict[int, int] = {}
-    compared: Comparison
+    compared: Comparison | None = None
     for window in range(1, scenario.windows + 1):
         reported = arms[fleet.choose(arms >= 0, scenario.active)]
         true = np.zeros(task.cell_count, np.int64)
@@ -157,6 +157,8 @@ def _run(
         compared = compare(record, aggregation.aggregate(), reports_per_device(task, window))
         if compared.decision.code is ReasonCode.BETTER and compared.decision.winner is not None:
             first.setdefault(compared.decision.winner, window)
+    if compared is None:
+        raise ValueError(f"a run has one window or more, not {scenario.windows}")
     (pair,) = compared.primary_pairs
     low, high = (None, None) if pair.interval is None else pair.interval
     found = None

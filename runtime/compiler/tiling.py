@@ -212,7 +212,7 @@ class _Reader:
             raise _NotLocalError("with align_corners its weights depend on the picture's size")
         chosen: list[int] = []
         for factor in factors:
-            whole = int(float(factor))
+            whole = int(factor) if isinstance(factor, (int, float)) else 0
             if whole != factor or whole < 1 or whole & (whole - 1):
                 raise _NotLocalError(
                     f"a factor is 1, 2, 4, 8, ..., not {factor}: others round differently from tile to tile"
