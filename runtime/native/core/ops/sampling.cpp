@@ -6,7 +6,7 @@ namespace alcove::ops {
 namespace {
 
 // What finding taps and weights of one point costs, and the multiply-adds of the widest stencil.
-constexpr uint64_t kCostPerPoint = 64, kCostPerElement = 20, kCostPerVoxelPoint = 128;
+constexpr uint64_t kCostPerPoint = 64, kCostPerElement = 20, kCostPerVoxelPoint = 64;
 
 Status check_images(const Subject& s) {
   ALCOVE_TRY(check_type(s, s.op.inputs[0], "input", {.dtypes = kFloat, .rank = 4}));

@@ -1,0 +1,87 @@
+"""Times what frames of cameras cost in a program, on one core: `python -m benchmarks.vision [--runs N] [--large]`.
+
+Frames have 1280 x 720 pixels; with --large also a photo of 12 megapixels is looked up in a table of colors.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from alcove.runtime import export, load, vision
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from benchmarks.options import write_json
+
+HEIGHT, WIDTH = 720, 1280
+LARGE: Final = (3000, 4000)
+COLORS: Final = 33
+BLUR: Final = 24
+
+
+class Run(nn.Module):
+    """A module of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.table = nn.Buffer(vision.identity_lut(COLORS) ** 1.2)
+        self.gray, self.colors = vision.GuidedFilter(4, 1e-4), vision.GuidedFilter(2, 1e-4, subsampling=4)
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """Return its answer."""
+        return self.function(self, *inputs)
+
+
+def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]:
+    """Return by name a function of a `Run` and its inputs, and the inputs."""
+    frame, alpha = torch.rand(1, 3, HEIGHT, WIDTH), torch.rand(1, 1, 144, 256)
+    luma = torch.randint(0, 256, (HEIGHT, WIDTH), dtype=torch.uint8)
+    chroma = torch.randint(0, 256, (HEIGHT // 2, WIDTH // 2, 2), dtype=torch.uint8)
+    pixels = torch.randint(0, 256, (HEIGHT, WIDTH, 4), dtype=torch.uint8)
+    cases: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+        "NV12 to red, green, blue": (lambda _, y, uv: vision.nv12_to_rgb(y, uv), (luma, chroma)),
+        "red, green, blue to NV12": (lambda _, x: vision.rgb_to_nv12(x * 255), (frame,)),
+        "BGRA to red, green, blue": (lambda _, x: vision.bgra_to_rgb(x), (pixels,)),
+        "turned right": (lambda _, x: vision.orient(x, 6), (frame,)),
+        "composition, alpha of 256 x 144": (
+            lambda _, x, a, y: vision.composite(x, a, y),
+            (frame, alpha, frame.flip(3)),
+        ),
+        f"blur of {BLUR} pixels": (lambda _, x: vision.blur(x, BLUR), (frame,)),
+        "guided filter, gray guide": (lambda run, x, a: run.gray(x[:, :1], a), (frame, frame[:, :1].flip(3))),
+        "guided filter, colors, smaller by 4": (lambda run, x, a: run.colors(x, a), (frame, alpha)),
+        f"table of {COLORS} x {COLORS} x {COLORS} colors": (lambda run, x: vision.apply_lut(x, run.table), (frame,)),
+    }
+    if with_large:
+        photo = torch.rand(1, 3, *LARGE)
+        cases["table of colors, 12 megapixels"] = (lambda run, x: vision.apply_lut(x, run.table), (photo,))
+    return cases
+
+
+def main() -> int:
+    """Time and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.vision", description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="of each; the median counts (20)")
+    parser.add_argument("--large", action="store_true", help="also a photo of 12 megapixels")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    rows, table = [], Table("case", "ms")
+    for name, (function, inputs) in make_cases(with_large=options.large).items():
+        session = load(bytes(export(Run(function).eval(), inputs))).session()
+        marks = session.timestamps(tuple(each.numpy() for each in inputs), options.runs)
+        took_ms = float(np.median(marks[:, -1] - marks[:, 0])) / 1e6
+        rows.append({"case": name, "ms": took_ms})
+        table.add_row(name, f"{took_ms:.1f}")
+    Console().print(table)
+    write_json(options.json, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
