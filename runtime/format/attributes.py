@@ -73,5 +73,5 @@ class IrfftAttributes(Attributes): first: int; scale: float
 class AttentionI8Attributes(Attributes): scale: float; is_causal: int; masked: float; query_zero_point: int; key_zero_point: int; value_zero_point: int; ratio: float; zero_point: int; low: int; high: int
 class TokenizeAttributes(Attributes): max_bytes: int
 class PointwiseConv2dAttributes(Attributes): activation: int; low: float; high: float
-class GridSample3dAttributes(Attributes): mode: int; padding: int; align_corners: int
 class CtcBeamAttributes(Attributes): width: int; blank: int
+class GridSample3dAttributes(Attributes): mode: int; padding: int; align_corners: int

@@ -120,6 +120,7 @@ COMPARISON = {
     "primary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
     "primary.metric": ("metric", *METRIC[1:]),  # what decides in these requests is no metric of a team's own
     "primary.metric_version": (1, 2**32 - 1),
+    "primary.is_preference": (NO_BOUND,),  # of answers
     "secondary": (NO_BOUND,),
     "secondary.kind": (7, 99),
     "secondary.quantile": (-0.1, 0.5, *NOT_NUMBERS),  # a mean has none
@@ -129,6 +130,7 @@ COMPARISON = {
     "secondary.edge_ms": (-0.1, 10.0, *NOT_NUMBERS),
     "secondary.metric": ("metric", *METRIC[1:]),
     "secondary.metric_version": (1, 2**32 - 1),
+    "secondary.is_preference": (NO_BOUND,),
     "mechanism": (3, 99),
     "guardrails": (NO_BOUND,),
     "guardrails.metric": (0, 5, 99),
@@ -273,6 +275,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "states": (0, 7, 99),
         "text": ("x" * 201, "two\nlines", "a b c d e f g h i"),
         "order": (3, 99),
+        "need": (3, 99),
     },
     "ListStageAnalyses": {"rollout_id": ID, **PAGED},
     "CreateExperiment": {
@@ -298,6 +301,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "states": (0, 4, 99),
         "text": ("x" * 201, "a b c d e f g h i"),
         "order": (3, 99),
+        "needs_decision": (NO_BOUND,),
     },
     "PlanRollout": {
         **PLAN,
@@ -334,7 +338,7 @@ ROWS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "request_id": REQUEST_ID,
         "feature": FEATURE,
         "name": METRIC,
-        "kind": (0, 4, 99),
+        "kind": (0, 5, 99),
         "edges": (-1.0, 1.0, 2.5, 1e6, *NOT_NUMBERS),
         "cap": (-1.0, 2.5, 1e6, *NOT_NUMBERS),
         "more_is_better": (NO_BOUND,),

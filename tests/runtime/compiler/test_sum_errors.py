@@ -1,6 +1,6 @@
 """Sums of up to a million terms are close to float64, for every operator that sums.
 
-The bound is 3 u log2(K) of the greatest output, with u half a unit in the last place of 1, or twice eager's error.
+The bound is 4 u log2(K) of the greatest output, with u half a unit in the last place of 1, or twice eager's error.
 """
 
 from collections.abc import Callable
@@ -221,7 +221,7 @@ def test_sums_are_near_float64(name: str, k: int) -> None:
         if kind == "constant" and name in {"var", "std of columns", "layer_norm", "group_norm"}:
             assert ours < 1e-3, (kind, k)  # nothing but roundings of a difference that is 0
             continue
-        bound = max(2 * eagers, 3 * UNIT * np.log2(k) * greatest)
+        bound = max(2 * eagers, 4 * UNIT * np.log2(k) * greatest)
         assert ours <= bound, f"{kind} {k}: {ours / greatest / UNIT:.1f} u, eager {eagers / greatest / UNIT:.1f} u"
 
 

@@ -38,7 +38,9 @@ def windows(values: NDArray[np.float64], radius: int) -> NDArray[np.float64]:
     return means
 
 
-def guided(guide: NDArray[np.float64], image: NDArray[np.float64], radius: int, eps: float) -> NDArray[np.float64]:
+def apply_filter(
+    guide: NDArray[np.float64], image: NDArray[np.float64], radius: int, eps: float
+) -> NDArray[np.float64]:
     """He's filter by its definition: a least-squares fit for each window, colors first, then the mean of the fits."""
     colors, height, width = guide.shape
     slopes, offsets = np.empty_like(guide), np.empty((height, width))
@@ -60,7 +62,7 @@ def test_guided_filter_is_the_least_squares_fit_of_each_window(colors: int) -> N
     torch.manual_seed(colors)
     guide, image = torch.rand(1, colors, 13, 17), torch.rand(1, 1, 13, 17)
     module = vision.GuidedFilter(3, 1e-2)
-    expected = guided(guide[0].numpy().astype(np.float64), image[0, 0].numpy().astype(np.float64), 3, 1e-2)
+    expected = apply_filter(guide[0].numpy().astype(np.float64), image[0, 0].numpy().astype(np.float64), 3, 1e-2)
     assert np.allclose(module(guide, image)[0, 0], expected, atol=2e-5)
     assert np.allclose(as_program(module, guide, image)[0, 0], expected, atol=2e-5)
 
