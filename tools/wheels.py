@@ -174,9 +174,14 @@ def files_of(modules: Iterable[str], names: set[str]) -> set[str]:
 
 
 def features(names: set[str], version: str, run: grimp.ImportGraph, named: grimp.ImportGraph) -> list[Cut]:
-    """Return a wheel for each feature: what its contract and public names import, its newest program, its card."""
+    """Return a wheel for each feature: what its contract and public names import, its newest program, its card.
+
+    A folder without a program is no feature yet: its modules are of the wheel that trains.
+    """
     found = []
-    for name in sorted({name.split("/")[2] for name in names if fnmatch(name, "alcove/features/*/*")}):
+    for name in sorted(
+        {name.split("/")[2] for name in names if fnmatch(name, "alcove/features/*/programs/*[0-9].alc")}
+    ):
         package, folder = f"alcove.features.{name}", f"alcove/features/{name}"
         starts = [package, f"{package}.contract", *(f"{package}.{each}" for each in EXAMPLES)]
         modules = find_imported(run, starts, package) | find_imported(named, [package], package)
