@@ -99,8 +99,7 @@ class DualPathBlock(nn.Module):
         halves = over_bands.transpose(1, 2).reshape(count * bands, frames, WIDTH).chunk(2, dim=-1)
         both = torch.cat([layer(half)[0] for layer, half in zip(self.inter, halves, strict=True)], dim=-1)
         over_frames = self.inter_fc(both).reshape(count, bands, frames, WIDTH).transpose(1, 2)
-        total: Tensor = over_bands + self.inter_ln(over_frames)
-        return total.permute(0, 3, 1, 2)
+        return torch.add(over_bands, self.inter_ln(over_frames)).permute(0, 3, 1, 2)
 
 
 class NoiseNetwork(nn.Module):
@@ -135,8 +134,7 @@ class NoiseNetwork(nn.Module):
     def logit(self, values: Tensor) -> Tensor:
         """Return the logit of someone speaking, [n, t], of what the dual-path blocks give."""
         flat = values.permute(0, 2, 1, 3).flatten(2)
-        logits: Tensor = self.activity(functional.relu(self.speaking(flat)))
-        return logits.squeeze(-1)
+        return torch.squeeze(self.activity(functional.relu(self.speaking(flat))), -1)
 
     def mask(self, bands: Tensor) -> tuple[Tensor, Tensor]:
         """Return the two parts of the mask, each [n, t, 257], of what the last convolution gives, [n, 2, t, 129]."""

@@ -78,8 +78,7 @@ class DualPathStep(nn.Module):
         both = torch.cat([first, second], dim=-1).transpose(0, 1)
         self.low.copy_(low)
         self.high.copy_(high)
-        total: Tensor = bands + block.inter_ln(block.inter_fc(both))
-        return total
+        return torch.add(bands, block.inter_ln(block.inter_fc(both)))
 
 
 class NoiseModule(nn.Module):
