@@ -2,7 +2,7 @@
 
 Cutouts                       the feature: name, shipped program, how to read a picture and a program's outputs
 CutoutAnswer                  what a prediction gives: mask, bounds; alpha, crop and sticker of the photo
-Cutting                       one photo that is cut again and again: a tap costs a tenth of the first
+Cutting                       one photo that is cut again and again: a tap costs the decoder alone
 Tap, Box                      what belongs to the cutout and what does not, as shares of the picture
 PictureError                  what cannot be read as a picture, and why
 """

@@ -1,4 +1,4 @@
-"""Cuts one photo again and again: its maps are computed once, and each tap costs a tenth of the first.
+"""Cuts one photo again and again: its maps are computed once, and each tap costs the decoder alone.
 
 cutting = Cutting(load(Cutouts.default_program), pixels)
 answer = cutting.cut([Tap(0.5, 0.4)])                        # the first: picture and taps

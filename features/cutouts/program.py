@@ -1,7 +1,7 @@
 """Defines what a program computes: a picture's bytes and prompts in, mask, edges and maps out.
 
 forward   the picture, taps, box and the mask so far → mask and edges, and the picture's maps
-tap       the maps, gray, taps, box and the mask so far → mask and edges; a twelfth of the time
+tap       the maps, gray, taps, box and the mask so far → mask and edges; the decoder alone
 
 No state: the app keeps the maps, so that it may undo a tap or cut several things at once.
 """
