@@ -48,18 +48,18 @@ from alcove.platform.cli.demo.processes import DemoError
 from alcove.platform.cli.demo.result import ArmOutcome, DemoResult
 from alcove.platform.cli.demo.settings import ENOUGH_TO_TELL, LATENCY_EDGES_MS, DemoSettings
 from alcove.platform.cli.demo.small_difference import interval_of, run_small_difference
-from alcove.platform.cli.demo.staying import ConsoleDoor
+from alcove.platform.cli.demo.staying import ConsoleDoor, open_door
 from alcove.platform.cli.demo.telemetry import Telemetry
 from alcove.platform.client import push_package
 from alcove.platform.client.errors import ClientError
 from alcove.platform.client.experiment_models import Arm
-from alcove.platform.services.auth.local import create_local_token, list_local_audit
+from alcove.platform.services.auth.local import list_local_audit
 from alcove.platform.stats import Mechanism
 from alcove.platform.store.database import DATABASE_FILE
 from alcove.privacy.dap.rules import MIN_BATCH_SIZE
 from alcove.privacy.limits import REPORT_BYTES
 from alcove.registry.errors import RegistryError
-from alcove.registry.keys import load_signer, write_private_file
+from alcove.registry.keys import load_signer
 from alcove.runtime import AlcoveRuntimeError
 from alcove.runtime.clock import SYSTEM_CLOCK, Clock
 from alcove.sdk.errors import AlcoveSdkError
@@ -76,7 +76,6 @@ REFUSED = (DemoError, ClientError, RegistryError, AlcoveRuntimeError, AlcoveSdkE
 """What ends a run: a step that did not hold, or a typed refusal of the product itself."""
 
 TEXTS_BEFORE_SYNC = 2
-WEEK_S = 7 * 86_400  # of the demo's clock, which runs ahead by hours
 TEXTS_IN_EXPERIMENT = 12
 OVERRIDE = "demo: an operator ships the newer version although the experiment is inconclusive"
 NEXT_OVERRIDE = "demo: a maintenance release that no experiment compared"
@@ -143,7 +142,7 @@ class Scenario:
                 self._private = PrivateBatches(aggregators, clock, database, tokens, self._display.say)
             api_tokens = prepare(self._places, self._clock)
             server = stack.enter_context(Server(self._places, issuing, has_console=self._stay is not None))
-            door = self._open_console(server)
+            door = open_door(server.console, self._places, self._clock) if server.console else None
             at = "" if door is None else f"; console {door.words}"
             also = "" if aggregators is None else f"; leader {aggregators.leader_url}, helper {aggregators.helper_url}"
             self._hold("serve", f"gRPC {server.grpc}, static files {server.http}, process {server.pid}{also}{at}")
@@ -167,16 +166,6 @@ class Scenario:
             self._display.stop()
             self._display.show(self.result)
             self._stay(door)
-
-    def _open_console(self, server: Server) -> ConsoleDoor | None:
-        """Make the token for the console that the server shows; None: it shows none."""
-        if not server.console:
-            return None
-        token, _ = create_local_token(
-            self._places.server, "operator", name="console of the demo", lifetime_s=WEEK_S, clock=self._clock
-        )
-        write_private_file(self._places.console_token, token.encode())
-        return ConsoleDoor(server.console, self._places.console_token)
 
     def _with_devices(
         self, devices: Devices, server: Server, team: PlatformClient, operator: PlatformClient, experiment: Experiment
