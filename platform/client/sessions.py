@@ -103,9 +103,15 @@ class SessionCalls:
         found = self._call(self._sessions.ListSessions, pb.ListSessionsRequest())
         return [value_of(SessionView, one) for one in found.sessions]
 
-    def delete_session(self, session_id: str = "") -> None:
-        """End a session of the caller's; "": the one in which the caller is."""
-        self._call(self._sessions.DeleteSession, pb.DeleteSessionRequest(session_id=session_id))
+    def delete_session(self, session_id: str = "") -> str:
+        """End a session of the caller's; "": the one in which the caller is.
+
+        Returns:
+            Where the browser goes to be signed out at the provider of OpenID Connect, too; "": nowhere.  It may hold
+            the person's identity token.
+        """
+        answer = self._call(self._sessions.DeleteSession, pb.DeleteSessionRequest(session_id=session_id))
+        return str(answer.sign_out_url)
 
     def delete_other_sessions(self) -> int:
         """End the caller's sessions but the one in which the caller is; return how many."""

@@ -7,6 +7,7 @@ idle time, at sign-out, or with its parent; this process remembers none.
 import time
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from alcove.platform.client import NewSession, UnauthenticatedError, UnavailableError
@@ -88,9 +89,13 @@ class Sessions:
         viewer = request[VIEWER]
         await form_of(request, viewer.token)
         try:
-            await self._calls.run(viewer.token, lambda client: client.delete_session())
+            place = await self._calls.run(viewer.token, lambda client: client.delete_session())
         except UnavailableError as error:
             return self._renderer.problem(request, problem_of(error))
-        answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": SIGN_IN})
+        if place:  # by a page: the policy of our pages lets a form lead to nobody else's
+            context = {"address": place, "provider": urlsplit(place).netloc, "is_end": True, "viewer": None}
+            answer = self._renderer.page(request, "session/leaving.html", context)
+        else:
+            answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": SIGN_IN})
         self.forget(answer)
         return answer

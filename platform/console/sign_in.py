@@ -165,7 +165,8 @@ class SignIn:
         except ClientError as error:
             return self._page(request, back, _problem_of(error))
         # A page and no redirect: the policy of our pages lets a form lead to nobody else's.
-        context = {"address": begun.authorization_url, "provider": urlsplit(self._settings.provider).netloc}
+        provider = urlsplit(self._settings.provider).netloc
+        context = {"address": begun.authorization_url, "provider": provider, "is_end": False}
         answer = self._renderer.page(request, "session/leaving.html", context)
         kept = base64.urlsafe_b64encode((back if is_local_path(back) else "/").encode()).decode().rstrip("=")
         answer.set_cookie(

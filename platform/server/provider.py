@@ -8,6 +8,8 @@ P2  An answer counts only from the browser that began: it brings the secret that
 P3  The identity token is signed by a key that the issuer publishes, with an algorithm of `ALGORITHMS`, which has
     neither "none" nor one with the client's secret for a key; issuer, audience, expiry and nonce are right.
 P4  All of it happens in the server: the console carries what one browser brings for one sign-in, and makes no person.
+P5  A sign-out ends the session here first.  Then the provider gets the browser, with the identity token of that session
+    for a hint: it is kept in memory, no longer than the session, and given to that session alone, once.
 
 There is one provider, so that no answer can be taken for another's; its issuer in the answer (RFC 9207) is compared all
 the same.
@@ -50,6 +52,8 @@ PATIENCE_S: Final = 10.0  # of a request to the provider
 LEEWAY_S: Final = 60  # between the provider's clock and ours
 DOCUMENT_BYTES: Final = 512 * 1024  # of the provider's configuration, and of its keys
 KEPT_S: Final = 3600  # for which the provider's configuration is not asked for again
+HINTS: Final = 4096  # identity tokens of sessions that are kept for their sign-out; the oldest is forgotten first
+HINT_LENGTH: Final = 4096  # characters of one: a browser brings it in an address
 _MISSING: Final = "the libraries are not there: pip install 'alcove-platform[server,oidc]'"
 
 
@@ -63,6 +67,7 @@ class ProviderSettings:
         client_secret: "": the server is a public client, by PKCE alone.
         redirect_uri: of the console, as it is written down there.
         role_claim: claim of the identity token that roles are given by.
+        signed_out_uri: of the console, to which the provider sends a browser after signing out; written down there too.
     """
 
     issuer: str
@@ -70,6 +75,7 @@ class ProviderSettings:
     client_secret: str
     redirect_uri: str
     role_claim: str = "groups"
+    signed_out_uri: str = ""
 
     def __repr__(self) -> str:
         return f"ProviderSettings(issuer={self.issuer!r}, client_id={self.client_id!r})"
@@ -102,6 +108,12 @@ class _Waiting:
     until_s: int
 
 
+@dataclass(frozen=True)
+class _Hint:
+    identity_token: str
+    until_s: int
+
+
 class Provider:
     """A provider of OpenID Connect.
 
@@ -121,6 +133,7 @@ class Provider:
         self._settings = settings
         self._clock = clock
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._hints: OrderedDict[str, _Hint] = OrderedDict()
         self._metadata: Mapping[str, Any] = {}
         self._metadata_until_s = 0
         self._keys: Any = None
@@ -165,7 +178,53 @@ class Provider:
         if answer.error or not answer.code:
             raise SignInRefusedError(f"the provider has signed nobody in: {answer.error[:100] or 'no code'}")
         raw, access_token = await self._exchange(metadata["token_endpoint"], answer.code, waiting.verifier)
-        return self._person(await self._verify(raw, access_token, waiting.nonce))
+        return self._person(await self._verify(raw, access_token, waiting.nonce), raw)
+
+    def note_session(self, session_id: str, person: Person, expires_at_s: int) -> None:
+        """Keep by what the provider knows the person again when this session ends (P5)."""
+        now_s = self._clock.now_s()
+        for old in [session for session, hint in self._hints.items() if hint.until_s <= now_s]:
+            del self._hints[old]
+        if len(person.identity_token) <= HINT_LENGTH:
+            self._hints[session_id] = _Hint(person.identity_token, expires_at_s)
+        while len(self._hints) > HINTS:
+            self._hints.popitem(last=False)
+
+    def take_hint(self, session_id: str) -> str:
+        """Return the identity token of a session that ended, and forget it; "": there is none, or none any more."""
+        found = self._hints.pop(session_id, None)
+        return "" if found is None else found.identity_token
+
+    def has_proved(self, subject: str) -> bool:
+        """Return whether the store's name of a person (`subject_of`) says that this provider proved it."""
+        return subject.startswith(f"{self._settings.issuer} ")
+
+    async def sign_out_url(self, hint: str) -> str:
+        """Return where a browser goes to be signed out at the provider, too (OpenID Connect RP-Initiated Logout 1.0).
+
+        Args:
+            hint: identity token of the session that ended; "": the provider may ask the person.
+
+        Returns:
+            The address; "": the provider has none of https, or does not answer, and the session here has ended anyway.
+        """
+        from authlib.common.urls import add_params_to_uri  # noqa: PLC0415
+        from authlib.oidc.rpinitiated import OpenIDProviderMetadata  # noqa: PLC0415
+
+        try:
+            metadata = OpenIDProviderMetadata(await self._configuration())
+            endpoint = metadata.get("end_session_endpoint")
+            if not isinstance(endpoint, str) or not endpoint:
+                return ""
+            metadata.validate_end_session_endpoint()
+        except (PeerUnavailableError, ValueError):
+            return ""
+        sent = {
+            "id_token_hint": hint,
+            "client_id": self._settings.client_id,
+            "post_logout_redirect_uri": self._settings.signed_out_uri,
+        }
+        return str(add_params_to_uri(endpoint, [(name, value) for name, value in sent.items() if value]))
 
     async def _exchange(self, endpoint: str, code: str, verifier: str) -> tuple[str, str | None]:
         from authlib.integrations.base_client import OAuthError  # noqa: PLC0415
@@ -210,7 +269,7 @@ class Provider:
             raise SignInRefusedError(f"the provider's identity token does not hold: {str(error)[:200]}") from None
         return claims
 
-    def _person(self, claims: "Mapping[str, Any]") -> Person:
+    def _person(self, claims: "Mapping[str, Any]", identity_token: str) -> Person:
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT_LENGTH or not subject.isprintable():
             problem = f"the provider's name of the person is none of 1 to {MAX_SUBJECT_LENGTH} printable characters"
@@ -227,6 +286,7 @@ class Provider:
             email=str(email) if is_verified else "",
             name=str(name),
             claims=frozenset(each for each in values if isinstance(each, str)),
+            identity_token=identity_token,
         )
 
     async def _configuration(self) -> "Mapping[str, Any]":

@@ -87,7 +87,9 @@ class SessionService(rpc.SessionServiceServicer):
                 raise InvalidFieldError(f"provider_answer.{name}", f"at most {ANSWER_LENGTH} characters", len(value))
         person = await self._sign_ins.provider.finish(ProviderAnswer(**values))
         roles = await asyncio.to_thread(read_claim_roles, self._sign_ins.claim_roles)
-        return await create_person_session(self._store, person, roles, now_s=self._clock.now_s())
+        issued = await create_person_session(self._store, person, roles, now_s=self._clock.now_s())
+        self._sign_ins.provider.note_session(issued.record.token_id, person, issued.record.expires_at_s)
+        return issued
 
     async def BeginSignIn(self, request: pb.BeginSignInRequest, context: Any) -> pb.BeginSignInResponse:
         """Begin to sign somebody in through the provider."""
@@ -127,10 +129,16 @@ class SessionService(rpc.SessionServiceServicer):
         return pb.ListSessionsResponse(sessions=sessions)
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Any) -> pb.DeleteSessionResponse:
-        """End a session of the caller's."""
+        """End a session of the caller's; say where the browser that is in it signs out, too."""
         principal = current_principal()
-        await delete_session(self._store, principal, request.session_id, now_s=self._clock.now_s())
-        return pb.DeleteSessionResponse()
+        subject = await delete_session(self._store, principal, request.session_id, now_s=self._clock.now_s())
+        provider = self._sign_ins.provider
+        if provider is None:
+            return pb.DeleteSessionResponse()
+        ended = request.session_id or principal.session_id
+        hint = provider.take_hint(ended)
+        is_here = ended == principal.session_id and provider.has_proved(subject)
+        return pb.DeleteSessionResponse(sign_out_url=await provider.sign_out_url(hint) if is_here else "")
 
     async def DeleteOtherSessions(
         self, request: pb.DeleteOtherSessionsRequest, context: Any

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CALLBACK", "SignIns", "open_sign_ins", "read_claim_roles"]
 
 CALLBACK = "/sign-in/oidc/callback"  # of the console
+SIGNED_OUT = "/sign-in"  # of the console, after a sign-out at the provider
 MAX_SECRET_LENGTH = 1024  # characters of a client's secret
 
 
@@ -68,6 +69,7 @@ def open_sign_ins(
             "" if settings.oidc_client_secret_file is None else _read_secret(settings.oidc_client_secret_file),
             f"{console_url}{CALLBACK}",
             settings.oidc_role_claim,
+            f"{console_url}{SIGNED_OUT}",
         ),
         clock,
     )

@@ -41,7 +41,8 @@ def _end(client: PlatformClient, form: Form) -> Any:
     session_id = form.values["session_id"]
     if not session_id:
         raise FormError("session_id", "Say which session.")
-    return client.delete_session(session_id)
+    client.delete_session(session_id)
+    return None
 
 
 def _end_others(client: PlatformClient, _form: Form) -> Any:

@@ -10,7 +10,7 @@ The server alone decides this.  Whoever carries the proof, the console, cannot c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from alcove.platform.domain import limits
@@ -44,6 +44,7 @@ class Person:
         email: address that the provider has verified; "": none.
         name: how people call the person, cut to 64 characters; "": unknown.
         claims: values of the claim that roles are given by, such as groups.
+        identity_token: the provider's proof, by which it knows the person again at the end; "": none.
     """
 
     issuer: str
@@ -51,6 +52,7 @@ class Person:
     email: str = ""
     name: str = ""
     claims: frozenset[str] = frozenset()
+    identity_token: str = field(default="", repr=False)
 
 
 def subject_of(issuer: str, kind: str, value: str) -> str:

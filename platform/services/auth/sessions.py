@@ -78,8 +78,11 @@ async def add_session(session: AsyncSession, parent: TokenRecord, *, now_s: int,
     return issued
 
 
-async def delete_session(store: Store, principal: Principal, session_id: str = "", *, now_s: int) -> None:
+async def delete_session(store: Store, principal: Principal, session_id: str = "", *, now_s: int) -> str:
     """End a session of the caller's from now on; "": the one in which the caller is.
+
+    Returns:
+        The subject of the access that it was of (`subject_of`); "": it was of a token or a client certificate.
 
     Raises:
         SessionError: it names none and the caller is in none.
@@ -95,6 +98,8 @@ async def delete_session(store: Store, principal: Principal, session_id: str = "
             raise ResourceNotFoundError("session", wanted)
         await revoke_token(session, wanted, now_s)
         await UnitOfWork(session, principal.name, now_s).audit("end session", wanted)
+        parent = await find_token(session, found.parent_id)
+    return "" if parent is None else parent.subject
 
 
 async def delete_other_sessions(store: Store, principal: Principal, *, now_s: int) -> int:

@@ -5,8 +5,9 @@ It signs in at once whoever comes, as `claims` say, and does the wrong thing tha
     the identity token     the names in `identity_token`, and no_token
     the redirect back      state, foreign_iss, no_code
     the token endpoint     server_error, not_json
+    the end of a session   no_end, insecure_end, odd_end: what its configuration says of the address
 
-POST /control changes both while it runs, and makes new keys.
+POST /control changes both while it runs, and makes new keys; its answer says who was signed out.
 """
 
 import base64
@@ -34,6 +35,8 @@ class Provider:
     fault: str = ""
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "anna-1"})
     redirect_uris: list[str] = field(default_factory=list)
+    signed_out_uris: list[str] = field(default_factory=list)
+    signed_out: list[str] = field(default_factory=list)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     key: ECKey = field(default_factory=lambda: ECKey.generate_key("P-256", {"kid": secrets.token_hex(4), "use": "sig"}))
 
@@ -51,6 +54,7 @@ def create_provider(issuer: str = "") -> web.Application:
             web.get("/keys", keys),
             web.get("/authorize", authorize),
             web.post("/token", give_tokens),
+            web.get("/end", end_session),
             web.post("/control", control),
         ]
     )
@@ -64,9 +68,15 @@ def issuer_of(request: web.Request) -> str:
 
 async def configuration(request: web.Request) -> web.Response:
     """What the provider says of itself."""
-    issuer = issuer_of(request)
+    issuer, fault = issuer_of(request), request.app[PROVIDER].fault
+    ends: dict[str, dict[str, Any]] = {
+        "no_end": {},
+        "insecure_end": {"end_session_endpoint": "http://login.example/end"},
+        "odd_end": {"end_session_endpoint": [f"{issuer}/end"]},
+    }
     return web.json_response(
-        {
+        ends.get(fault, {"end_session_endpoint": f"{issuer}/end?tenant=7"})
+        | {
             "issuer": issuer,
             "authorization_endpoint": f"{issuer}/authorize",
             "token_endpoint": f"{issuer}/token",
@@ -168,15 +178,31 @@ def identity_token(provider: Provider, issuer: str, nonce: str) -> str:
     return jwt.encode(header, claims, key)
 
 
+async def end_session(request: web.Request) -> web.Response:
+    """Sign out whom the hint names, and send the browser back (RP-Initiated Logout 1.0); with no hint, nobody."""
+    provider, query = request.app[PROVIDER], request.query
+    if query.get("client_id") != CLIENT_ID or query.get("tenant") != "7":
+        return web.Response(status=400, text="no such client")
+    if "id_token_hint" not in query:
+        return web.Response(text="Do you want to sign out?")
+    claims = jwt.decode(query["id_token_hint"], provider.key, algorithms=["ES256"]).claims
+    back = query.get("post_logout_redirect_uri", "")
+    if claims["aud"] != CLIENT_ID or claims["iss"] != issuer_of(request) or back not in provider.signed_out_uris:
+        return web.Response(status=400, text="another client's hint, or an address that nobody wrote down")
+    provider.signed_out.append(claims["sub"])
+    return web.Response(status=303, headers={"Location": back})
+
+
 async def control(request: web.Request) -> web.Response:
     """Change what the provider does from now on."""
     provider, wanted = request.app[PROVIDER], await request.json()
     provider.fault = wanted.get("fault", "")
     provider.claims = wanted.get("claims", provider.claims)
     provider.redirect_uris = wanted.get("redirect_uris", provider.redirect_uris)
+    provider.signed_out_uris = wanted.get("signed_out_uris", provider.signed_out_uris)
     if wanted.get("rotate"):
         provider.key = ECKey.generate_key("P-256", {"kid": secrets.token_hex(4)})
-    return web.json_response({})
+    return web.json_response({"signed_out": provider.signed_out})
 
 
 if __name__ == "__main__":

@@ -180,10 +180,11 @@ class Oidc:
     issuer: str
     roles: Path
 
-    async def control(self, **wanted: Any) -> None:
-        """Change what the provider does."""
+    async def control(self, **wanted: Any) -> list[str]:
+        """Change what the provider does; return whom it has signed out."""
         async with aiohttp.ClientSession() as http, http.post(f"{self.issuer}/control", json=wanted) as answer:
             assert answer.status == 200
+            return [str(subject) for subject in (await answer.json())["signed_out"]]
 
     @property
     def callback(self) -> str:
@@ -337,6 +338,38 @@ async def test_nobody_is_sent_elsewhere_after_signing_in(oidc: Oidc, anna: Perso
     for wanted in ("//evil.example", "https://evil.example/", "/\\evil.example", "x" * 10_000):
         _, page, _ = await oidc.sign_in(anna, next=wanted)
         assert 'content="0; url=/"' in page, wanted
+
+
+async def test_who_signs_out_is_signed_out_at_the_provider_too(oidc: Oidc, anna: Person) -> None:
+    """The session here ends before the browser leaves; the provider gets its proof, and sends it back to sign in."""
+    back = f"{oidc.served.console_url}/sign-in"
+    before = len(await oidc.control(signed_out_uris=[back]))
+    assert (await oidc.sign_in(anna))[0] == 200
+    token = session_of(anna)
+    assert token is not None
+    status, page = await anna.act("/sign-out")
+    assert (status, session_of(anna)) == (200, None)
+    with PlatformClient(oidc.served.grpc_address, token) as client, pytest.raises(UnauthenticatedError):
+        client.caller()  # though the browser has not been at the provider yet
+    assert "The session of this console has ended" in page
+    assert 'aria-label="Areas"' not in page
+    found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page)
+    assert found is not None
+    async with anna.http.get(unescape(found[1]), headers=FROM_ELSEWHERE) as answer:
+        assert (answer.status, str(answer.url)) == (200, back)
+        assert "Sign in to alcove" in await answer.text()
+    assert (await oidc.control())[before:] == ["anna-1"]
+
+
+async def test_who_signed_in_otherwise_is_sent_to_no_provider(oidc: Oidc) -> None:
+    """A token's session ends here alone, and so does one of a list of one's sessions."""
+    token = await asyncio.to_thread(oidc.world.token, "reader")
+    async with stranger(oidc.served) as one:
+        assert (await one.post("/sign-in", {"token": token}))[0] == 200
+        status, page = await one.act("/sign-out")
+        assert (status, session_of(one)) == (200, None)
+        assert "Sign in to alcove" in page
+        assert oidc.issuer + "/end" not in page
 
 
 async def role_of(oidc: Oidc, **claims: Any) -> str:
