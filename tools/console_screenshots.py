@@ -19,6 +19,7 @@ from playwright.async_api import BrowserContext
 
 from benchmarks.console.browsing import PATIENCE_MS, browser, sign_in
 from benchmarks.console.pages import PAGES, ShownPage
+from benchmarks.console.publishing import publish_policy
 from benchmarks.console.seeding import Seeded, Sizes, seed
 
 ROOT: Final = Path(__file__).parents[1]
@@ -82,14 +83,6 @@ def index_of(pages: Sequence[ShownPage]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _publish(seeded: Seeded, served: Served) -> None:
-    """Let the server sign a policy of the app whose pages are shown: the rows of the seed were never published."""
-    with seeded.world.client(served, "operator") as operator:
-        rollout = seeded.things["rollout"]
-        operator.pause_rollout(rollout, "the release notes are late")
-        operator.resume_rollout(rollout, "the release notes are there")
-
-
 def main() -> int:
     """Seed, serve, take the pictures, write the index; return the exit code: 1 where they are too large together."""
     parser = argparse.ArgumentParser(prog="python -m tools.console_screenshots", description=__doc__)
@@ -103,7 +96,7 @@ def main() -> int:
         seeded = seed(Path(folder) / "world", SIZES, now_s=int(time.time()))
         served = seeded.world.start("--console", "true", "--console-port", "0")
         try:
-            _publish(seeded, served)
+            publish_policy(seeded, served)
             shown = asyncio.run(take(seeded, served, options.folder, wanted))
         finally:
             served.stop()

@@ -16,6 +16,7 @@ from alcove.platform.client import PlatformClient, VersionDetails
 from alcove.platform.confined.asking import ConfinedCalls
 from alcove.platform.domain import limits
 from alcove.platform.domain.errors import CheckBoundError
+from alcove.platform.listening.allowance import streaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -159,8 +160,9 @@ class Programs:
             raise ProgramNotShownError(f"{WAITING} programs are being opened or wait already; load the page again soon")
         self._waiting += 1
         try:
-            async with self._turn:
-                yield
+            with streaming():  # the process has a time limit of its own, which is longer than that of a small answer
+                async with self._turn:
+                    yield
         finally:
             self._waiting -= 1
 

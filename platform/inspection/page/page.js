@@ -117,7 +117,7 @@
     (hasTimes ? `; ${micros(facts.profile.call_us)} a call, ${micros(facts.profile.ops_us)} in operators (${facts.profile.isa}, ${facts.profile.threads} thread${facts.profile.threads > 1 ? "s" : ""}, median of ${facts.profile.runs} runs)` : "");
 
   table(byId("ports"), [
-    ["", (p) => p.direction, (p) => p.direction],
+    ["direction", (p) => p.direction, (p) => p.direction],
     ["name", (p) => p.name, (p) => p.name],
     ["type", (p) => p.dtype, (p) => p.dtype],
     ["shape", (p) => p.dims.join(" × "), (p) => (p.is_ragged ? "at most " : "") + (p.dims.join(" × ") || "–")],
@@ -235,7 +235,7 @@
     ["type", (w) => w.dtype, (w) => w.dtype + (w.layout === "row_major" ? "" : ", " + w.layout)],
     ["shape", (w) => w.shape.join(" × "), (w) => w.shape.join(" × ") || "–"],
     ["bytes", (w) => w.size_bytes, (w) => number(w.size_bytes), true],
-    ["", (w) => w.size_bytes, (w) => bar(w.size_bytes / heaviest)],
+    ["relative size", (w) => w.size_bytes, (w) => bar(w.size_bytes / heaviest)],
     ["read by", (w) => w.ops[0] ?? -1, (w) => w.ops.map((i) => `${i} ${ops[i].op}`).join(", ")],
   ], facts.weights, (line, weight) => tells(line, weight.name, weight.ops));
   document.body.dataset.isDrawn = "yes";

@@ -15,6 +15,8 @@ from alcove.platform.console.programs import opener
 from alcove.platform.console.programs.opener import ProgramNotShownError, Programs, VariantProgram, variants_of
 from alcove.platform.inspection.diff import relative_changes
 from alcove.platform.inspection.page import page_of, page_of_refusal, policy_of_page
+from alcove.platform.listening import allowance
+from alcove.platform.listening.connections import ConnectionLimits, Connections
 from alcove.registry.package import create_package
 from alcove.registry.testing import FakeVerifier
 from alcove.runtime.format.spec import DType, Storage
@@ -99,6 +101,28 @@ async def test_few_wait_for_a_program_and_what_was_found_is_bounded(monkeypatch:
     gate.set()
     assert len({facts["name"] for facts in await asyncio.gather(*waiting)}) == 8
     assert len(programs._kept) == 1
+
+
+async def test_an_answer_has_the_time_that_opening_a_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that opens slowly, or waits for its turn, ends no connection; the answer after it has its time."""
+    programs, connections = Programs(), Connections(ConnectionLimits())
+    place = connections.admit("192.0.2.1")
+    assert place is not None
+    async with asyncio.timeout(600) as limit:
+        allowed: list[float | None] = []
+
+        async def answer(*_: object) -> bytes:
+            allowed.append(limit.when())
+            return b'{"facts": {}}'
+
+        monkeypatch.setattr(programs, "_open", answer)
+        token = allowance._allowance.set(allowance._Allowance(connections, place, limit))
+        try:
+            await programs.facts(Blobs().ask, variant_of(b"program"))
+        finally:
+            allowance._allowance.reset(token)
+        assert allowed == [None]
+        assert limit.when() is not None
 
 
 def test_a_manifest_with_another_digest_names_no_program() -> None:
