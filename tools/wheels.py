@@ -65,6 +65,7 @@ ROOTS: Final = (
     "alcove.privacy",
     "alcove.features",
     "alcove.features.errors",
+    "alcove.features.picture",
     "alcove.registry.policy",
     "alcove.registry.client",
     "alcove.runtime.model",

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alcove.features.cutouts.contract import CutoutAnswer, Cutouts
     from alcove.features.cutouts.cutting import Cutting
-    from alcove.features.cutouts.picture import PictureError
     from alcove.features.cutouts.request import Box, Tap
+    from alcove.features.picture import PictureError
 
 __all__ = ["Box", "CutoutAnswer", "Cutouts", "Cutting", "PictureError", "Tap"]
 
 _HOMES = {
-    "Box": "request",
-    "CutoutAnswer": "contract",
-    "Cutouts": "contract",
-    "Cutting": "cutting",
-    "PictureError": "picture",
-    "Tap": "request",
+    "Box": ".request",
+    "CutoutAnswer": ".contract",
+    "Cutouts": ".contract",
+    "Cutting": ".cutting",
+    "PictureError": "..picture",
+    "Tap": ".request",
 }
 
 
@@ -32,6 +32,6 @@ def __getattr__(name: str) -> Any:
     """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"alcove.features.cutouts.{_HOMES[name]}"), name)
+    value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value

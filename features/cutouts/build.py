@@ -20,8 +20,8 @@ from alcove.features.cutouts.dataset import Photo, free_photos
 from alcove.features.cutouts.deep_lab import load_deep_lab
 from alcove.features.cutouts.metrics import inner_point
 from alcove.features.cutouts.model import CutoutNetwork
-from alcove.features.cutouts.picture import fit
 from alcove.features.cutouts.program import CutoutModule, TapModule
+from alcove.features.picture import fit
 from alcove.runtime import CertificateError, Method, Quantization, export, load
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate
 from alcove.runtime.certificate.check import compare

@@ -11,7 +11,7 @@ from alcove.features.cutouts.contract import CutoutAnswer
 from alcove.features.cutouts.drawn import drawings
 from alcove.features.cutouts.matte import png_of
 from alcove.features.cutouts.metrics import iou
-from alcove.features.cutouts.picture import fit
+from alcove.features.picture import fit
 from numpy.typing import NDArray
 
 Result = Mapping[str, Any]

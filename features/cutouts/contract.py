@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from alcove.features.cutouts.config import DEFAULT_VERSION, MASK, SIZE
 from alcove.features.cutouts.matte import Edges, bounds_of, make_sticker, png_of
-from alcove.features.cutouts.picture import check_pixels, fit, read_picture
 from alcove.features.cutouts.request import Box, Request, Tap, read_line
 from alcove.features.errors import FieldError
+from alcove.features.picture import check_colors, fit, read_picture
 from numpy.typing import NDArray
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
@@ -90,7 +90,7 @@ class CutoutAnswer:
             PictureError: it is no picture.
             ValueError: the answer comes without edges.
         """
-        check_pixels(pixels)
+        check_colors(pixels)
         edges: Edges | None = getattr(self, "_edges", None)
         if edges is None:
             raise ValueError("this answer has no edges: take the one that a program's outputs were decoded to")

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 from alcove.features.cutouts.contract import CutoutAnswer, Cutouts
 from alcove.features.cutouts.cutting import Cutting
-from alcove.features.cutouts.picture import read_picture
 from alcove.features.cutouts.request import Tap
+from alcove.features.picture import read_picture
 from alcove.runtime import load
 from numpy.typing import NDArray
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alcove.features.photo_enhance.contract import EnhanceAnswer, PhotoEnhance, Recipe
     from alcove.features.photo_enhance.enhance import Enhancer
-    from alcove.features.photo_enhance.picture import PictureError
+    from alcove.features.picture import PictureError
 
 __all__ = ["EnhanceAnswer", "Enhancer", "PhotoEnhance", "PictureError", "Recipe"]
 
 _HOMES = {
-    "EnhanceAnswer": "contract",
-    "Enhancer": "enhance",
-    "PhotoEnhance": "contract",
-    "PictureError": "picture",
-    "Recipe": "contract",
+    "EnhanceAnswer": ".contract",
+    "Enhancer": ".enhance",
+    "PhotoEnhance": ".contract",
+    "PictureError": "..picture",
+    "Recipe": ".contract",
 }
 
 
@@ -30,6 +30,6 @@ def __getattr__(name: str) -> Any:
     """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"alcove.features.photo_enhance.{_HOMES[name]}"), name)
+    value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from alcove.features.errors import FieldError
 from alcove.features.photo_enhance.config import DETAIL, NEEDS, SIZE, STATISTICS, STEPS
-from alcove.features.photo_enhance.picture import (
+from alcove.features.picture import (
     check_pixels,
     colors_of,
     resize,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from alcove.features.photo_enhance.answer import EnhanceAnswer, Recipe, decode, prepare, program_path
 from alcove.features.photo_enhance.config import DEFAULT_VERSION
-from alcove.features.photo_enhance.picture import MissingPictureError, read_picture
+from alcove.features.picture import MissingPictureError, read_picture
 from numpy.typing import NDArray
 
 __all__ = ["EnhanceAnswer", "PhotoEnhance", "Recipe", "program_path"]
@@ -32,7 +32,7 @@ class PhotoEnhance:
             raise MissingPictureError("a line holds the path of a picture, in UTF-8") from None
         if not path:
             raise MissingPictureError("a line holds the path of a picture; this one is empty")
-        return self.prepare(read_picture(Path(path)))
+        return self.prepare(read_picture(Path(path), keeps_alpha=True))
 
     def prepare(self, pixels: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the program's inputs: the small picture and the middle of the large one.
@@ -57,9 +57,9 @@ class PhotoEnhance:
             PictureError: the picture cannot be read or written.
         """
         from alcove.features.photo_enhance.enhance import Enhancer  # noqa: PLC0415 - loads the runtime
-        from alcove.features.photo_enhance.picture import write_picture  # noqa: PLC0415
+        from alcove.features.picture import write_picture  # noqa: PLC0415
 
-        pixels = read_picture(source)
+        pixels = read_picture(source, keeps_alpha=True)
         enhancer = Enhancer()
         answer = enhancer.analyze(pixels)
         write_picture(enhancer.enhance(pixels, answer.recipe_for(pixels.shape[1], pixels.shape[0]), answer), target)

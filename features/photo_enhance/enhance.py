@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from alcove.features.photo_enhance.answer import EnhanceAnswer, Recipe, decode, prepare, program_path
 from alcove.features.photo_enhance.config import BLOCK_COLUMNS, BLOCK_ROWS, DEFAULT_VERSION, TILE_PX
-from alcove.features.photo_enhance.picture import ALPHA, GREY, check_pixels, check_size, colors_of, resize
+from alcove.features.picture import ALPHA, GREY, check_pixels, check_size, colors_of, resize
 from alcove.runtime import Model, load
 from alcove.runtime.tiles import run_tiled
 from numpy.typing import NDArray

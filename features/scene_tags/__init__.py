@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alcove.features.picture import PictureError
     from alcove.features.scene_tags.contract import SceneAnswer, SceneTags
-    from alcove.features.scene_tags.picture import PictureError
     from alcove.features.scene_tags.vocabulary import Vocabulary
 
 __all__ = ["PictureError", "SceneAnswer", "SceneTags", "Vocabulary"]
 
 _HOMES = {
-    "PictureError": "picture",
-    "SceneAnswer": "contract",
-    "SceneTags": "contract",
-    "Vocabulary": "vocabulary",
+    "PictureError": "..picture",
+    "SceneAnswer": ".contract",
+    "SceneTags": ".contract",
+    "Vocabulary": ".vocabulary",
 }
 
 
@@ -28,6 +28,6 @@ def __getattr__(name: str) -> Any:
     """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"alcove.features.scene_tags.{_HOMES[name]}"), name)
+    value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import torch
+from alcove.features.picture import fit
 from alcove.features.scene_tags.config import DEFAULT_VERSION, SIZE, VARIANTS
 from alcove.features.scene_tags.contract import program_path
 from alcove.features.scene_tags.dataset import photos, scenes
 from alcove.features.scene_tags.fit import fitted_module
-from alcove.features.scene_tags.picture import fit
 from alcove.features.scene_tags.small import SmallModule
 from alcove.runtime import CertificateError, Quantization, export, load
 from alcove.runtime.certificate import Procedural, Sample, embed_certificate

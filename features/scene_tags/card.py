@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from alcove.features.card_figures import table
+from alcove.features.picture import fit
 from alcove.features.scene_tags.contract import SceneAnswer
 from alcove.features.scene_tags.drawn import drawings, png_of
-from alcove.features.scene_tags.picture import fit
 
 Result = Mapping[str, Any]
 """What `evaluate.evaluate` returns."""

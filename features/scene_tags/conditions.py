@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from alcove.features.scene_tags.picture import picture_of
+from alcove.features.picture import picture_of
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]

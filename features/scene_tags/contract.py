@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 from alcove.features.errors import FieldError
+from alcove.features.picture import MissingPictureError, fit, read_picture
 from alcove.features.scene_tags.config import DEFAULT_VERSION, EMBEDDING, MAP, SIZE
 from alcove.features.scene_tags.crop import Crop, box_of, window_of
 from alcove.features.scene_tags.decoration import SIGNS, Decoration, decoration_of
 from alcove.features.scene_tags.mood import Mood, mood_of
-from alcove.features.scene_tags.picture import MissingPictureError, fit, read_picture
 from alcove.features.scene_tags.ranking import NAMED_FROM, rank_tags
 from alcove.features.scene_tags.tags import TAGS, ancestors
 from numpy.typing import NDArray

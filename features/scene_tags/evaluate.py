@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from alcove.features.card_figures import replace_figures
+from alcove.features.picture import fit
 from alcove.features.scene_tags import card
 from alcove.features.scene_tags.conditions import CONDITIONS
 from alcove.features.scene_tags.config import CATEGORIES, DEFAULT_VERSION, SIZE, VARIANTS
@@ -25,7 +26,6 @@ from alcove.features.scene_tags.dataset import SHOWN, Photo, is_left_out, photos
 from alcove.features.scene_tags.drawn import drawings, png_of
 from alcove.features.scene_tags.fit import fitted_module
 from alcove.features.scene_tags.metrics import average_precision, calibration_error, precision_at
-from alcove.features.scene_tags.picture import fit
 from alcove.features.scene_tags.ranking import NAMED_FROM, rank_tags
 from alcove.features.scene_tags.tags import ROOTS, TAGS, TREE, ancestors
 from alcove.features.scene_tags.vocabulary import Vocabulary

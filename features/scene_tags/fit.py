@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from alcove.features.picture import fit
 from alcove.features.scene_tags.config import CATEGORIES, DEFAULT_VERSION, EMBEDDING, KNOWN, SCENES, SIZE, WHOLE
 from alcove.features.scene_tags.dataset import Photo, photos, scenes, single_person_photos, truth
 from alcove.features.scene_tags.documents import documents
 from alcove.features.scene_tags.evidence import CATEGORIES_OF_TAGS, CLASSES_OF_TAGS, DETECTED
 from alcove.features.scene_tags.model import Evidence, Fusion, SceneModule
-from alcove.features.scene_tags.picture import fit
 from alcove.features.scene_tags.ranking import NAMED_FROM
 from alcove.features.scene_tags.tags import TAGS, subtree
 from alcove.features.scene_tags.weights import load_networks

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from alcove.features.photo_enhance.contract import PhotoEnhance
 from alcove.features.photo_enhance.drawn import png_of, scene
-from alcove.features.photo_enhance.picture import (
+from alcove.features.picture import (
     MissingPictureError,
     NotAPictureError,
     PictureTooLargeError,
@@ -80,7 +80,8 @@ def test_files_are_read_and_written_with_their_alpha(tmp_path: Path) -> None:
     assert np.array_equal(read_picture(tmp_path / "scene.png"), scene(20, 30))
     alpha = np.dstack([scene(9, 9), np.arange(81, dtype=np.uint8).reshape(9, 9)])
     write_picture(alpha, tmp_path / "alpha.png")
-    assert np.array_equal(read_picture(tmp_path / "alpha.png"), alpha)
+    assert np.array_equal(read_picture(tmp_path / "alpha.png", keeps_alpha=True), alpha)
+    assert np.array_equal(read_picture(tmp_path / "alpha.png"), alpha[..., :3])
     with pytest.raises(MissingPictureError):
         read_picture(tmp_path / "none.png")
     for data in (b"", b"text", png_of(scene(20, 30))[:90]):
@@ -90,6 +91,8 @@ def test_files_are_read_and_written_with_their_alpha(tmp_path: Path) -> None:
     for name in ("picture", "picture.txt"):
         with pytest.raises(NotAPictureError):
             write_picture(scene(9, 9), tmp_path / name)
+    with pytest.raises(NotAPictureError):
+        write_picture(alpha, tmp_path / "alpha.jpg")
     with pytest.raises(MissingPictureError):
         write_picture(scene(9, 9), tmp_path / "none" / "a.png")
 

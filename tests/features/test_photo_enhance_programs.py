@@ -12,7 +12,7 @@ from alcove.features.photo_enhance.drawn import drawings, png_of, scene
 from alcove.features.photo_enhance.enhance import Enhancer, between
 from alcove.features.photo_enhance.example import Gallery
 from alcove.features.photo_enhance.metrics import psnr
-from alcove.features.photo_enhance.picture import PictureTooLargeError, read_picture, resize
+from alcove.features.picture import PictureTooLargeError, read_picture, resize
 from alcove.platform.cli.main import app_of
 from numpy.typing import NDArray
 from typer.testing import CliRunner

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from alcove.features import catalogue
 from alcove.features.card_figures import replace_figures
+from alcove.features.picture import PictureError
 from alcove.features.scene_tags import SceneTags
 from alcove.features.scene_tags.card import FLOAT, FULL, SMALL, figures, sheet
 from alcove.features.scene_tags.config import DEFAULT_VERSION, EMBEDDING, MAP, SIZE, VARIANTS
@@ -15,7 +16,6 @@ from alcove.features.scene_tags.contract import PROGRAMS, SceneAnswer, program_p
 from alcove.features.scene_tags.decoration import SIGNS
 from alcove.features.scene_tags.drawn import drawings, png_of
 from alcove.features.scene_tags.example import Album
-from alcove.features.scene_tags.picture import PictureError
 from alcove.features.scene_tags.tags import TAGS
 from alcove.features.scene_tags.vocabulary import VocabularyError
 from alcove.platform.cli.feature import answers

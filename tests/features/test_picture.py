@@ -1,4 +1,4 @@
-"""Pictures of every format and size become the input of scene_tags; damaged and oversized ones are typed errors."""
+"""Pictures of every format and size become the input of a feature; damaged and oversized ones are typed errors."""
 
 import io
 import sys
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alcove.features.scene_tags import picture
-from alcove.features.scene_tags.drawn import drawings, png_of
-from alcove.features.scene_tags.picture import (
+from alcove.features import picture
+from alcove.features.picture import (
     MissingPictureError,
     NotAPictureError,
     PictureTooLargeError,
@@ -20,6 +19,7 @@ from alcove.features.scene_tags.picture import (
     picture_of,
     read_picture,
 )
+from alcove.features.scene_tags.drawn import drawings, png_of
 from numpy.typing import NDArray
 
 Image = pytest.importorskip("PIL.Image", reason="most formats need Pillow: make setup")
