@@ -66,6 +66,7 @@ ROOTS: Final = (
     "alcove.features",
     "alcove.features.errors",
     "alcove.features.picture",
+    "alcove.features.region",
     "alcove.registry.policy",
     "alcove.registry.client",
     "alcove.runtime.model",

@@ -12,6 +12,7 @@ from alcove.features.cutouts.matte import Edges, bounds_of, make_sticker, png_of
 from alcove.features.cutouts.request import Box, Request, Tap, read_line
 from alcove.features.errors import FieldError
 from alcove.features.picture import check_colors, fit, read_picture
+from alcove.features.region import Region
 from numpy.typing import NDArray
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
@@ -28,23 +29,10 @@ def program_path(version: str, variant: str = "int8") -> Path:
     return PROGRAMS / f"cutouts-{version}{'' if variant == 'int8' else f'-{variant}'}.alc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The smallest box around a cutout, as shares of the picture's width and height.
+class Bounds(Region):
+    """The smallest box around a cutout."""
 
-    Raises:
-        FieldError: a share is not in [0, 1].
-    """
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def __post_init__(self) -> None:
-        for field in ("left", "top", "right", "bottom"):
-            if not 0 <= (share := getattr(self, field)) <= 1:
-                raise FieldError(field, "0 to 1", share)
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True)

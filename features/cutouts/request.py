@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from alcove.features.cutouts.config import TAPS
 from alcove.features.errors import FieldError
+from alcove.features.region import Region, is_share
 from numpy.typing import NDArray
 
 FIELDS: Final = ("photo", "add", "remove", "box")
@@ -36,35 +37,25 @@ class Tap:
 
     def __post_init__(self) -> None:
         for field in ("across", "down"):
-            if not _is_share(share := getattr(self, field)):
+            if not is_share(share := getattr(self, field)):
                 raise FieldError(field, "0 to 1", share)
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A part of a picture that holds the thing to cut out, as shares of width and height.
+class Box(Region):
+    """A part of a picture that holds the thing to cut out.
 
     Raises:
         FieldError: a share is not in [0, 1], or the box is empty or inverted.
     """
 
-    left: float
-    top: float
-    right: float
-    bottom: float
+    __slots__ = ()
 
     def __post_init__(self) -> None:
-        for field in ("left", "top", "right", "bottom"):
-            if not _is_share(share := getattr(self, field)):
-                raise FieldError(field, "0 to 1", share)
+        super().__post_init__()
         if not self.left < self.right:
             raise FieldError("right", f"more than left, {self.left}", self.right)
         if not self.top < self.bottom:
             raise FieldError("bottom", f"more than top, {self.top}", self.bottom)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and bool(0 <= value <= 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

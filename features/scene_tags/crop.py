@@ -4,12 +4,11 @@ The program gives a map of where the tags come from, a few cells wide (class act
 features for discriminative localization", 2016).  It is coarse; what is computed from it is no better.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from alcove.features.errors import FieldError
+from alcove.features.region import Region
 from numpy.typing import NDArray
 
 KEPT: Final = 0.7
@@ -18,29 +17,10 @@ PLACES: Final = 49
 """Places of a window that are tried along a picture; odd, so that the middle is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crop:
-    """A part of a picture, as shares of its width and height from the upper left corner.
+class Crop(Region):
+    """A part of a picture to keep."""
 
-    Raises:
-        FieldError: a share is not in [0, 1].
-    """
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def __post_init__(self) -> None:
-        for field in ("left", "top", "right", "bottom"):
-            if not 0 <= (share := getattr(self, field)) <= 1:
-                raise FieldError(field, "0 to 1", share)
-
-    def pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
-        """Return left, top, right, bottom in pixels; never empty."""
-        left, top = min(int(self.left * width), width - 1), min(int(self.top * height), height - 1)
-        right, bottom = round(self.right * width), round(self.bottom * height)
-        return left, top, max(left + 1, right), max(top + 1, bottom)
+    __slots__ = ()
 
 
 def box_of(saliency: NDArray[Any], share: float = KEPT) -> Crop:
