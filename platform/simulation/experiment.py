@@ -6,10 +6,10 @@ closed form). In each window it reports one new answer, as its budget lets it. B
 compared and decided are those of the server; answers without feedback make no report.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Protocol, Self, TypeVar
 
 import numpy as np
 from alcove.platform.domain.experiment_records import ExperimentPlan
@@ -19,10 +19,10 @@ from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.policy import compile_policy
 from alcove.platform.domain.records import ArmRecord, Default, ExperimentRecord, ExperimentState
 from alcove.platform.domain.reports import reports_per_device
-from alcove.platform.simulation.aggregation import aggregation_mechanism
+from alcove.platform.simulation.aggregation import AggregationMechanism, aggregation_mechanism
 from alcove.platform.simulation.fleet import Fleet, buckets_of
 from alcove.platform.simulation.scenario import DEVICES_MAX
-from alcove.platform.stats import Mechanism, ReasonCode
+from alcove.platform.stats import Comparison, Mechanism, ReasonCode
 from alcove.platform.stats.cuped_gain import ANSWERS, CORRELATION, acceptance_model
 from alcove.privacy.limits import DAY_S, EPSILON_PER_30_DAYS
 from alcove.registry.limits import POLICY_BUCKETS
@@ -31,12 +31,40 @@ from alcove.registry.policy.assignment import arm_ranges
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["ExperimentRun", "ExperimentScenario", "WindowComparison", "arms_of", "record_of", "simulate_experiment"]
+__all__ = [
+    "ExperimentRun",
+    "ExperimentScenario",
+    "WindowComparison",
+    "arms_of",
+    "compare_windows",
+    "first_win",
+    "record_of",
+    "repeat_runs",
+    "simulate_experiment",
+    "winner_of",
+]
 
 APP: Final = "simulated"
 FEATURE: Final = "feature"
+RunT = TypeVar("RunT")
 LEAST_KNOWN: Final = 5  # earlier answers; with fewer a device's share is unknown, as on devices
 _START_S: Final = 1_800_000_000  # any moment; the engine's clock is given
+
+
+class Repeatable(Protocol):
+    """What every scenario says of its runs: of how many devices, how many, and with which randomness."""
+
+    @property
+    def devices(self) -> int: ...
+
+    @property
+    def runs(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+
+ScenarioT = TypeVar("ScenarioT", bound=Repeatable)
 
 
 class ExperimentScenario(BaseModel):
@@ -146,13 +174,55 @@ def simulate_experiment(
     Raises:
         InvalidFieldError: edges or epsilon are none that an experiment can have.
     """
+    return repeat_runs(scenario, record_of(scenario), _run, progress)
+
+
+def repeat_runs(
+    scenario: ScenarioT,
+    record: ExperimentRecord,
+    run: Callable[[ScenarioT, ExperimentRecord, NDArray[np.uint16], np.random.Generator], RunT],
+    progress: Callable[[int], None] | None,
+) -> Iterator[RunT]:
+    """Yield the runs of a scenario, one after the other, each with the devices' buckets in another order.
+
+    Args:
+        scenario: what is simulated.
+        record: its experiment.
+        run: makes one of scenario, record, buckets and the source of everything random.
+        progress: called with the number of runs done.
+    """
     rng = np.random.default_rng(scenario.seed)
-    record = record_of(scenario)
     buckets = buckets_of(scenario.devices, record.salt, rng)
     for number in range(1, scenario.runs + 1):
-        yield _run(scenario, record, rng.permutation(buckets), rng)
+        yield run(scenario, record, rng.permutation(buckets), rng)
         if progress is not None:
             progress(number)
+
+
+def compare_windows(
+    record: ExperimentRecord, aggregation: AggregationMechanism, counts: Iterable[NDArray[np.int64]]
+) -> Iterator[Comparison]:
+    """Yield what all reports say at the end of each window, as the server compares them.
+
+    Args:
+        record: of the experiment.
+        aggregation: that the reports go through.
+        counts: of the reports of each window by cell, before noise; taken one window at a time.
+    """
+    task = task_of(record)
+    for window, true in enumerate(counts, 1):
+        aggregation.add(true)
+        yield compare(record, aggregation.aggregate(), reports_per_device(task, window))
+
+
+def winner_of(compared: Comparison) -> int | None:
+    """Return the index of the arm that a comparison has win; None: none."""
+    return compared.decision.winner if compared.decision.code is ReasonCode.BETTER else None
+
+
+def first_win(winners: Sequence[int | None], arm: int) -> int | None:
+    """Return the window, from 1, at whose end an arm first won; None: never."""
+    return next((window for window, winner in enumerate(winners, 1) if winner == arm), None)
 
 
 def _run(
@@ -175,20 +245,23 @@ def _run(
     )
     aggregation = aggregation_mechanism(scenario.mechanism, task, rng, lost_replies=scenario.lost_replies)
     cells = _cells_of(task)
+
+    def counts() -> Iterator[NDArray[np.int64]]:
+        for _ in range(scenario.windows):
+            noted = (arms >= 0) & (rng.random(len(arms), dtype=np.float32) < scenario.feedback)
+            reported = fleet.choose(noted, scenario.active)
+            accepted = (rng.random(len(arms)) < chances)[reported].astype(np.int64)
+            true = np.bincount(cells[arms[reported], accepted, bins[reported]], minlength=task.cell_count)
+            yield true.astype(np.int64)
+
     found: list[WindowComparison] = []
-    for window in range(1, scenario.windows + 1):
-        noted = (arms >= 0) & (rng.random(len(arms), dtype=np.float32) < scenario.feedback)
-        reported = fleet.choose(noted, scenario.active)
-        accepted = (rng.random(len(arms)) < chances)[reported].astype(np.int64)
-        true = np.bincount(cells[arms[reported], accepted, bins[reported]], minlength=task.cell_count)
-        aggregation.add(true.astype(np.int64))
-        aggregate = aggregation.aggregate()
-        compared = compare(record, aggregate, reports_per_device(task, window))
+    for compared in compare_windows(record, aggregation, counts()):
         (pair,), plain = compared.primary_pairs, compared.pairs[0]
-        winner = compared.decision.winner if compared.decision.code is ReasonCode.BETTER else None
-        found.append(WindowComparison(aggregate.reports, pair.value, pair.standard_error, plain.standard_error, winner))
-    first = {arm: next((window for window, each in enumerate(found, 1) if each.winner == arm), None) for arm in (0, 1)}
-    return ExperimentRun(tuple(found), first[1], first[0], float(fleet.total.max() * task.epsilon_fraction))
+        errors = pair.standard_error, plain.standard_error
+        found.append(WindowComparison(compared.reports, pair.value, *errors, winner_of(compared)))
+    winners = [each.winner for each in found]
+    spent = float(fleet.total.max() * task.epsilon_fraction)
+    return ExperimentRun(tuple(found), first_win(winners, 1), first_win(winners, 0), spent)
 
 
 def _earlier_bins(

@@ -10,16 +10,22 @@ from typing import Annotated, Final, Self
 
 import numpy as np
 from alcove.platform.domain.experiment_records import ExperimentPlan
-from alcove.platform.domain.experiments.analysis import compare
 from alcove.platform.domain.experiments.task import task_of
 from alcove.platform.domain.metric_definitions import MetricDefinition, validate_metric
 from alcove.platform.domain.records import ExperimentRecord
-from alcove.platform.domain.reports import reports_per_device
 from alcove.platform.simulation.aggregation import aggregation_mechanism
-from alcove.platform.simulation.experiment import ExperimentScenario, arms_of, record_of
-from alcove.platform.simulation.fleet import Fleet, buckets_of
+from alcove.platform.simulation.experiment import (
+    ExperimentScenario,
+    arms_of,
+    compare_windows,
+    first_win,
+    record_of,
+    repeat_runs,
+    winner_of,
+)
+from alcove.platform.simulation.fleet import Fleet
 from alcove.platform.simulation.scenario import DEVICES_MAX
-from alcove.platform.stats import Comparison, Mechanism, Preference, ReasonCode, read_preference
+from alcove.platform.stats import Comparison, Mechanism, Preference, read_preference
 from alcove.registry.policy.metric import MetricKind
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -128,13 +134,7 @@ def simulate_own_metric(
     Raises:
         InvalidFieldError: an epsilon that no experiment can have.
     """
-    rng = np.random.default_rng(scenario.seed)
-    record = _record_of(scenario)
-    buckets = buckets_of(scenario.devices, record.salt, rng)
-    for number in range(1, scenario.runs + 1):
-        yield _run(scenario, record, rng.permutation(buckets), rng)
-        if progress is not None:
-            progress(number)
+    return repeat_runs(scenario, _record_of(scenario), _run, progress)
 
 
 def _run(
@@ -145,18 +145,20 @@ def _run(
     fleet = Fleet(buckets, task.epsilon_fraction, task.window_s, rng, may_use_reserve=task.is_guardrail)
     aggregation = aggregation_mechanism(scenario.mechanism, task, rng)
     bins = 1 + len(scenario.parts[0])
-    first: dict[int, int] = {}
+
+    def counts() -> Iterator[NDArray[np.int64]]:
+        for _ in range(scenario.windows):
+            reported = arms[fleet.choose(arms >= 0, scenario.active)]
+            true = np.zeros(task.cell_count, np.int64)
+            for arm, parts in enumerate(scenario.parts):
+                shares = (1.0 - scenario.answering, *(scenario.answering * part for part in parts))
+                true[arm * bins : (arm + 1) * bins] = rng.multinomial(int((reported == arm).sum()), shares)
+            yield true
+
     compared: Comparison | None = None
-    for window in range(1, scenario.windows + 1):
-        reported = arms[fleet.choose(arms >= 0, scenario.active)]
-        true = np.zeros(task.cell_count, np.int64)
-        for arm, parts in enumerate(scenario.parts):
-            shares = (1.0 - scenario.answering, *(scenario.answering * part for part in parts))
-            true[arm * bins : (arm + 1) * bins] = rng.multinomial(int((reported == arm).sum()), shares)
-        aggregation.add(true)
-        compared = compare(record, aggregation.aggregate(), reports_per_device(task, window))
-        if compared.decision.code is ReasonCode.BETTER and compared.decision.winner is not None:
-            first.setdefault(compared.decision.winner, window)
+    winners: list[int | None] = []
+    for compared in compare_windows(record, aggregation, counts()):
+        winners.append(winner_of(compared))
     if compared is None:
         raise ValueError(f"a run has one window or more, not {scenario.windows}")
     (pair,) = compared.primary_pairs
@@ -166,7 +168,7 @@ def _run(
         means = [(arm.own_mean, arm.own_interval) for arm in compared.arms]
         known = tuple((mean, interval) for mean, interval in means if mean is not None)
         found = read_preference((pair.value, pair.interval), known if len(known) == len(means) else None)
-    return OwnMetricRun(compared.reports, pair.value, low, high, found, first.get(1), first.get(0))
+    return OwnMetricRun(compared.reports, pair.value, low, high, found, first_win(winners, 1), first_win(winners, 0))
 
 
 def _record_of(scenario: OwnMetricScenario) -> ExperimentRecord:
