@@ -213,6 +213,14 @@ def _table_of_colors() -> bytes:
     return case.result("grid_sample3d", [x, grid], (F32, (1, 1, 180, 320, 3)), attributes=(0, 1, 1))
 
 
+def _boxes() -> bytes:
+    """Those of a detector at 320 by 320 pixels; few overlap, so that many are compared."""
+    case = KernelCase()
+    inputs = [case.input("boxes", F32, (1, 2100, 4)), case.input("scores", F32, (1, 2100))]
+    outputs = ((I64, (1, 300)), (I64, (1,)), SCRATCH)
+    return case.result("non_maximum_suppression", inputs, *outputs, attributes=(0.5, 0.0))
+
+
 def _int8(name: str, *attributes: float, outputs: int = 64, weight: str = "") -> bytes:
     """Add an operator over an int8 image of 28 by 28 pixels and 64 channels."""
     case = KernelCase()
@@ -302,6 +310,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("resize2d", "f32"): partial(_image, "resize2d", 112, 1, 0, 0.0, 0.0),
     ("grid_sample", "f32"): _grid_sample,
     ("grid_sample3d", "f32"): _table_of_colors,
+    ("non_maximum_suppression", "f32"): _boxes,
     ("quantize", "f32"): partial(_between, "quantize", F32, I8),
     ("dequantize", "i8"): partial(_between, "dequantize", I8, F32),
     ("conv2d_i8", "i8"): partial(_int8, "conv2d_i8", *WINDOW, 1, 3, -2, -128, 127, weight="packed"),

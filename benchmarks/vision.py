@@ -21,6 +21,11 @@ HEIGHT, WIDTH = 720, 1280
 LARGE: Final = (3000, 4000)
 COLORS: Final = 33
 BLUR: Final = 24
+BOXES: Final = 8400
+"""Of a detector at 640 x 640 pixels."""
+KEPT: Final = 100
+SMOOTH: Final = 33
+"""A mask is noise that is smooth over so many pixels: hundreds of pieces with wound edges."""
 
 
 class Run(nn.Module):
@@ -43,6 +48,10 @@ def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple
     luma = torch.randint(0, 256, (HEIGHT, WIDTH), dtype=torch.uint8)
     chroma = torch.randint(0, 256, (HEIGHT // 2, WIDTH // 2, 2), dtype=torch.uint8)
     pixels = torch.randint(0, 256, (HEIGHT, WIDTH, 4), dtype=torch.uint8)
+    noise = nn.functional.avg_pool2d(torch.rand(1, 1, HEIGHT, WIDTH), SMOOTH, 1, SMOOTH // 2, count_include_pad=False)
+    mask = noise[0] > 0.5
+    corners = torch.rand(1, BOXES, 2) * 600
+    boxes = torch.cat([corners, corners + 20 + 100 * torch.rand(1, BOXES, 2)], 2)
     cases: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         "NV12 to red, green, blue": (lambda _, y, uv: vision.nv12_to_rgb(y, uv), (luma, chroma)),
         "red, green, blue to NV12": (lambda _, x: vision.rgb_to_nv12(x * 255), (frame,)),
@@ -55,6 +64,11 @@ def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple
         f"blur of {BLUR} pixels": (lambda _, x: vision.blur(x, BLUR), (frame,)),
         "guided filter, gray guide": (lambda run, x, a: run.gray(x[:, :1], a), (frame, frame[:, :1].flip(3))),
         "guided filter, colors, smaller by 4": (lambda run, x, a: run.colors(x, a), (frame, alpha)),
+        "pieces of a mask": (lambda _, x: vision.connected_components(x), (mask,)),
+        f"choice of {KEPT} among {BOXES:,} boxes": (
+            lambda _, x, y: vision.non_maximum_suppression(x, y, iou_threshold=0.5, max_output=KEPT),
+            (boxes, torch.rand(1, BOXES)),
+        ),
         f"table of {COLORS} x {COLORS} x {COLORS} colors": (lambda run, x: vision.apply_lut(x, run.table), (frame,)),
     }
     if with_large:

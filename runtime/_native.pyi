@@ -393,3 +393,46 @@ def ctc_beam(
 
     Source: kernels/microkernels/ctc_beam/ctc_beam.h.
     """
+
+def connected_components(masks: NDArray[np.bool_], connectivity: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the pieces of masks, as the operator `connected_components` does.
+
+    Args:
+        masks: [batch, height, width], row-major, each size at least 1, fewer than 2^31 pixels each.
+        connectivity: 4 or 8.
+
+    Returns:
+        labels and areas, both of the masks' shape.
+
+    Raises:
+        InputError: a number is out of range.
+
+    Source: kernels/microkernels/connected_components/connected_components.h.
+    """
+
+def non_maximum_suppression(
+    boxes: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    classes: NDArray[np.int64] | None,
+    iou_threshold: float,
+    score_threshold: float,
+    most: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the boxes that are kept, best first, as the operator `non_maximum_suppression` does.
+
+    Args:
+        boxes: [batch, count, 4], row-major, each size at least 1.
+        scores: [batch, count].
+        classes: [batch, count], or None.
+        iou_threshold: 0 to 1.
+        score_threshold: any number but NaN.
+        most: boxes that are kept of each of the batch, at least 1.
+
+    Returns:
+        indices [batch, most], -1 behind those in use; how many are in use [batch].
+
+    Raises:
+        InputError: a number is out of range, or the sizes don't agree.
+
+    Source: kernels/microkernels/non_maximum_suppression/non_maximum_suppression.h.
+    """

@@ -423,6 +423,22 @@ def decoding() -> bytes:
     return build.program()
 
 
+def regions() -> bytes:
+    """Return a program of pieces of masks, and of boxes with and without classes."""
+    build = _Program()
+    shape = (2, 7, 21)
+    masks = [build.input("mask", BOOL, shape), build.input("bytes", U8, shape)]
+    for mask, connectivity in zip(masks, (4, 8), strict=True):
+        outputs = ((I32, shape), (I32, shape), SCRATCH)
+        build.show("connected_components", [mask], *outputs, attributes=(connectivity,))
+    boxes, scores = build.input("boxes", F32, (2, 40, 4)), build.input("scores", F32, (2, 40))
+    classes = build.input("classes", I64, (2, 40))
+    for inputs, most, iou, score in (([boxes, scores], 33, 0.05, -np.inf), ([boxes, scores, classes], 5, 0.0, -0.5)):
+        kept = ((I64, (2, most)), (I64, (2,)), SCRATCH)
+        build.show("non_maximum_suppression", inputs, *kept, attributes=(iou, score))
+    return build.program()
+
+
 def halves() -> bytes:
     """Return a program of constants of 16 bits: panels, a table, a window's weights, what a state begins as."""
     build = _Program()
@@ -467,6 +483,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     special,
     transforms,
     decoding,
+    regions,
     halves,
 )
 

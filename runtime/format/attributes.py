@@ -75,3 +75,5 @@ class TokenizeAttributes(Attributes): max_bytes: int
 class PointwiseConv2dAttributes(Attributes): activation: int; low: float; high: float
 class CtcBeamAttributes(Attributes): width: int; blank: int
 class GridSample3dAttributes(Attributes): mode: int; padding: int; align_corners: int
+class ConnectedComponentsAttributes(Attributes): connectivity: int
+class NonMaximumSuppressionAttributes(Attributes): iou_threshold: float; score_threshold: float

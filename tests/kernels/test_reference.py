@@ -21,11 +21,11 @@ from alcove.runtime.format.writer import write_program
 from alcove.runtime.testing import NUMPY_TYPES, samples
 from alcove.runtime.testing_ops import op_samples
 
-from tests.kernels.reference import decoding, elements, images, movement, products, quantized, reductions
+from tests.kernels.reference import decoding, elements, images, movement, products, quantized, reductions, regions
 from tests.kernels.reference.layouts import Array, Panels, read_panels
 from tools.operator_attributes import class_name
 
-FAMILIES = (decoding, elements, images, movement, products, quantized, reductions)
+FAMILIES = (decoding, elements, images, movement, products, quantized, reductions, regions)
 RTOL, ATOL = 1e-4, 1e-5
 PACKED = {"gru": (2, 3)} | dict.fromkeys(
     ("linear_i8", "conv2d_i8", "depthwise_conv2d_i8", "linear_qd8_qc8w", "linear_f32_qb4w", "linear_qd8_qb4w"), (1,)

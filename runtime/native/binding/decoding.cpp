@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <memory>
 
+#include "binding/array.h"
 #include "binding/raise.h"
 #include "core/checked.h"
 #include "core/status.h"
@@ -15,15 +16,6 @@ namespace alcove::binding {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
-
-template <typename T>
-struct Array {
-  explicit Array(size_t count)
-      : data(new T[count + 1]), owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); }) {}
-
-  T* data;
-  nb::capsule owner;
-};
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include "binding/machine.h"
 #include "binding/run.h"
 #include "binding/raise.h"
+#include "binding/regions.h"
 #include "binding/resample.h"
 #include "binding/scratch.h"
 #include "binding/text.h"
@@ -301,6 +302,14 @@ NB_MODULE(_native, m) {
   m.def("ctc_beam", &decode_beam, "log_probs"_a.noconvert(), "width"_a, "paths"_a, "blank"_a,
         nb::sig("def ctc_beam(log_probs: NDArray[np.float32], width: int, paths: int, blank: int) -> "
                 "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]"));
+  m.def("connected_components", &find_components, "masks"_a.noconvert(), "connectivity"_a,
+        nb::sig("def connected_components(masks: NDArray[np.bool_], connectivity: int) -> "
+                "tuple[NDArray[np.int32], NDArray[np.int32]]"));
+  m.def("non_maximum_suppression", &suppress_boxes, "boxes"_a.noconvert(), "scores"_a.noconvert(),
+        "classes"_a.noconvert().none(), "iou_threshold"_a, "score_threshold"_a, "most"_a,
+        nb::sig("def non_maximum_suppression(boxes: NDArray[np.float32], scores: NDArray[np.float32], classes: "
+                "NDArray[np.int64] | None, iou_threshold: float, score_threshold: float, most: int) -> "
+                "tuple[NDArray[np.int64], NDArray[np.int64]]"));
   m.def("ngram_hash_batch", &hash_texts, "texts"_a, "min_order"_a, "max_order"_a, "buckets"_a, "seed"_a, "capacity"_a);
 }
 

@@ -13,8 +13,10 @@
 #include "kernels/operators/matmul/matmul.h"
 #include "kernels/operators/recurrent/recurrent.h"
 #include "kernels/operators/separable_conv2d/separable_conv2d.h"
+#include "kernels/microkernels/connected_components/connected_components.h"
 #include "kernels/microkernels/ctc_beam/ctc_beam.h"
 #include "kernels/microkernels/linear_qd8_qb4w/linear_qd8_qb4w.h"
+#include "kernels/microkernels/non_maximum_suppression/non_maximum_suppression.h"
 #include "kernels/microkernels/sort/sort.h"
 #include "kernels/microkernels/tokenize/tokenize.h"
 #include "kernels/operators/pointwise_conv2d/pointwise_conv2d.h"
@@ -102,6 +104,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
          const size_t span = size("span"), width = size("width");
          return attention_i8_scratch_bytes<size_t>(span, width, size("value_width"));
        }},
+      {"connected_components",
+       [](Sizes& size) {
+         const size_t height = size("height");
+         return connected_components_scratch_bytes<size_t>(height, size("width"));
+       }},
       {"conv2d", conv2d},
       {"conv2d_i8", [](Sizes& size) { return conv2d_i8_scratch_bytes(size("patch")); }},
       {"conv_transpose2d",
@@ -135,6 +142,11 @@ const std::map<std::string_view, std::function<Formula>>& list_formulas() {
        [](Sizes& size) {
          const size_t n = size("n");
          return matmul_scratch_floats<size_t>(n, size("k")) * sizeof(float);
+       }},
+      {"non_maximum_suppression",
+       [](Sizes& size) {
+         const size_t count = size("count");
+         return non_maximum_suppression_scratch_bytes<size_t>(count, size("most"));
        }},
       {"pointwise_conv2d",
        [](Sizes& size) {

@@ -108,7 +108,7 @@ bool is_gemm(OpCode code) noexcept {
 bool polls(OpCode code) noexcept {
   return is_gemm(code) || code == OpCode::depthwise_conv2d || code == OpCode::depthwise_conv2d_i8 ||
          code == OpCode::as_strided_copy || code == OpCode::fft || code == OpCode::rfft || code == OpCode::irfft ||
-         code == OpCode::tokenize || code == OpCode::ctc_beam;
+         code == OpCode::tokenize || code == OpCode::ctc_beam || code == OpCode::non_maximum_suppression;
 }
 RunRule* run_rule(OpCode code) noexcept { return kRules.rules[static_cast<uint16_t>(code)].run; }
 
