@@ -4,7 +4,8 @@
           │                       └▶ conv ↓2 ─▶ blocks ─▶ ↑2 conv + skip ─▶ ↑2 conv ─▶ conv, pixels shuffled ↑2
           └──────────────────────────────────────────────────────────────────────────────────────┴▶ sum ─▶ sigmoid
 
-The network starts at a flatter copy of the frame and learns what to add to it: fine detail costs it nothing.
+The network starts at a flatter copy of the frame and learns what to add to it: fine detail costs it nothing.  How much
+of the frame's red, green and blue is kept is up to the style.
 
 A style is one scale and one shift a channel behind each instance norm: a row of a table, mixed by weights (Dumoulin,
 Shlens and Kudlur, "A learned representation for artistic style", 2017).  Norms stand at an eighth of the size alone:
@@ -22,7 +23,7 @@ from torch.nn import functional
 __all__ = ["ConditionalAffine", "ConditionalNorm", "StyleModule", "StyleNetwork", "one_style"]
 
 STEEPNESS: Final = 3.0
-"""Of the frame in the sum before the sigmoid; 4 would keep the contrast of grays."""
+"""Of the frame in the sum before the sigmoid, at the start; 4 would keep the contrast of grays."""
 INITIAL_SPREAD: Final = 0.02
 """Standard deviation of the styles' scales around 1 and shifts around 0, at the start: none is like another."""
 
@@ -96,7 +97,11 @@ class StyleNetwork(nn.Module):
         self.up_4 = nn.Conv2d(2 * width, width, 3, padding=1)
         self.color = ConditionalAffine(width, styles)
         self.up_2 = nn.Conv2d(width, width // 2, 3, padding=1)
+        self.stroke = ConditionalAffine(width // 2, styles)
         self.paint = nn.Conv2d(width // 2, 12, 3, padding=1)
+        self.kept = ConditionalAffine(3, styles)
+        nn.init.constant_(self.kept.scale.weight, STEEPNESS)
+        nn.init.constant_(self.kept.shift.weight, -0.5 * STEEPNESS)
 
     def forward(self, frame: Tensor, style: Tensor) -> Tensor:
         """Return the painted frame, f32 [n, 3, h, w] in (0, 1).
@@ -110,8 +115,8 @@ class StyleNetwork(nn.Module):
         for block in self.blocks:
             x = block(x, style)
         x = functional.relu(self.color(self.up_4(_double(x)), style)) + skip
-        x = functional.relu(self.up_2(_double(x)))
-        return torch.sigmoid(functional.pixel_shuffle(self.paint(x), 2) + STEEPNESS * (frame - 0.5))
+        x = functional.relu(self.stroke(self.up_2(_double(x)), style))
+        return torch.sigmoid(functional.pixel_shuffle(self.paint(x), 2) + self.kept(frame, style))
 
 
 class StyleModule(nn.Module):

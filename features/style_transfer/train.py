@@ -6,7 +6,7 @@ Every batch depends on the seed and its step alone, so a run that was cut off co
 nothing had happened.  The folder of the run holds `checkpoint.pt`, `progress.jsonl` and `run.json`.
 
 Each step paints two frames of each photo, the second one moved and with the noise of a camera's sensor, in styles that
-are drawn evenly.
+are drawn evenly.  `--start` gives the weights of a run before, whose plan was another.
 """
 
 import argparse
@@ -55,25 +55,27 @@ class TrainingPlan:
         temporal_weight: of the time's.
         sensor_noise: standard deviation that the second frame has more, of values in [0, 1].
         learning_rate: of Adam, at its peak; it falls to a tenth by a half cosine.
+        style_rate: of the tables of styles, in learning rates: a row learns from its style's photos alone.
         warmup_steps: rising in a straight line before that.
         seed: of weights and batches.
         checkpoint_every: steps between checkpoints.
         report_every: steps between lines of progress.
     """
 
-    steps: int = 4000
+    steps: int = 1100
     batch_size: int = 3
     side: int = 192
-    painting_side: int = 288
-    style_weight: float = 20.0
+    painting_side: int = 352
+    style_weight: float = 40.0
     content_weight: float = 1.0
     variation_weight: float = 0.5
     temporal_weight: float = 20.0
     sensor_noise: float = 0.01
     learning_rate: float = 2e-3
+    style_rate: float = 5.0
     warmup_steps: int = 30
     seed: int = 1
-    checkpoint_every: int = 50
+    checkpoint_every: int = 25
     report_every: int = 10
 
     def learning_rate_at(self, step: int) -> float:
@@ -104,7 +106,9 @@ class StyleTraining(checkpoint.ResumableTraining):
         photos: Photos,
         paintings: list[Tensor],
     ) -> None:
-        super().__init__(plan, folder, network, torch.optim.Adam(network.parameters(), lr=plan.learning_rate))
+        tables = [each for name, each in network.named_parameters() if "scale" in name or "shift" in name]
+        others = [each for name, each in network.named_parameters() if "scale" not in name and "shift" not in name]
+        super().__init__(plan, folder, network, torch.optim.Adam([{"params": others}, {"params": tables}]))
         self.plan, self.network, self.maps, self.photos = plan, network, maps, photos
         with torch.no_grad():
             found = [[gram(each) for each in maps(painting)] for painting in paintings]
@@ -124,7 +128,8 @@ class StyleTraining(checkpoint.ResumableTraining):
         motion = camera_motion(plan.batch_size, generator)
         noise = torch.randn(first.shape, generator=generator) * plan.sensor_noise
         second = (move(first, motion)[0] + noise).clamp(0.0, 1.0)
-        return first, second, motion, torch.from_numpy(rng.integers(0, self.styles, plan.batch_size))
+        styles = np.resize(rng.permutation(self.styles), plan.batch_size)
+        return first, second, motion, torch.from_numpy(styles)
 
     def loss(self, step: int) -> Tensor:
         """Return the loss of a step's batch."""
@@ -147,6 +152,7 @@ class StyleTraining(checkpoint.ResumableTraining):
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.param_groups[1]["lr"] *= self.plan.style_rate
         self.optimiser.step()
         self.step += 1
         return float(loss.detach())
@@ -167,6 +173,7 @@ def main() -> None:
         ("--photos", "folder with coco_single_person.csv"),
     ):
         parser.add_argument(name, type=Path, required=True, help=what)
+    parser.add_argument("--start", type=Path, help="checkpoint whose weights a new run starts from")
     parser.add_argument("--steps", type=int, default=TrainingPlan.steps)
     parser.add_argument("--until", type=int, help="stop at this step; continue later with the same --run")
     parser.add_argument("--threads", type=int, default=1)
@@ -184,12 +191,14 @@ def main() -> None:
     training = StyleTraining(
         plan, arguments.run, network, maps=load_maps(arguments.weights), photos=photos, paintings=paintings
     )
-    training.resume()
+    if not training.resume() and arguments.start is not None:
+        network.load_state_dict(torch.load(arguments.start, weights_only=True)["network"])
     bars = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*bars) as progress:
         task = progress.add_task("training", total=plan.steps, completed=training.step)
         loss = training.run(arguments.until, lambda step, _: progress.update(task, completed=step))
     record = {"version": arguments.version, "step": training.step, "loss": loss, "photos": len(photos)}
+    record |= {"starts_from_weights": arguments.start is not None}
     checkpoint.write_record(arguments.run, record | {"plan": asdict(plan), "styles": list(STYLES)})
 
 
