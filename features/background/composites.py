@@ -81,17 +81,17 @@ class FrameMaker:
         return resize(still.pixels, box), resize_mask(still.person, box)
 
     def webcam(self) -> Frame:
-        """Return head and shoulders of somebody before another picture; sometimes two people, sometimes more of them."""
+        """Return head and shoulders of somebody before another picture; now and then two people, or more of them."""
         rng = self._rng
         pixels, alpha = self.background().astype(np.float32), np.zeros((HEIGHT, WIDTH), np.float32)
         if rng.random() < 0.25:
             pixels = blurred(pixels, float(rng.uniform(0.6, 2.5)))
         for _ in range(1 if rng.random() < 0.88 else 2):
-            drawn, left, top = self._person()
+            drawn, left, top = self.person()
             paste(pixels, alpha, drawn, left, top)
         return np.clip(pixels, 0, 255).astype(np.uint8), alpha
 
-    def _person(self) -> tuple[NDArray[np.float32], int, int]:
+    def person(self) -> tuple[NDArray[np.float32], int, int]:
         """Return a person's pixels f32 [rows, columns, 4], and where their upper left is in the frame."""
         from PIL import Image  # noqa: PLC0415 - not a dependency of the feature
 
@@ -112,9 +112,15 @@ class FrameMaker:
         if rng.random() < 0.5:
             drawn = drawn * np.array([*rng.uniform(0.8, 1.2) * rng.uniform(0.93, 1.07, 3), 1.0], np.float32)
         left = int(WIDTH / 2 - drawn.shape[1] / 2 + rng.normal(0, 0.14) * WIDTH)
-        top = HEIGHT - drawn.shape[0] + (int(rng.uniform(0, 0.12) * HEIGHT) if rng.random() < 0.8 else -int(
-            rng.uniform(0, 0.3) * (HEIGHT - drawn.shape[0])
-        ))
+        top = (
+            HEIGHT
+            - drawn.shape[0]
+            + (
+                int(rng.uniform(0, 0.12) * HEIGHT)
+                if rng.random() < 0.8
+                else -int(rng.uniform(0, 0.3) * (HEIGHT - drawn.shape[0]))
+            )
+        )
         return drawn, left, top
 
     def _spoil(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -149,7 +155,9 @@ def cut_out(still: Still) -> Layer:
     return Layer(np.dstack([still.pixels[rows, columns], soft.astype(np.uint8)]))
 
 
-def paste(pixels: NDArray[np.float32], alpha: NDArray[np.float32], drawn: NDArray[np.float32], left: int, top: int) -> None:
+def paste(
+    pixels: NDArray[np.float32], alpha: NDArray[np.float32], drawn: NDArray[np.float32], left: int, top: int
+) -> None:
     """Put what is drawn, f32 [rows, columns, 4], on a frame, and its transparency on the frame's alpha, in place."""
     high, wide = drawn.shape[:2]
     rows = slice(max(0, top), max(0, min(pixels.shape[0], top + high)))

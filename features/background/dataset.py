@@ -81,7 +81,5 @@ def _stills(folder: Path, kinds: tuple[str, ...], *, is_dev: bool, free_only: bo
     people = people_values(folder)
     photos = [photo for kind in kinds for photo in read_photos(folder, kind)]
     return [
-        read_still(photo, people)
-        for photo in photos
-        if photo.is_dev == is_dev and (photo.is_free or not free_only)
+        read_still(photo, people) for photo in photos if photo.is_dev == is_dev and (photo.is_free or not free_only)
     ]

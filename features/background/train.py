@@ -4,8 +4,8 @@
 
 One thread.  Every few steps make a new frame, so the pool of frames changes while the decoder learns.  The matte of the
 frame before is nothing, or the decoder's own answer moved by a few pixels, or the truth with a part missing or added:
-so it becomes a hint and no fact.  The learning rate follows the time that is left; RUN/last.pt is the running mean of the
-weights, every minute.
+so it becomes a hint and no fact.  The learning rate follows the time that is left; RUN/last.pt is the running mean of
+the weights, every minute.
 """
 
 import argparse
