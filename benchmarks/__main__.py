@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    background,
     bandwidth,
     cutouts,
     demo,
@@ -44,6 +45,7 @@ GROUPS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
     "noise_suppression": ("Noise suppression", noise_suppression.measure),
     "photo_enhance": ("Photo enhancement", photo_enhance.measure),
     "cutouts": ("Cutouts", cutouts.measure),
+    "background": ("Background", background.measure),
     "sizes": ("Sizes of what an app carries", sizes.measure),
     "sync": ("A device's check-ins", sync.measure),
     "tree": ("The signed tree", tree.measure),

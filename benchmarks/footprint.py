@@ -25,6 +25,7 @@ FEATURES: Final = (
     "photo_enhance",
     "scene_tags",
     "cutouts",
+    "background",
 )
 INSTALLERS: Final = frozenset({"pip", "setuptools", "wheel"})
 GOAL_BYTES: Final = 110_000_000

@@ -104,6 +104,7 @@ class StreamingFeature(Feature, Protocol[FrameT_contra, ValueT_co]):
 
 
 _FEATURES = {
+    "background": ("alcove.features.background.contract", "Background"),
     "bandwidth": ("alcove.features.bandwidth.contract", "Bandwidth"),
     "cutouts": ("alcove.features.cutouts.contract", "Cutouts"),
     "feed_ranking": ("alcove.features.feed_ranking.contract", "FeedRanking"),

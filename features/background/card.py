@@ -120,9 +120,9 @@ def sheet() -> str:
     """Return an SVG: drawn people as the camera gives them, their mattes, and three scenes, by the shipped program."""
     wide, high = TILE
     columns = ("frame", "matte", "blur", "replace", "stage")
+    size = f'width="{len(columns) * (wide + 6)}" height="{len(LOOKS) * (high + 6) + 16}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(columns) * (wide + 6)}" '
-        f'height="{len(LOOKS) * (high + 6) + 16}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
         "<style>text { font: 10px sans-serif; fill: #808080 }</style>",
         *(f'<text x="{at * (wide + 6)}" y="11">{name}</text>' for at, name in enumerate(columns)),
     ]

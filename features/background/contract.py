@@ -121,6 +121,8 @@ class Background:
     )
     default_version: ClassVar[str] = DEFAULT_VERSION
     default_program: ClassVar[Path] = program_path(DEFAULT_VERSION)
+    converts_folders: ClassVar[bool] = True
+    """`convert` takes a folder of frames, too."""
 
     def parse(self, line: bytes) -> tuple[NDArray[np.uint8]]:
         """Return the program's input for a line that holds the path of a picture, the next frame.

@@ -82,7 +82,9 @@ def _grid() -> tuple[Array, Array]:
     return x + 0.5, y + 0.5
 
 
-def _box(x: Array, y: Array, left: float, top: float, right: float, bottom: float) -> Array:
+def _box(  # noqa: PLR0917 - four edges
+    x: Array, y: Array, left: float, top: float, right: float, bottom: float
+) -> Array:
     """Return the distance to the nearest edge of a rectangle, positive inside."""
     return np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y))
 

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -82,7 +83,7 @@ def list_features(
 
 
 @app.command("run")
-def run_feature(
+def run_feature(  # noqa: PLR0917 - typer makes options of them
     name: Annotated[str, typer.Argument(help="The feature, e.g. language_id.")],
     source: Annotated[
         str,
@@ -100,13 +101,22 @@ def run_feature(
     rate: Annotated[
         int, typer.Option(help="Samples a second of raw 16-bit samples, with --output; a WAV says its own.")
     ] = 16000,
+    mode: Annotated[
+        str,
+        typer.Option(help="What becomes of the background, with --output: blur, replace or stage; of `background`."),
+    ] = "",
+    picture: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="The background or stage, with --mode replace or stage; of `background`."),
+    ] = "",
     as_json: Annotated[  # noqa: ARG001 - the lines are JSON either way
         bool, typer.Option("--json", help="Print JSON, a line for each input, as it does without this option.")
     ] = False,
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 
-    With --output one file is written: an enhanced photo, or a sound (WAV or raw 16-bit samples) without its noise.
+    With --output one file is written: an enhanced photo, a frame with another background (of a folder of frames, a
+    folder), or a sound (WAV or raw 16-bit samples) without its noise.
     Exits with 1 where not one line could be answered, or the file not be read.
     """
     _require_known(name, catalogue())
@@ -115,7 +125,7 @@ def run_feature(
         if convert is None:
             convert_sound(name, source, output, rate)
         else:
-            _convert(name, convert, source, Path(output))
+            _convert(name, convert, source, Path(output), _choices_of(name, convert, mode, picture))
         return
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
@@ -130,8 +140,22 @@ def run_feature(
         raise typer.Exit(FAILED)
 
 
-def _convert(name: str, convert: Callable[[Path, Path], Any], source: str, target: Path) -> None:
-    """Write what a feature's own `convert(source, target)` makes of a file, and print its answer.
+def _choices_of(name: str, convert: Callable[..., Any], mode: str, picture: str) -> dict[str, Any]:
+    """Return what was chosen of `convert`'s own parameters.
+
+    Raises:
+        typer.BadParameter: the feature has no such choice.
+    """
+    given: dict[str, Any] = {"mode": mode, "picture": Path(picture) if picture else None}
+    chosen = {key: value for key, value in given.items() if value}
+    for key in chosen:
+        if key not in signature(convert).parameters:
+            raise typer.BadParameter(f"{name} has no such choice", param_hint=f"--{key}")
+    return chosen
+
+
+def _convert(name: str, convert: Callable[..., Any], source: str, target: Path, choices: Mapping[str, Any]) -> None:
+    """Write what a feature's own `convert(source, target)` makes of a file or folder, and print its answer.
 
     Raises:
         typer.BadParameter: there is no input file.
@@ -139,11 +163,12 @@ def _convert(name: str, convert: Callable[[Path, Path], Any], source: str, targe
     """
     if source == "-":
         raise typer.BadParameter(f"{name} takes a file with --output: --input FILE", param_hint="--input")
-    if not Path(source).is_file():
+    takes_folders = getattr(catalogue()[name], "converts_folders", False)
+    if not Path(source).is_file() and not (takes_folders and Path(source).is_dir()):
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
     version = catalogue()[name].default_version
     try:
-        answer: dict[str, Any] = {"value": asdict(convert(Path(source), target)), "version": version}
+        answer: dict[str, Any] = {"value": asdict(convert(Path(source), target, **choices)), "version": version}
     except ValueError as error:
         problem = {"type": type(error).__name__, "message": str(error)}
         answer = {"value": None, "version": version, "error": problem}

@@ -13,6 +13,7 @@ def test_catalogue_lists_every_feature_with_its_shipped_program() -> None:
     """Each entry knows its name, says what it does, and its program is there."""
     features = catalogue()
     assert list(features) == [
+        "background",
         "bandwidth",
         "cutouts",
         "feed_ranking",
@@ -38,7 +39,8 @@ def test_looking_at_the_catalogue_loads_nothing_heavy() -> None:
     """Importing the features and listing them costs no torch, pydantic or numpy."""
     code = (
         "import sys; from alcove.features import catalogue; import alcove.features.language_id;"
-        "import alcove.features.bandwidth, alcove.features.cutouts, alcove.features.feed_ranking; list(catalogue());"
+        "import alcove.features.background, alcove.features.bandwidth, alcove.features.cutouts;"
+        "import alcove.features.feed_ranking; list(catalogue());"
         f"loaded = [name for name in {HEAVY} if name in sys.modules]; sys.exit(str(loaded) if loaded else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

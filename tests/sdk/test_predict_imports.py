@@ -50,6 +50,7 @@ elif name == "cutouts":
     inputs = Cutouts().prepare(np.zeros((8, 8, 3), np.uint8))
 else:
     shape, kind = {
+        "background": ((144, 256, 3), np.uint8),
         "bandwidth": ((1, 150), np.float32),
         "noise_suppression": ((1, 256), np.float32),
         "scene_tags": ((352, 352, 3), np.uint8),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ SHOWN_TICKS: Final = 33
 """Two seconds between lines."""
 KBPS: Final = 1000
 NOISE_SECONDS: Final = 4
+BACKGROUND_FRAMES: Final = 8
 HALF: Final = 0.5
 """Alpha from which on a pixel counts as cut out."""
 HISTORIES: Final[tuple[list[int], ...]] = ([], [1, 2, 3], [2001, 2002, 2003], [1, 2, 3, 2001, 2002, 2003])
@@ -212,6 +214,29 @@ def _cutouts(name: str) -> Shown:
     return _make_section(name, times, ("drawn", "asked for", "of the picture", "IoU"), rows)
 
 
+def _background(name: str) -> Shown:
+    """Somebody drawn by rules before a webcam, with the camera's noise: how much alpha flickers, and the true mask."""
+    # With its drawings, which an app has no use for.
+    from alcove.features.background import BackgroundStream, Blur  # noqa: PLC0415
+    from alcove.features.background.drawn import LOOKS, draw_clip  # noqa: PLC0415
+    from alcove.features.cutouts.metrics import iou  # noqa: PLC0415
+
+    model = load(catalogue()[name].default_program)
+    rows, times = [], []
+    for look in LOOKS:
+        stream, alphas = BackgroundStream(model, Blur()), []
+        clip = draw_clip(look, BACKGROUND_FRAMES)
+        for frame in clip:
+            began_ns = time.perf_counter_ns()
+            stream.show(frame.pixels)
+            times.append(time.perf_counter_ns() - began_ns)
+            alphas.append(stream.answer.alpha(frame.pixels) / 255 if stream.answer else 0 * frame.truth)
+        flicker = np.mean([np.abs(after - before).mean() for before, after in itertools.pairwise(alphas)])
+        overlap = f"{iou(alphas[-1] >= HALF, clip[-1].truth):.2f}"
+        rows.append((look, f"{(alphas[-1] >= HALF).mean():.1%}", overlap, f"{flicker:.2%}"))
+    return _make_section(name, times, ("drawn", "of the frame", "IoU", "change of alpha a frame"), rows)
+
+
 def _make_section(
     name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> Shown:
@@ -226,4 +251,5 @@ SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
     "scene_tags": _scene_tags,
     "photo_enhance": _photo_enhance,
     "cutouts": _cutouts,
+    "background": _background,
 }
