@@ -50,8 +50,8 @@ demo: $(INSTALLED) ## The main job, end to end, on real text
 test: $(INSTALLED) ## All tests but the thorough ones, in a process for each core and one more (ARGS="-n0 -k name": in one)
 	@$(PYTEST) $(ARGS)
 
-thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM
-	@$(PYTEST) -m thorough $(ARGS)
+thorough: $(INSTALLED) ## Tests that take minutes: kills and full disks at every storage call, every overload, a bare install, ARM (PART=2/6: of a sixth of the files)
+	@$(PYTEST) -m thorough $(if $(PART),--part $(PART)) $(ARGS)
 
 attack: $(INSTALLED) ## The slow attacks of docs/threats.md: floods, slow readers, bombs (loopback only, one at a time)
 	@$(BIN)/python -m pytest -n0 -m attack $(ARGS) tests/attacks

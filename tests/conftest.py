@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 from alcove.platform.testing.s3 import S3MissingError, S3Server
 
+from tests.selection import Part
 from tools.test_packages import TOOLS, find_tool
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,11 +52,22 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the real PostgreSQL: its fixture skips by itself, `-m needs` finds it by the mark."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of a part of the files, for automation that has no time for all of them at once."""
+    parser.addoption("--part", metavar="K/N", help="only the K-th of N parts of the files; a file stays in its part")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the real PostgreSQL: its fixture skips by itself, `-m needs` finds it by the mark; take a part."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.needs("postgresql"))
+    if text := config.getoption("--part"):
+        part = Part.read(str(text))
+        kept = [item for item in items if part.has(item.location[0])]
+        taken = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in taken])
+        items[:] = kept
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,9 +1,39 @@
-"""Divides the cases of a test: a few run with `make test`, all of them with `make thorough`'s."""
+"""Divides tests: cases into quick and thorough ones, files of thorough tests into parts."""
 
+import re
+import zlib
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pytest
+
+
+class Part(NamedTuple):
+    """One of several parts of all test files; where a file is depends on its path alone.
+
+    Attributes:
+        number: which part, from 0 on.
+        parts: how many there are.
+    """
+
+    number: int
+    parts: int
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return what K/N means, with K from 1 on.
+
+        Raises:
+            pytest.UsageError: it is something else.
+        """
+        found = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", text)
+        if not found or int(found[1]) > int(found[2]):
+            raise pytest.UsageError(f"--part {text}: wanted K/N with K from 1 to N, N at most 99, such as 2/6")
+        return cls(int(found[1]) - 1, int(found[2]))
+
+    def has(self, path: str) -> bool:
+        """Return whether the file at this path, relative to the repository, belongs to it."""
+        return zlib.crc32(path.encode()) % self.parts == self.number
 
 
 def quick_among(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
