@@ -29,7 +29,7 @@ def one_of_each_family(entries: Sequence[Architecture]) -> list[ParameterSet]:
     ]
 
 
-@pytest.mark.parametrize("architecture", quick_every(one_of_each_family(SMALL), 4))
+@pytest.mark.parametrize("architecture", quick_every(one_of_each_family(SMALL), 8))
 def test_architecture_gives_without_torch_what_it_gives_with_it(architecture: Architecture) -> None:
     """Export, a process without torch, all outputs of all calls within the bound."""
     result = evaluate(architecture)

@@ -110,6 +110,7 @@ def test_no_walk_of_the_wall_clock_passes_the_caps_of_real_time(steps: list[tupl
         assert spender.most_within(length_s) <= cap
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(WALKS, st.sets(st.integers(0, 29), max_size=6))
 def test_a_start_of_the_device_gives_a_day_at_most(steps: list[tuple[int, int, Fraction]], starts: set[int]) -> None:

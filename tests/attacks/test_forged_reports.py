@@ -196,6 +196,7 @@ async def test_forged_reports_pause_at_most_whatever_plan_and_forger(
         assert actions == ["raise alarm"]
 
 
+@pytest.mark.thorough
 async def test_drop_by_drop_forgery_never_halts(begin: Begin) -> None:
     """However few at a time and whatever was found before: 20 analyses on growing floods of all forgers mixed."""
     attacked = await begin(PlanAction.HALT)

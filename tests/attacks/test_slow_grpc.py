@@ -329,6 +329,7 @@ def test_every_kind_of_flood_at_once_leaves_operators_their_answers(
     assert failures == []
 
 
+@pytest.mark.thorough
 def test_a_server_has_all_the_files_that_the_system_allows(tmp_path: Path) -> None:
     """A service starts with 1,024, fewer than connections of strangers may be; without one no change is written."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -342,6 +343,7 @@ def test_a_server_has_all_the_files_that_the_system_allows(tmp_path: Path) -> No
     assert int(line.split()[3]) >= min(hard, 65_536)
 
 
+@pytest.mark.thorough
 def test_every_line_of_the_log_is_json(tmp_path: Path) -> None:
     """Broken handshakes, which gRPC writes lines of its own about, and strangers without number."""
     world = ServerWorld(tmp_path / "logged", teams={"text": ("text_00",)})

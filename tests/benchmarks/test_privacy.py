@@ -31,6 +31,7 @@ from benchmarks.privacy.exactness import check_floats, check_sampler
 from benchmarks.privacy.page import write_page
 from benchmarks.privacy.releases import release_neighbours
 from benchmarks.privacy.runs import run_batches
+from tests.selection import quick_among
 
 ONE = Fraction(1)
 NEEDS_MEMORY = pytest.mark.skipif(not CAN_READ_MEMORY, reason="the memory of another process is read on Linux")
@@ -54,7 +55,7 @@ def test_runs_release_the_shares_and_the_noise_to_the_unit() -> None:
     assert not replace(first, reports=99).is_exact
 
 
-@pytest.mark.parametrize("build", ["forgets", "shared seed", "sensitivity 1"])
+@pytest.mark.parametrize("build", quick_among(["forgets", "shared seed", "sensitivity 1"], ["forgets"]))
 def test_wrong_build_loses_more_than_epsilon(build: str) -> None:
     """Shown by a bound that a right build exceeds once in a thousand audits, for who knows the leader's noise."""
     finding = audit_build(build)

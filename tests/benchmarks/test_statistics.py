@@ -58,6 +58,7 @@ def check_false_calls(runs: int, cells: Sequence[tuple[float, int]], seed: int) 
             assert not keeps([found.unknown_noise_halts]), (deviation, cohort, found)
 
 
+@pytest.mark.thorough
 def test_equal_arms_are_rarely_halted_or_won_within_30_analyses_where_a_naive_test_fails() -> None:
     """Each noise and each cohort at 250 runs; all cells at 1,000 runs are the thorough test."""
     check_false_calls(250, [(d, c) for d in DEVIATIONS for c in COHORTS], 20_271_101)
@@ -150,6 +151,7 @@ def test_simulated_interim_analyses_are_the_comparisons_own() -> None:
     assert differ <= 1  # where a score lies on the boundary: the two imagine one more report a little differently
 
 
+@pytest.mark.thorough
 def test_fleets_get_the_errors_that_cuped_was_forecast() -> None:
     """It pays where the table says, by what it says; small fleets aside, whose own errors are rough."""
     found = [one for one in gains(np.random.default_rng(20_271_110), runs=2) if one.devices >= 100_000]
@@ -207,6 +209,7 @@ def test_needs_are_found_as_often_as_promised_and_near_their_floor() -> None:
     assert [round(row.devices / 1e5) for row in by_response] == [34, 66]
 
 
+@pytest.mark.thorough
 def test_needs_of_the_first_design_are_those_that_its_documents_print() -> None:
     """Four and thirty-two cells, one report: the table of plans of that commit; today's needs are the planner's."""
     found = [

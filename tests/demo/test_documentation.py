@@ -83,6 +83,7 @@ def test_the_c_program_prints_the_language(tmp_path: Path) -> None:
     assert done.stdout == "de\n"
 
 
+@pytest.mark.thorough
 def test_the_interface_for_c_is_where_the_command_says() -> None:
     """`python -m alcove.runtime` names folders that hold the headers and the library."""
     asked = [sys.executable, "-m", "alcove.runtime", "--includedir", "--libdir"]

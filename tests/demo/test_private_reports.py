@@ -126,6 +126,7 @@ def test_report_that_is_lost_is_found(aggregators: Aggregators, monkeypatch: pyt
         aggregators.wait_for_reports(make_dap_task(task), dap_time(task, 0), 131)
 
 
+@pytest.mark.thorough
 def test_twenty_thousand_devices_find_two_points_where_randomized_response_finds_eight() -> None:
     """At the same plan; at the same epsilon randomized response finds ten times as little."""
     found = {name: math.inf if value is None else value for name, value in detectable(20_000, 3).items()}

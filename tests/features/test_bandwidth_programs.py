@@ -200,6 +200,7 @@ def test_estimate_is_nearer_than_every_baseline_on_made_up_calls(models: dict[st
     assert ours.over_rate < 0.8 * min(found.over_rate for found in theirs)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not DATA.is_file(), reason=f"the recorded traces are not beside the checkout ({DATA})")
 def test_error_on_recorded_traces_has_a_ceiling(models: dict[str, Model]) -> None:
     """Two sources that training never saw, a few segments of each."""
@@ -281,6 +282,7 @@ def test_stream_says_what_to_send_and_when_to_probe(models: dict[str, Model], ob
             stream.update(1e6, observations[0, 0], wrong)
 
 
+@pytest.mark.thorough
 def test_calls_that_follow_the_estimate_have_an_experience(models: dict[str, Model]) -> None:
     """Over a good link nobody freezes, and the feature's call has a picture worth the name."""
     found = compare(recorded_paths([np.full(CALL_TICKS, 4e6)] * 4), 3, models["int8"])

@@ -29,6 +29,7 @@ from alcove.runtime.certificate import check_certificate
 from typer.testing import CliRunner
 
 from tests.features.exported import assert_exported_again
+from tests.selection import quick_among
 
 VARIANTS = ("int8", "f32")
 FOLDER = PROGRAMS.parent
@@ -61,7 +62,7 @@ def test_program_is_small_and_certified(variant: str, models: dict[str, Model]) 
     model.verify_weights()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", quick_among(VARIANTS, ["int8"]))
 def test_committed_program_is_exported_again_to_the_same_bytes(variant: str) -> None:
     """The int8 program is the checkpoint of both."""
     pytest.importorskip("torch", reason="exporting needs torch: install alcove-platform[export]")

@@ -63,6 +63,7 @@ def test_no_network_learns_from_validation_items_or_questions(
     assert seen == set(range(1, 41))
 
 
+@pytest.mark.thorough
 def test_baselines_without_training_are_given_the_same(
     lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

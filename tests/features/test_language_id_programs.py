@@ -193,6 +193,7 @@ def test_accuracy_on_development_texts_has_a_floor(models: dict[str, Model]) -> 
         assert mean_accuracy(predict(session, choice.sample(list(texts), 4000))) > minimums[kind], kind
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the training texts are not beside the checkout ({DATA})")
 def test_demo_sentences_are_common_voice_and_left_out_of_training() -> None:
     """Each one is in the training file under that source alone, and the reader leaves it out."""

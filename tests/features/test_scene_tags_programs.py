@@ -188,6 +188,7 @@ def test_story_page_is_cut_to_its_aspect_inside_the_picture(album: Album) -> Non
         assert page.mood in {"upbeat", "calm", "tense", "melancholic", "neutral"}
 
 
+@pytest.mark.thorough
 def test_own_tag_is_found_and_a_second_of_its_name_refused(album: Album) -> None:
     """Taught from the two drawings of fruit, it finds at least one of them before anything else."""
     album.teach("fruit bowl", ["lemon", "oranges"])

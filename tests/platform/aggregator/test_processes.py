@@ -6,6 +6,7 @@ import json
 import time
 
 import aiohttp
+import pytest
 from alcove.platform.aggregator.collector import CollectorClient, read_collector_config, read_recipients
 from alcove.platform.aggregator.problems import DapProblem, ProblemType, encode_id
 from alcove.platform.testing.aggregators import PATIENCE_S, AggregatorProcesses
@@ -94,6 +95,7 @@ async def test_batch_goes_from_devices_to_the_collector_though_both_are_killed(p
     assert [processes.stop(seat) for seat in ("leader", "helper")] == [0, 0]
 
 
+@pytest.mark.thorough
 async def test_uploads_and_jobs_of_many_large_reports_arrive(processes: AggregatorProcesses) -> None:
     """600 reports of 64 cells: more than 1 MB at the leader and 280 kB a job at the helper, each in one request."""
     task = _make_task(processes, cells=64)

@@ -54,6 +54,7 @@ def test_without_programs_it_times_those_that_come_with_alcove(tmp_path: Path) -
         assert row["ratio"] == 1
 
 
+@pytest.mark.thorough
 def test_each_size_and_each_instruction_set_is_a_row(tmp_path: Path) -> None:
     """Sizes that vary: least, middle, greatest; `all` is what the machine has; the fastest has the ratio 1."""
     rows = rows_of(tmp_path, sample(tmp_path, "rows"), sample(tmp_path, "layers"), "--isa", "all", "--isa", "scalar")

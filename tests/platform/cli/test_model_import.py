@@ -161,6 +161,7 @@ def test_int8_is_calibrated_on_the_first_half_and_compared_on_the_other(
     assert (facts["calibrated_on"], facts["compared_on"]) == (10, 10)
 
 
+@pytest.mark.thorough
 def test_the_answers_are_compared_with_torch_and_with_the_folders_names(
     team: Path, pictures: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from alcove.runtime import load
 from alcove.runtime.certificate import check_certificate
 
 from tests.platform.cli.terminal import alcove
+from tests.selection import quick_among
 
 torch = pytest.importorskip("torch", reason="importing needs torch: install alcove-platform[export]")
 t = pytest.importorskip("transformers", reason="folders of transformers need transformers")
@@ -106,7 +107,7 @@ def words_of(said: Any) -> str:
     return " ".join(said.err.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("is_float", [True, False], ids=["float32", "int8"])
+@pytest.mark.parametrize("is_float", quick_among([True, False], [True]), ids=["float32", "int8"])
 def test_classifier_goes_from_text_to_its_labels(is_float: bool, folders: Path, tmp_path: Path) -> None:
     """Tokens are transformers', labels those of the config, and accuracy is by the file's own labels."""
     out = tmp_path / "c.alc"
@@ -127,6 +128,7 @@ def test_classifier_goes_from_text_to_its_labels(is_float: bool, folders: Path, 
     np.testing.assert_allclose(scores, expected, atol=1e-4 if is_float else 0.1)
 
 
+@pytest.mark.thorough
 def test_sentence_model_gives_the_mean_of_its_tokens(folders: Path, tmp_path: Path) -> None:
     """Without the head that the weights have; padding does not count, and the length is 1."""
     out = tmp_path / "s.alc"
@@ -139,6 +141,7 @@ def test_sentence_model_gives_the_mean_of_its_tokens(folders: Path, tmp_path: Pa
     np.testing.assert_allclose(load(out)(GOOD[2])[0], expected, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_tagger_gives_a_label_for_every_token(folders: Path, tmp_path: Path) -> None:
     """And how many tokens there are."""
     out = tmp_path / "t.alc"
@@ -151,6 +154,7 @@ def test_tagger_gives_a_label_for_every_token(folders: Path, tmp_path: Path) -> 
     assert set(labels[:, 0].tolist()) <= {"bad", "good"}
 
 
+@pytest.mark.thorough
 def test_decoder_classifies_by_the_last_token(folders: Path, tmp_path: Path) -> None:
     """The same as without padding, whatever the padding is."""
     out = tmp_path / "d.alc"
@@ -162,6 +166,7 @@ def test_decoder_classifies_by_the_last_token(folders: Path, tmp_path: Path) -> 
     np.testing.assert_allclose(load(out)(BAD[2])[0], expected, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_outputs_without_names_get_them_from_a_file(folders: Path, tmp_path: Path) -> None:
     """As many public classifiers have it: LABEL_0 and LABEL_1."""
     folder, out = strip(folders / "classifier", tmp_path / "plain"), tmp_path / "p.alc"

@@ -60,6 +60,7 @@ async def test_a_page_loads_without_a_complaint_and_asks_for_nothing(page: Path,
         assert shown.requests == [page.as_uri()]
 
 
+@pytest.mark.thorough
 @needs_browser
 async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, facts: Any) -> None:
     """The same in the graph, in the table and in the memory plan; nothing is shown when the mouse has left."""
@@ -81,6 +82,7 @@ async def test_pointing_at_an_operator_shows_its_line_size_and_time(page: Path, 
         assert shown.complaints == []
 
 
+@pytest.mark.thorough
 @needs_browser
 async def test_clicking_a_column_sorts_the_operators_and_again_the_other_way(page: Path, facts: Any) -> None:
     """Numbers from the greatest, then from the least; the header says which."""

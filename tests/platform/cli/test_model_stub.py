@@ -88,6 +88,7 @@ def write_stub(folder: Path, source: object, name: str, *options: str) -> Path:
     return out
 
 
+@pytest.mark.thorough
 def test_an_app_is_held_to_the_types_of_a_stub(repository: Path, programs: tuple[Path, Path], tmp_path: Path) -> None:
     """Strict mypy accepts an app that uses them, and marks each line that does not, and no other."""
     subprocess.run([sys.executable, "tools/view.py"], check=True, cwd=repository, capture_output=True)

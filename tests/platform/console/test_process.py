@@ -128,6 +128,7 @@ def children(pid: int) -> dict[int, str]:
     }
 
 
+@pytest.mark.thorough
 async def test_a_console_that_is_killed_comes_back_and_knows_who_was_signed_in(
     world: ServerWorld, served: Served
 ) -> None:

@@ -111,6 +111,7 @@ def test_every_alert_and_each_link_of_the_dashboard_leads_to_a_page_of_the_conso
     assert variable["type"] == "textbox"
 
 
+@pytest.mark.thorough
 @pytest.mark.needs("promtool")
 def test_rules_and_their_unit_tests_hold(repository: Path) -> None:
     """By Prometheus' own tool."""

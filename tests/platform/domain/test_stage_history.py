@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import pytest
 from alcove.platform.domain.rollout_records import AnalysisRecord, KeptAnalysis, StageDecisionKind
 from alcove.platform.domain.rollouts.history import KEPT_NEWEST, KEPT_OLDER, is_news, select_superfluous
 from hypothesis import given
@@ -22,6 +23,7 @@ def keep_up(step_s: int, count: int, window_s: int = DAY) -> list[int]:
     return kept
 
 
+@pytest.mark.thorough
 def test_a_year_of_analyses_each_minute_is_kept_in_a_bounded_number_over_the_whole_year() -> None:
     """The newest are all there; between older ones there is never more than a few periods."""
     minutes = 365 * 24 * 12  # one in five minutes

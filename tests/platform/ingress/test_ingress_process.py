@@ -76,6 +76,7 @@ def test_one_command_starts_both_and_ends_both(fresh: ServerWorld) -> None:
     assert [event for event in events(served) if event in ("serving", "stopping")] == ["serving", "stopping"]
 
 
+@pytest.mark.thorough
 def test_a_signal_to_the_whole_group_ends_both_in_order(fresh: ServerWorld) -> None:
     """As a terminal or a service manager sends it: the devices' process waits for its server's word."""
     served = fresh.start()
@@ -100,6 +101,7 @@ def test_the_devices_process_that_is_killed_is_started_again_on_its_port(fresh: 
     assert events(served).count("the devices' process ended: it is started again") == 1
 
 
+@pytest.mark.thorough
 def test_the_devices_process_ends_when_its_server_is_killed(fresh: ServerWorld) -> None:
     """No orphan holds the port: the next server opens it."""
     served = fresh.start()
@@ -129,6 +131,7 @@ def test_the_devices_process_has_no_key_and_no_secret_in_its_command_line(fresh:
         assert str(fresh.folder).encode() not in command
 
 
+@pytest.mark.thorough
 def test_devices_are_answered_without_keys_where_only_they_are_asked_for(fresh: ServerWorld) -> None:
     """Two commands in the place of one: gRPC with the keys, devices without them."""
     with start_server(fresh, "--only", "grpc") as served:

@@ -332,6 +332,7 @@ async def files_store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
+@pytest.mark.thorough
 async def test_clock_that_was_ahead_leaves_no_window_for_later(
     files_store: Store, leader: Leader, clock: ManualClock
 ) -> None:

@@ -17,6 +17,8 @@ from alcove.registry.blobs import ObjectBlobStore
 from alcove.registry.errors import StorageError
 from obstore.exceptions import GenericError
 
+from tests.selection import quick_among
+
 FEATURE = "text_00"
 
 
@@ -61,7 +63,7 @@ async def test_first_start_notes_its_stores_and_the_next_ones_compare(settings: 
     await start(settings)
 
 
-@pytest.mark.parametrize("place", ["here", "nowhere"])
+@pytest.mark.parametrize("place", quick_among(["here", "nowhere"], ["here"]))
 async def test_blobs_that_hold_no_listed_version_stop_the_start(settings: Settings, tmp_path: Path, place: str) -> None:
     """Also where nothing was noted: an empty store, or none at all, is not the one that the versions were put in."""
     (settings.data_dir / NOTE).unlink()
@@ -101,6 +103,7 @@ async def test_database_of_a_newer_version_is_refused_in_a_sentence(settings: Se
         await Store.open(settings.data_dir / "alcove.db")
 
 
+@pytest.mark.thorough
 async def test_key_of_another_certificate_is_named(settings: Settings, tmp_path: Path) -> None:
     """Before any port is opened: no word of an address in use."""
     authority = Authority.create()

@@ -271,6 +271,7 @@ def _has_ipv6_loopback() -> bool:
     return False
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback: serving on ::1 is NOT tested")
 def test_an_ipv6_host_is_served_on_both_ports(fresh: ServerWorld) -> None:
     """The addresses that are reported have brackets, and both answer."""
@@ -414,6 +415,7 @@ def test_a_key_that_a_uri_names_is_checked_as_one_beside(
     assert caught.value.path == named
 
 
+@pytest.mark.thorough
 def test_a_server_whose_keys_are_elsewhere_serves(fresh: ServerWorld, settings: Settings) -> None:
     """A real process signs with all four."""
     for role in ONLINE_ROLES:

@@ -107,6 +107,7 @@ def test_two_servers_that_publish_at_once_lose_nothing_and_list_nothing_twice(
         assert postgres.password not in server.log.read_text()
 
 
+@pytest.mark.thorough
 def test_a_killed_server_leaves_the_other_one_free_to_publish(shared: ServerWorld) -> None:
     """Kill -9 while it publishes: its lock goes with its connection, and the other server carries on at once."""
     first, second = shared.start("--only", "grpc"), shared.start("--only", "grpc")

@@ -132,6 +132,7 @@ def test_backup_restored_into_an_empty_place_is_sound_and_served(world: ServerWo
     assert check(data_of(world)) == 2
 
 
+@pytest.mark.thorough
 def test_second_backup_stores_only_what_changed(world: ServerWorld, tmp_path: Path) -> None:
     """Programs and cards are there; both backups can be restored."""
     place = open_place(str(tmp_path / "backups"))
@@ -204,6 +205,7 @@ def start_on(world: ServerWorld, target: ServerData, keys: Path) -> None:
         (keys / "published.json").unlink()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("direction", quick_every(["to PostgreSQL", "from PostgreSQL"], 2))
 def test_rows_move_between_databases_with_blobs_in_buckets(
     direction: str, postgres: PostgresServer, s3: S3Server, tmp_path: Path
@@ -287,6 +289,7 @@ def test_restore_refuses_a_database_with_rows(
     assert not (tmp_path / "restored" / "tree").exists()
 
 
+@pytest.mark.thorough
 def test_older_backup_is_refused_where_more_was_published(world: ServerWorld, tmp_path: Path) -> None:
     """The note beside the keys says so; accepted all the same, the server says what to do and does not start."""
     place = open_place(str(tmp_path / "backups"))
@@ -355,6 +358,7 @@ def test_backup_of_a_newer_schema_is_refused(world: ServerWorld, tmp_path: Path)
     assert not (tmp_path / "restored").exists()
 
 
+@pytest.mark.thorough
 def test_pruning_keeps_what_the_remaining_backups_need(world: ServerWorld, tmp_path: Path) -> None:
     """The newest restores whole; objects of the others go once they are a day old."""
     place = open_place(f"file://{tmp_path}/backups")

@@ -163,6 +163,7 @@ def test_a_store_that_fails_in_the_middle_cuts_the_download(
     asyncio.run(download())
 
 
+@pytest.mark.thorough
 def test_uploads_to_the_bucket_are_repeated_in_vain_and_harmless(remote: ServerWorld, server: Served, url: str) -> None:
     """The same blob from several calls is one object."""
     with remote.client(server, "team:text") as team:

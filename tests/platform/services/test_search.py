@@ -266,6 +266,7 @@ def test_a_page_that_would_be_too_large_ends_earlier() -> None:
     assert pb.ListVersionsResponse(versions=page).ByteSize() < MESSAGE_BYTES
 
 
+@pytest.mark.thorough
 async def test_ten_thousand_versions_are_searched(store: Store) -> None:
     """A filter over 10,000 versions gives the right page; -s shows how long that takes."""
     from alcove.platform.store.catalog_tables import VersionFactsRow

@@ -220,6 +220,7 @@ def test_a_cut_upload_continues_over_the_wire(
     assert (there.received_bytes, there.is_stored) == (0, True)
 
 
+@pytest.mark.thorough
 def test_an_upload_outlives_a_killed_server(tmp_path: Path) -> None:
     """What a server had received when it was killed is there for the next one."""
     world = ServerWorld(tmp_path / "killed", teams={"text": ("text_00",)})

@@ -73,6 +73,7 @@ def test_privacy_noise_is_in_the_posterior(epsilon: Fraction, without_noise: Cal
     assert naive.standard_deviation < 0.4 * difference.standard_deviation
 
 
+@pytest.mark.thorough
 def test_chances_are_calibrated_under_the_prior() -> None:
     """Of fleets whose shares are drawn from the prior, arms of chance c are the best ones in a part c of the cases."""
     rng = np.random.default_rng(20_251)

@@ -10,6 +10,7 @@ from alcove.platform.stats import Aggregate, Comparison
 from numpy.typing import NDArray
 
 from tests.platform.stats.comparing import compare
+from tests.selection import quick_every
 
 if TYPE_CHECKING:
     from tests.platform.stats.conftest import Fleet
@@ -60,7 +61,7 @@ def scores_of(results: list[Comparison], truth: float) -> NDArray[np.float64]:
     return np.array(scores)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick_every(CASES, 3))
 def test_standard_errors_are_true_and_intervals_cover(fleet: "type[Fleet]", name: str) -> None:
     """Scores have a spread of one, and each kind of interval covers its truth at least as often as promised."""
     case = CASES[name]
@@ -89,6 +90,7 @@ def test_standard_errors_are_true_and_intervals_cover(fleet: "type[Fleet]", name
             assert sum(interval is not None for interval in intervals) >= 0.99 * RUNS, kind
 
 
+@pytest.mark.thorough
 def test_standard_errors_that_ignore_the_noise_are_caught(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:

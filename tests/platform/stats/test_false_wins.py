@@ -45,6 +45,7 @@ def win_rate(fleet: "Fleet", reader: Callable[[Aggregate], Aggregate], *, runs: 
     return won / runs
 
 
+@pytest.mark.thorough
 def test_equal_arms_rarely_win_within_30_analyses_at_randomized_answers(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
@@ -111,6 +112,7 @@ def test_equal_arms_rarely_win_when_the_same_devices_answer_the_same_in_every_wi
     assert won["unstated"] > 0.15 * runs
 
 
+@pytest.mark.thorough
 def test_sound_shares_are_rarely_called_mismatched_within_30_analyses(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:

@@ -194,6 +194,7 @@ def _score(pair: object) -> float:
     return 0.0 if value is None or error is None else abs(value) / error
 
 
+@pytest.mark.thorough
 def test_equal_arms_rarely_win_at_interim_analyses(
     fleet: "type[Fleet]", without_noise: Callable[[Aggregate], Aggregate]
 ) -> None:
@@ -215,6 +216,7 @@ def test_equal_arms_rarely_win_at_interim_analyses_in_a_thousand_runs(fleet: "ty
     assert rates["fixed test at each analysis"] > 0.1
 
 
+@pytest.mark.thorough
 def test_interim_analyses_need_fewer_devices_and_find_the_effect_as_often_as_planned(fleet: "type[Fleet]") -> None:
     """About 80 % of simulated experiments with the planned effect are won by the better arm by the fifth analysis."""
     epsilon, analyses = Fraction(2), 5

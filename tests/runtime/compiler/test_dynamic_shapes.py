@@ -458,6 +458,7 @@ def test_index_that_zeros_do_not_have_is_no_refusal() -> None:
     check(module, model, [torch.tensor([5]), torch.tensor([1, 2, 3, 4, 5])])
 
 
+@pytest.mark.thorough
 def test_same_module_gives_the_same_bytes_whatever_the_example() -> None:
     """The sizes of the example are no part of the program."""
     module = Decoder()

@@ -24,6 +24,8 @@ from alcove.runtime.compiler.ranges import rows_of
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.selection import quick_every
+
 TOLERANCE = 1e-4
 MOST = 40
 
@@ -66,7 +68,9 @@ def check_at(module: nn.Module, dims: dict[int, Any], example: Tensor, inputs: S
         np.testing.assert_allclose(seen, expected.numpy(), TOLERANCE, TOLERANCE, err_msg=str(tuple(x.shape)))
 
 
-@pytest.mark.parametrize(("tokens", "low", "high"), [(1, 3, 50), (1, 1, 33), (2, 2, 40), (5, 7, 90), (0, 1, 35)])
+@pytest.mark.parametrize(
+    ("tokens", "low", "high"), quick_every([(1, 3, 50), (1, 1, 33), (2, 2, 40), (5, 7, 90), (0, 1, 35)], 2)
+)
 def test_tokens_before_a_sequence_run_at_every_length(tokens: int, low: int, high: int) -> None:
     """The room that attention works in rounds the length with its tokens up to 16, and not the length without."""
     dims = {1: Dim("n", min=low, max=high)}
@@ -74,6 +78,7 @@ def test_tokens_before_a_sequence_run_at_every_length(tokens: int, low: int, hig
     check_at(Classifier(tokens), dims, torch.randn(1, 9, 16), inputs)
 
 
+@pytest.mark.thorough
 def test_tokens_before_a_sequence_run_at_every_batch_and_length() -> None:
     """Both vary: all pairs."""
     dims = {0: Dim("b", min=1, max=3), 1: Dim("n", min=1, max=34)}

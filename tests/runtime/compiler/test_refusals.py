@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 from torch.nn.attention.flex_attention import flex_attention
 
+from tests.selection import quick_every
+
 HERE = Path(__file__)
 
 
@@ -336,7 +338,7 @@ REFUSED: dict[str, tuple[nn.Module, object, str]] = {
 """What stands in the brackets of the test's name, and words of what the user reads."""
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", quick_every(REFUSED, 2))
 def test_what_no_program_has_is_reported_with_what_to_write(case: str) -> None:
     """The first finding says it; every finding of an operator has the user's line."""
     module, arg, words = REFUSED[case]

@@ -13,6 +13,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime import export, load
 from torch import Tensor, nn
 
+from tests.selection import quick_every
+
 UNIT: Final = 2.0**-24
 Layer = type[nn.GRU] | type[nn.LSTM] | type[nn.RNN]
 KINDS: Final = ("signs", "positive", "thousand", "constant")
@@ -212,7 +214,7 @@ LONGER: Final = [
 """One of each way to sum is tried at length in every run."""
 
 
-@pytest.mark.parametrize(("name", "k"), SHORTEST + LONGER)
+@pytest.mark.parametrize(("name", "k"), quick_every(SHORTEST, 3) + LONGER)
 def test_sums_are_near_float64(name: str, k: int) -> None:
     """Each kind of numbers; of the long ones those whose roundings add up."""
     make, lengths = CASES[name]

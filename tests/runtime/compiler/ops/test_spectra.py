@@ -11,7 +11,7 @@ from alcove.runtime.compiler.rules import spectra
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.selection import quick_every
+from tests.selection import quick_among, quick_every
 
 Agrees = Callable[..., None]
 linalg: Any = torch.linalg
@@ -56,7 +56,7 @@ def test_singular_values_and_pseudoinverses_of_all_shapes(shape: tuple[int, ...]
             np.testing.assert_allclose(found, wanted.numpy(), rtol=2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("count", quick_among([1, 2, 3, 6], [1, 3]))
 def test_eigenvalues_of_one_triangle(count: int) -> None:
     """The least first."""
 
@@ -70,6 +70,7 @@ def test_eigenvalues_of_one_triangle(count: int) -> None:
             np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.thorough
 def test_two_sweeps_fewer_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """So there is a margin."""
     monkeypatch.setattr(spectra, "_SWEEPS", {2: 1, 4: 4})

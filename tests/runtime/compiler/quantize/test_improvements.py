@@ -131,6 +131,7 @@ def test_a_budget_of_zero_is_kept_at_the_price_of_int8(poisoned: nn.Module) -> N
     assert not any(op.name.endswith(("_i8", "_qc8w")) for op in program.spec.ops)
 
 
+@pytest.mark.thorough
 def test_the_callers_metric_decides() -> None:
     """Accuracy on images that calibration does not see; called with float32 first, then with what is tried."""
     model = train_net(SmallCnn)
