@@ -103,7 +103,7 @@ def create_console(settings: ConsoleSettings, calls: Calls, connections: Connect
             *limits,
             _problems(renderer),
             _own_forms,
-            _signed_in(keeping, sign_in, renderer),
+            _signed_in(keeping, sign_in, live, renderer),
         ],
     )
     app[PROGRAMS] = Programs()
@@ -180,14 +180,14 @@ _SIGNED_OUT: Final = Problem(
 )
 
 
-def _signed_in(sessions: Sessions, sign_in: SignIn, renderer: Renderer) -> Middleware:
+def _signed_in(sessions: Sessions, sign_in: SignIn, live: Live, renderer: Renderer) -> Middleware:
     """Let requests for pages pass of those who are signed in; send the others to sign in."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path == "/healthz" or request.path in OPEN_PATHS or request.path.startswith("/assets/"):
             return await handler(request)
-        viewer = await sessions.viewer_of(request)
+        viewer = live.viewer_of(request, sessions.token_of(request)) or await sessions.viewer_of(request)
         if viewer is not None:
             request[VIEWER] = viewer
             try:

@@ -9,9 +9,12 @@ L2  There are at most MOST streams, and MOST_OF_SESSION of one session: of these
 L3  Events do not queue: what changes while one is sent, or within GAP_S of it, becomes one.
 L4  A change is told to the pages by lot, one each PACE_S on average: a hundred viewers load within five seconds.
 L5  A stream ends with its page, its session, its subject and the console; its call ends with it.
+L6  While the server keeps a stream open, the console believes its session when its page loads again by itself: the
+    server ends the stream within seconds of the session, and data are read with a session that it judges then.
 """
 
 import asyncio
+import hmac
 import json
 import random
 import time
@@ -34,7 +37,8 @@ from alcove.platform.client.watches import Watches
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.problems import Problem
 from alcove.platform.console.rendering import Renderer
-from alcove.platform.console.viewer import VIEWER
+from alcove.platform.console.session import IDLE_HEADER
+from alcove.platform.console.viewer import VIEWER, Viewer
 from alcove.platform.listening.allowance import streaming
 
 __all__ = ["MOST", "MOST_OF_SESSION", "Live"]
@@ -69,6 +73,8 @@ class _Place:
     """The place of one stream; `end` gets why it must end."""
 
     session: str
+    path: str
+    viewer: Viewer | None = None  # None until the server has let the stream begin
     end: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def give_up(self, why: str) -> None:
@@ -101,6 +107,13 @@ class Live:
             web.get("/experiments/{id}/live", self._stream(lambda watches, name: watches.experiment(name))),
         ]
 
+    def viewer_of(self, request: web.Request, token: str) -> Viewer | None:
+        """Return who asks for a page again by itself, as its open stream says (L6); None: ask the server."""
+        if request.method != "GET" or IDLE_HEADER not in request.headers:
+            return None
+        found = (place.viewer for place in self._places if place.path == request.path and not place.end.done())
+        return next((one for one in found if one is not None and hmac.compare_digest(one.token, token)), None)
+
     async def stop(self, _app: web.Application) -> None:
         """End all streams."""
         for place in list(self._places):
@@ -111,10 +124,12 @@ class Live:
             viewer = request[VIEWER]
             if len(self._places) >= MOST:
                 return self._renderer.problem(request, _FULL)
-            with self._take(viewer.info.session_id) as place, streaming():
+            path = request.path.removesuffix("/live")
+            with self._take(viewer.info.session_id, path) as place, streaming():
                 etags = watch(self._calls.watches(viewer.token), request.match_info["id"])
                 async with aclosing(etags):  # type: ignore[type-var]  # an async generator behind its protocol
                     first = await anext(etags)  # a refusal is an answer as any other
+                    place.viewer = viewer
                     response = web.StreamResponse(headers=HEADERS)
                     await response.prepare(request)
                     try:
@@ -131,11 +146,11 @@ class Live:
         return random.random() * PACE_S * len(self._places)  # noqa: S311 - nobody gains by guessing it
 
     @contextmanager
-    def _take(self, session: str) -> Iterator[_Place]:
+    def _take(self, session: str, path: str) -> Iterator[_Place]:
         of_session = [place for place in self._places if place.session == session]
         for place in of_session[: max(0, len(of_session) - MOST_OF_SESSION + 1)]:
             place.give_up("gave_way")
-        place = _Place(session)
+        place = _Place(session, path)
         self._places[place] = None
         try:
             yield place

@@ -3,8 +3,10 @@
 Templates escape whatever they are given; the filters here build markup from escaped parts.  Nothing else may.
 """
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -19,15 +21,24 @@ from alcove.platform.console.viewer import VIEWER
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["THEMES", "THEME_COOKIE", "Renderer", "theme_of", "wants_json"]
+__all__ = ["THEMES", "THEME_COOKIE", "Ready", "Renderer", "theme_of", "wants_json"]
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "alcove-theme"
+GZIP_LEVEL: Final = 6  # of a page that is compressed once for many
 _MISSING: Final = Markup('<span class="missing" aria-label="none">–</span>')
 _UNITS: Final = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
 _HTMX: Final = json.dumps(
     {"includeIndicatorStyles": False, "allowEval": False, "allowScriptTags": False, "selfRequestsOnly": True}
 )
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A page that is made: its HTML, and the same compressed."""
+
+    content: bytes
+    compressed: bytes
 
 
 class Renderer:
@@ -67,6 +78,24 @@ class Renderer:
         status: int = HTTPStatus.OK,
     ) -> web.Response:
         """Return a page; `context` beside who asks, the theme and the address."""
+        text = self._render(request, template, context)
+        answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
+        answer.enable_compression()
+        return answer
+
+    def prepare(self, request: web.Request, template: str, context: Mapping[str, Any]) -> Ready:
+        """Return a page that is made once and sent to several; `context` as of `page`, with its own viewer."""
+        content = self._render(request, template, context).encode()
+        return Ready(content, gzip.compress(content, GZIP_LEVEL))
+
+    def send(self, request: web.Request, ready: Ready) -> web.Response:
+        """Return a page that was made before, compressed where the browser takes that."""
+        if "gzip" not in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=ready.content, content_type="text/html", charset="utf-8")
+        headers = {"Content-Encoding": "gzip"}
+        return web.Response(body=ready.compressed, content_type="text/html", charset="utf-8", headers=headers)
+
+    def _render(self, request: web.Request, template: str, context: Mapping[str, Any]) -> str:
         common = {
             "viewer": request.get(VIEWER),
             "theme": theme_of(request),
@@ -74,10 +103,7 @@ class Renderer:
             "address": str(request.rel_url),
             "json_address": json_address(request) if request.method == "GET" else "",
         }
-        text = self.environment.get_template(template).render(common | dict(context))
-        answer = web.Response(text=text, content_type="text/html", charset="utf-8", status=status)
-        answer.enable_compression()
-        return answer
+        return self.environment.get_template(template).render(common | dict(context))
 
     def problem(self, request: web.Request, problem: Problem, unsent: KeptForm | None = None) -> web.Response:
         """Return a page, or JSON, that says what went wrong; a form that was not sent can be sent from it again."""

@@ -45,14 +45,20 @@ class Sessions:
         """Return the route of signing out."""
         return [web.post("/sign-out", self._sign_out)]
 
+    def token_of(self, request: web.Request) -> str:
+        """Return what may be the token of a session, from the cookie; "": nothing may."""
+        token = request.cookies.get(self.cookie, "")
+        is_one = len(token) <= MAX_TOKEN_LENGTH and token.isascii() and token.isprintable()
+        return token if is_one else ""
+
     async def viewer_of(self, request: web.Request) -> Viewer | None:
         """Return who asks; None: nobody whose session holds.
 
         Raises:
             ClientError: the server does not say.
         """
-        token = request.cookies.get(self.cookie, "")
-        if not 1 <= len(token) <= MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
+        token = self.token_of(request)
+        if not token:
             return None
         is_idle = IDLE_HEADER in request.headers or request.path.endswith("/live")
         try:

@@ -1,4 +1,6 @@
-"""Shares reads among those who load one page again at the same time: a change has a hundred viewers read the same.
+"""Shares work among those who load one page again at the same time: a change has a hundred viewers read the same.
+
+What is shared is a whole page, read, made and compressed once (`Pages.routes`).
 
     asked ─▶ gathering, for GATHER_S ─▶ one read for all who asked ─▶ each gets what it gave
 

@@ -8,7 +8,7 @@ from alcove.platform.client import CallerInfo
 from alcove.platform.console.security import csrf_token
 from alcove.platform.domain.principal import Role
 
-__all__ = ["VIEWER", "Viewer"]
+__all__ = ["VIEWER", "Viewer", "somebody"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Viewer:
     def csrf(self) -> str:
         """What the person's forms carry."""
         return csrf_token(self.token)
+
+
+def somebody(role: str) -> Viewer:
+    """Return a viewer of a role who is nobody: for what is made once for all of it.  Its forms are no one's."""
+    return Viewer("", CallerInfo(role=role, principal="", name="", session_id="", expires_at_s=0))
 
 
 VIEWER: Final = web.RequestKey("viewer", Viewer)

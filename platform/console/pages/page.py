@@ -13,11 +13,11 @@ from alcove.platform.client import ClientError, PlatformClient
 from alcove.platform.console.actions import Action, FormError, Offer, offer, read_form
 from alcove.platform.console.calls import Calls
 from alcove.platform.console.problems import Problem, problem_of
-from alcove.platform.console.rendering import Renderer, wants_json
+from alcove.platform.console.rendering import Ready, Renderer, theme_of, wants_json
 from alcove.platform.console.security import form_of
 from alcove.platform.console.session import IDLE_HEADER
 from alcove.platform.console.sharing import SharedReads
-from alcove.platform.console.viewer import VIEWER
+from alcove.platform.console.viewer import VIEWER, somebody
 
 __all__ = ["Answer", "Pages", "Refusal", "back_to_page", "offers_of"]
 
@@ -82,29 +82,34 @@ class Pages:
         """
         return await self._calls.run(request[VIEWER].token, work)
 
-    async def ask_live(self, request: web.Request, what: str, work: Callable[[PlatformClient], _Value]) -> _Value:
-        """Return what calls of the viewer give; a page that loads again by itself shares them with others of its role.
+    def routes(self, path: str, page: Page, *, is_live: bool = False) -> list[web.RouteDef]:
+        """Return the routes of a page: for people at its path, for programs with `.json` behind it.
 
         Args:
-            request: for the page.
-            what: names what is read, the same for everybody of a role.
-            work: makes the calls; what it gives may be shared, and must not be changed.
-
-        Raises:
-            ClientError: a call failed.
+            path: of the page.
+            page: makes it.
+            is_live: it loads again by itself, and takes regions alone, which are the same for everybody of a role.
         """
-        if IDLE_HEADER not in request.headers:
-            return await self.ask(request, work)
-        return await self._shared.read((request[VIEWER].info.role, what), lambda: self.ask(request, work))
-
-    def routes(self, path: str, page: Page) -> list[web.RouteDef]:
-        """Return the routes of a page: for people at its path, for programs with `.json` behind it."""
 
         async def handle(request: web.Request) -> web.Response:
+            if is_live and IDLE_HEADER in request.headers and not wants_json(request):
+                return await self._respond_again(request, page)
             return self.respond(request, await page(request))
 
         named = "/index.json" if path == "/" else f"{path}.json"
         return [web.get(named, handle), web.get(path, handle)]
+
+    async def _respond_again(self, request: web.Request, page: Page) -> web.Response:
+        """Return a page that loads again by itself: read, made and compressed once for all of a role who ask now."""
+        role = request[VIEWER].info.role
+
+        async def make() -> Ready:
+            answer = await page(request)
+            context = {**answer.context, "offers": (), "viewer": somebody(role)}
+            return self._renderer.prepare(request, answer.template, context)
+
+        key = (role, str(request.rel_url), theme_of(request))
+        return self._renderer.send(request, await self._shared.read(key, make))
 
     def refuse(self, request: web.Request, problem: Problem) -> web.Response:
         """Return a page, or JSON, that says why there is no answer."""

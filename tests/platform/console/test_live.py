@@ -36,6 +36,7 @@ class StagedWatches:
     news: asyncio.Queue[str | ClientError | None] = field(default_factory=asyncio.Queue)
     open: int = 0
     asked: int = 0
+    judged: int = 0
 
     def watches(self, _token: str) -> "StagedWatches":
         """As `Calls` does."""
@@ -43,9 +44,11 @@ class StagedWatches:
 
     async def run(self, token: str, work: Callable[[Any], object]) -> object:
         """Answer who asks: each token is a session of its own."""
+        watches = self
 
         class Client:
             def caller(self, *, is_idle: bool = False) -> CallerInfo:
+                watches.judged += 1
                 return CallerInfo(role="reader", principal="p", name="anna", session_id=token, expires_at_s=1 << 40)
 
         return work(Client())
@@ -112,6 +115,30 @@ async def test_a_stream_says_that_something_changed_and_no_more(monkeypatch: pyt
         assert await event(answer) == ("changed", {"etag": "1"})
         staged.news.put_nowait("2")
         assert await event(answer) == ("changed", {"etag": "2"})
+
+
+async def test_an_open_stream_answers_for_its_session_when_its_own_page_loads_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for what a person asks, for another page or session, nor once the server has ended it (L6)."""
+    async with console(monkeypatch) as (client, staged):
+
+        async def is_judged(session: str = "one", path: str = "/rollouts/x", *, by_itself: bool = True) -> bool:
+            before = staged.judged
+            headers = {"Cookie": f"alcove-session={session}"} | ({"X-Alcove-Idle": "1"} if by_itself else {})
+            async with client.get(path, headers=headers):
+                return staged.judged > before
+
+        assert await is_judged()
+        async with await open_stream(client) as answer:
+            await event(answer)
+            assert not await is_judged()
+            assert await is_judged(by_itself=False)
+            assert await is_judged("two")
+            assert await is_judged(path="/rollouts/y")
+            staged.news.put_nowait(UnauthenticatedError("UNAUTHENTICATED", "", ""))
+            assert await event(answer) == ("end", {"why": "signed_out"})
+            assert await is_judged()
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,33 @@ def feature(world: ServerWorld, team: PlatformClient, operator: PlatformClient) 
     return "text_20"
 
 
+async def test_a_page_that_loads_again_is_the_same_for_all_of_a_role_and_nobodys(
+    world: ServerWorld, served: Served, operator: PlatformClient, feature: str
+) -> None:
+    """Its regions are there; no form, no name and no token of whoever asked first; a person's own page has all."""
+    path = f"/rollouts/{draft(operator, feature, 'mail').rollout_id}"
+    async with person(world, served, "operator") as one, person(world, served, "operator") as other:
+        own = (await one.get(path))[1]
+        assert 'action="/rollouts/' in own
+        assert await one.csrf() in own
+        loaded = [(await each.get(path, **{"X-Alcove-Idle": "1"}))[1] for each in (one, other)]
+        assert loaded[0] == loaded[1]
+        regions = re.findall(r'<div id="[\w-]+" data-live="[^"]+">', own)
+        assert regions
+        assert re.findall(r'<div id="[\w-]+" data-live="[^"]+">', loaded[0]) == regions
+        assert 'action="/rollouts/' not in loaded[0]
+        for each in (one, other):
+            assert await each.csrf() not in loaded[0]
+        assert "operator/" not in loaded[0].partition("<main")[0]
+        compressed = await one.http.get(one.url + path, headers={"X-Alcove-Idle": "1", "Accept-Encoding": "gzip"})
+        assert compressed.headers["Content-Encoding"] == "gzip"
+        plain = await one.http.get(one.url + path, headers={"X-Alcove-Idle": "1", "Accept-Encoding": "identity"})
+        assert "Content-Encoding" not in plain.headers
+        assert await plain.text() == await compressed.text()
+        data = await one.http.get(f"{one.url}{path}.json", headers={"X-Alcove-Idle": "1"})
+        assert (await data.json())["actions"]
+
+
 async def test_a_rollout_that_was_paused_by_harm_is_shown_with_its_stages_guardrails_and_who_did_what(
     world: ServerWorld, served: Served, operator: PlatformClient, feature: str
 ) -> None:

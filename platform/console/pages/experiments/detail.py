@@ -23,7 +23,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
     async def experiment(request: web.Request, refusal: Refusal | None = None) -> Answer:
         experiment_id = request.match_info["experiment_id"]
-        reading = await pages.ask_live(request, experiment_id, lambda client: read(client, experiment_id))
+        reading = await pages.ask(request, lambda client: read(client, experiment_id))
         actions = _list_offered(reading, request[VIEWER].role)
         context = context_of(reading) | {
             "history": reading.history,
@@ -43,7 +43,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
         return await pages.act(request, action, back=back, page=experiment)
 
     return [
-        *pages.routes(PATH, experiment),
+        *pages.routes(PATH, experiment, is_live=True),
         web.get(PATH + "/actions/{rest:.*}", back_to_page),
         web.post(PATH + "/actions/{action:[a-z-]{1,32}}", act),
     ]

@@ -37,7 +37,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
     async def rollout(request: web.Request, refusal: Refusal | None = None) -> Answer:
         name = request.match_info["rollout"]
-        known = await pages.ask_live(request, name, lambda client: _read(client, name))
+        known = await pages.ask(request, lambda client: _read(client, name))
         actions = _list_offered(known, request[VIEWER])
         steps = make_timeline(known.rollout, known.history)
         context = make_context(known, steps)
@@ -68,7 +68,7 @@ def routes(pages: Pages) -> list[web.RouteDef]:
 
     path = f"/rollouts/{ROLLOUT}"
     return [
-        *pages.routes(path, rollout),
+        *pages.routes(path, rollout, is_live=True),
         web.get(path + "/actions/{rest:.*}", back_to_page),
         web.post(path + "/actions/{action:[a-z-]{1,32}}", act),
     ]
