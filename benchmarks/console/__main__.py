@@ -15,8 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.console.measure import Measured, measure_pages, measure_viewers
+from benchmarks.console.load import measure_viewers
+from benchmarks.console.measure import Measured, measure_pages
 from benchmarks.console.page import SECTION, as_markdown
+from benchmarks.console.publishing import publish_policy
 from benchmarks.console.seeding import Seeded, Sizes, seed
 from benchmarks.options import write_json
 
@@ -29,8 +31,8 @@ def main() -> None:
     parser.add_argument("--seed", type=Path, metavar="DIR", help="make the data there and stop")
     parser.add_argument("--small", action="store_true", help="few versions: to look at, not to measure")
     parser.add_argument("--requests", type=int, default=40, help="of each page (40)")
-    parser.add_argument("--rounds", type=int, default=4, help="without and with viewers, in turn (4)")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of calls in a round (15)")
+    parser.add_argument("--rounds", type=int, default=6, help="pairs without and with viewers (6); 0: none")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of calls in a round (60)")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the section into a page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what is measured as JSON")
     options = parser.parse_args()
@@ -60,6 +62,7 @@ def _measure(made: Seeded, options: argparse.Namespace) -> Measured:
     served = made.world.start("--console", "true", "--console-port", "0")
     os.sched_setaffinity(0, everywhere - {core} or everywhere)
     try:
+        publish_policy(made, served)
         has_browser = shutil.which("chromium") is not None
         pages, absent = asyncio.run(measure_pages(made, served, options.requests, has_browser=has_browser))
         viewers = None

@@ -1,8 +1,9 @@
 """Writes the figures of the console as a section of a page."""
 
-import statistics
+from collections.abc import Sequence
 from typing import Final
 
+from benchmarks.console.load import CHANGE_S, Round, ViewerFigures
 from benchmarks.console.measure import Measured
 from benchmarks.console.seeding import Sizes
 from benchmarks.sections import Section, table_lines
@@ -42,15 +43,35 @@ def as_markdown(found: Measured, sizes: Sizes) -> str:
     if found.absent:
         lines += ["", f"Not there: {', '.join(found.absent)}."]
     if found.viewers:
-        seen = found.viewers
-        ratios = ", ".join(f"{ratio:.2f}" for ratio in seen.ratios)
-        times = [statistics.median(each) for each in (seen.p99_without_ms, seen.p99_with_ms)]
-        cost = (
-            f"{seen.viewers} viewers, each with a session and a live page that stays open and, once a round, loads "
-            f"anew after a change: the 99th percentile of GetRollout is {times[0]:.1f} ms without and {times[1]:.1f} "
-            f"ms with them; ratios of the rounds, in turn: {ratios}. Of {seen.viewers * len(seen.ratios)} streams "
-            f"{seen.live} stayed open to the end; {seen.events} times they told a change, and {seen.failed} streams "
-            "or pages failed."
-        )
-        lines += ["", cost]
+        lines += ["", *_viewer_lines(found.viewers)]
     return "\n".join(lines) + "\n"
+
+
+def _failed(rounds: Sequence[Round]) -> int:
+    return sum(one.failed for one in rounds)
+
+
+def _viewer_lines(seen: ViewerFigures) -> list[str]:
+    """Return what viewers cost, in a sentence, and the rounds."""
+    middle, low, high = seen.ratio
+    calls = sum(one.calls for one in seen.without)
+    cost = (
+        f"{seen.viewers} viewers, each with a session and a live page of one rollout, which changes every "
+        f"{CHANGE_S:.0f} s, in rounds without viewers too: the 99th percentile of GetRollout is {middle:.2f} "
+        f"[{low:.2f}, {high:.2f}] times that without them (geometric mean of {len(seen.ratios)} pairs of rounds, 95 % "
+        f"by Student's t; {calls:,} calls on each side). Of {seen.viewers * len(seen.ratios)} streams {seen.live} "
+        f"stayed open to the end; {seen.events:,} times they told a change, {seen.loads:,} pages were read, and "
+        f"{seen.failed} streams or pages failed; of the calls, {_failed(seen.without)} failed without viewers and "
+        f"{_failed(seen.with_viewers)} with them."
+    )
+    rows = [
+        [
+            str(number),
+            *(f"{one.p50_ms:.2f}" for one in pair),
+            *(f"{one.p99_ms:.2f}" for one in pair),
+            *(f"{one.server_core:.0%}".replace("%", " %") for one in pair),
+        ]
+        for number, pair in enumerate(zip(seen.without, seen.with_viewers, strict=True), 1)
+    ]
+    header = ["pair", "p50 without, ms", "p50 with, ms", "p99 without, ms", "p99 with, ms", "core without", "core with"]
+    return [cost, "", *table_lines(header, rows)]
