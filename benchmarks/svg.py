@@ -1,7 +1,7 @@
 """Draws figures as small SVG: curves, bars and shares, the same bytes for the same figures."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -11,13 +11,19 @@ LEGEND: Final = 150
 BAR: Final = 9
 
 
-def curves(title: str, across: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+def curves(
+    title: str,
+    across: str,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    label: Callable[[float], str] | None = None,
+) -> str:
     """Return lines of microseconds over sizes, both axes logarithmic; the first line is the one that matters.
 
     Args:
         title: above.
         across: what the sizes are.
         lines: name and points (size, microseconds) of each.
+        label: of a value on the axis, where the values are something else than microseconds.
     """
     sizes = sorted({size for points in lines.values() for size, _ in points})
     times = [time for points in lines.values() for _, time in points]
@@ -34,7 +40,7 @@ def curves(title: str, across: str, lines: Mapping[str, Sequence[tuple[float, fl
     tick = low
     while tick <= high * 1.001:
         parts.append(_rule(LEFT, y(tick), LEFT + WIDTH, y(tick)))
-        parts.append(_text(LEFT - 6, y(tick) + 3, _micros(tick), "end"))
+        parts.append(_text(LEFT - 6, y(tick) + 3, (label or _micros)(tick), "end"))
         tick *= 10
     for size in sizes:
         parts.append(_rule(x(size), TOP, x(size), TOP + HEIGHT))
