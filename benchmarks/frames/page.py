@@ -44,8 +44,10 @@ def sentences(rows: Sequence[Row], absent: Mapping[str, str]) -> list[str]:
     failed = {
         f"{row.network} {row.columns} x {row.rows} {row.form}": row.failed for row in rows if row.failed
     }  # of each number of threads the same
-    agreement = f"Answers of f32 differ by at most {max(differences):.2g} of the largest element."
-    return [*([agreement, ""] if differences else []), *untimed_lines(absent, failed)]
+    lines = (
+        [f"Answers of f32 differ by at most {max(differences):.2g} of the largest element.", ""] if differences else []
+    )
+    return [*lines, *untimed_lines(absent, failed)]
 
 
 def as_markdown(rows: Sequence[Row], absent: Mapping[str, str], machine: str) -> str:

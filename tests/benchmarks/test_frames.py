@@ -1,5 +1,6 @@
 """Times of frames of video beside peers: ratios by round, page, curves, and who is absent; no time is judged."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,14 @@ def test_page_shows_rows_pictures_and_who_gave_no_time() -> None:
     assert "ort on style 640 x 360 f32 (no file in 600 s)" in page
 
 
+def test_page_without_any_peer_has_alcove_alone() -> None:
+    """No sentence compares answers then, and both peers are named."""
+    alone = [row for row in rows() if not row.best]
+    page = as_markdown(alone, {"ort": "not installed", "litert": "not installed"}, "On a machine.")
+    assert "Answers of f32" not in page
+    assert "Not timed: litert, not installed; ort, not installed." in page
+
+
 def test_curves_have_a_line_of_each_engine_over_the_size_of_a_frame() -> None:
     """One picture for each number of threads, with frames a second beside the axis."""
     found = plots(rows())
@@ -92,7 +101,7 @@ def test_alcove_alone_is_timed_by_blocks_and_its_answer_is_eagers(
     """The whole way on a small frame: export, process, blocks, row."""
     monkeypatch.setattr(run, "cores_for", lambda core, threads: str(core))
     case = Case("style", (16, 8), "f32")
-    core = min(run.os.sched_getaffinity(0))
+    core = min(os.sched_getaffinity(0))
     bench = Bench(core, 2, 0.001, lambda _: None, nowhere(tmp_path))
     (row,) = bench.measure([case], [1])
     assert row.times_us["alcove"] > 0
@@ -109,7 +118,7 @@ def test_engine_that_does_not_take_the_file_says_why(tmp_path: Path) -> None:
     case.model("alcove").write_bytes(b"no program")
     np.savez(case.inputs, a_frame=np.zeros((8, 16, 3), np.uint8))
     with pytest.raises(RuntimeError, match=r"\w"):
-        Engine("alcove", case, 1, min(run.os.sched_getaffinity(0)), Path(sys.executable))
+        Engine("alcove", case, 1, min(os.sched_getaffinity(0)), Path(sys.executable))
 
 
 def test_worker_and_converter_need_no_alcove() -> None:
