@@ -22,6 +22,11 @@ HERE: Final = Path(__file__).parent
 CONVERTERS: Final[Mapping[str, str]] = {"ort": "venv", "litert": "lt"}
 """Environment in which a peer's files are made, below the folder that `../shared/peers/setup.sh` fills."""
 PEERS: Final = tuple(CONVERTERS)
+MODULES: Final[Mapping[str, tuple[str, str]]] = {
+    "ort": ("onnxruntime", "onnxscript"),
+    "litert": ("ai_edge_litert", "litert_torch"),
+}
+"""What runs and what converts."""
 RUNNER: Final = "venv"
 """Environment in which all peers are timed."""
 CONVERT_TIMEOUT_S: Final = 600
@@ -70,11 +75,16 @@ def absent_peers(places: Places) -> dict[str, str]:
     """Return the peers that are not there, with the reason."""
     found = {}
     for peer, environment in CONVERTERS.items():
-        if not (places.base / RUNNER / "bin/python").exists():
+        runs, converts = MODULES[peer]
+        if not _has_module(places, RUNNER, runs):
             found[peer] = "not installed (../shared/peers/setup.sh)"
-        elif not (places.base / environment / "bin/python").exists():
+        elif not _has_module(places, environment, converts):
             found[peer] = "its converter is not installed (../shared/peers/setup.sh)"
     return found
+
+
+def _has_module(places: Places, environment: str, module: str) -> bool:
+    return any((places.base / environment).glob(f"lib/python*/site-packages/{module}"))
 
 
 def convert(places: Places, case: Case, peer: str) -> str:

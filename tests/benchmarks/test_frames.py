@@ -77,8 +77,8 @@ def test_absent_peers_are_named_and_nothing_of_them_is_converted(tmp_path: Path)
     """Neither environment is there, or only the one that times."""
     places = nowhere(tmp_path)
     assert set(absent_peers(places)) == {"ort", "litert"}
-    (places.base / "venv/bin").mkdir(parents=True)
-    (places.base / "venv/bin/python").touch()
+    for module in ("onnxruntime", "onnxscript", "ai_edge_litert"):
+        (places.base / "venv/lib/python3.11/site-packages" / module).mkdir(parents=True)
     assert absent_peers(places) == {"litert": "its converter is not installed (../shared/peers/setup.sh)"}
 
 
