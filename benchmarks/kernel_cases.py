@@ -213,6 +213,13 @@ def _table_of_colors() -> bytes:
     return case.result("grid_sample3d", [x, grid], (F32, (1, 1, 180, 320, 3)), attributes=(0, 1, 1))
 
 
+def _mix() -> bytes:
+    case = KernelCase()
+    images = [case.input(name, F32, (1, 3, 180, 320)) for name in ("background", "frame")]
+    alpha = case.input("alpha", F32, (1, 1, 72, 128))
+    return case.result("composite", [*images, alpha], (F32, (1, 3, 180, 320)), attributes=(0, 1, 0, 0.0, 0.0))
+
+
 def _boxes() -> bytes:
     """Those of a detector at 320 by 320 pixels; few overlap, so that many are compared."""
     case = KernelCase()
@@ -310,6 +317,7 @@ CASES: Final[dict[tuple[str, str], Callable[[], bytes]]] = {
     ("resize2d", "f32"): partial(_image, "resize2d", 112, 1, 0, 0.0, 0.0),
     ("grid_sample", "f32"): _grid_sample,
     ("grid_sample3d", "f32"): _table_of_colors,
+    ("composite", "f32"): _mix,
     ("non_maximum_suppression", "f32"): _boxes,
     ("quantize", "f32"): partial(_between, "quantize", F32, I8),
     ("dequantize", "i8"): partial(_between, "dequantize", I8, F32),

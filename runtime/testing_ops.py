@@ -320,6 +320,19 @@ def images() -> bytes:
     return build.program()
 
 
+def mixes() -> bytes:
+    """Return a program that mixes images by mattes: channels first and last, resized and of the images' size."""
+    build = _Program()
+    for channel, shape in ((1, (2, 3, 5, 21)), (3, (2, 5, 21, 3)), (3, (1, 4, 7, 5))):
+        images = [build.input(f"{name} {shape}", F32, shape) for name in ("background", "frame")]
+        for size in (shape[:channel] + shape[channel + 1 :], (shape[0], 3, 4), (shape[0], 9, 30)):
+            alpha = build.input(f"alpha {shape} {size}", F32, (*size[:channel], 1, *size[channel:]))
+            is_resized = int(size[2] in {4, 30})
+            attributes = (int(channel == 3), is_resized, int(size[2] == 4), 0.0, 0.0)
+            build.show("composite", [*images, alpha], (F32, shape), attributes=attributes)
+    return build.program()
+
+
 def volumes() -> bytes:
     """Return a program that samples a volume, by each mode."""
     build = _Program()
@@ -478,6 +491,7 @@ FAMILIES: Final[tuple[Callable[[], bytes], ...]] = (
     products,
     recurrent,
     images,
+    mixes,
     volumes,
     quantization,
     special,

@@ -1,8 +1,9 @@
 """Fuses nodes: forms written out by hand into one operator, and what follows a product into the product.
 
 First what is written out by hand becomes the operator that it is (`fuse_activation.py`, `fuse_norm.py`,
-`fuse_attention.py`), and zeros around an image go into the convolution that reads it (`fuse_padding.py`).  Then a
-convolution or linear with constant weights takes over what follows it, as long as nothing else reads what is between:
+`fuse_attention.py`, `fuse_composite.py`), and zeros around an image go into the convolution that reads it
+(`fuse_padding.py`).  Then a convolution or linear with constant weights takes over what follows it, as long as nothing
+else reads what is between:
 
     product * scale + shift   constants by output channel, as a batch norm is: into weight and bias, in float64
     product + product         of one image: one product, if one kernel covers the other (`parallel_products.py`)
@@ -22,6 +23,7 @@ from alcove.runtime.compiler.dead_code_elimination import eliminate_dead_code
 from alcove.runtime.compiler.fuse_activation import fuse_activations
 from alcove.runtime.compiler.fuse_attention import fuse_attention
 from alcove.runtime.compiler.fuse_cached_attention import fuse_cached_attention
+from alcove.runtime.compiler.fuse_composite import fuse_composites
 from alcove.runtime.compiler.fuse_norm import fuse_norms
 from alcove.runtime.compiler.fuse_padding import fuse_padding
 from alcove.runtime.compiler.graph import NONE, Graph, Node, Value, as_f32
@@ -60,7 +62,7 @@ class _Open:
 def fuse(graph: Graph) -> Graph:
     """Return the graph with hand-written operators as one node, and scales, shifts, sums and bounds inside products."""
     graph = fuse_cached_attention(fuse_attention(fuse_norms(fuse_activations(graph))))
-    graph = eliminate_dead_code(fuse_padding(graph))
+    graph = eliminate_dead_code(fuse_padding(fuse_composites(graph)))
     return eliminate_dead_code(_Fusion(graph).run())
 
 

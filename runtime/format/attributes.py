@@ -77,3 +77,4 @@ class CtcBeamAttributes(Attributes): width: int; blank: int
 class GridSample3dAttributes(Attributes): mode: int; padding: int; align_corners: int
 class ConnectedComponentsAttributes(Attributes): connectivity: int
 class NonMaximumSuppressionAttributes(Attributes): iou_threshold: float; score_threshold: float
+class CompositeAttributes(Attributes): is_channels_last: int; is_resized: int; align_corners: int; scale_h: float; scale_w: float

@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,17 @@ def resize2d(a: Any, x: Array, *, shape: tuple[int, ...]) -> list[Array]:
                 matrix[o, min(max(tap, 0), size - 1)] += weight
         matrices.append(matrix)
     return [np.einsum("oi,pj,bijc->bopc", *matrices, x.astype(np.float64))]
+
+
+def composite(a: Any, back: Array, front: Array, matte: Array) -> list[Array]:
+    """The mix of two images by a matte, which is resized first."""
+    if a.is_resized:
+        channel = 3 if a.is_channels_last else 1
+        sides = back.shape[:channel] + back.shape[channel + 1 :]
+        settings = SimpleNamespace(scale_h=a.scale_h, scale_w=a.scale_w, align_corners=a.align_corners, mode=2)
+        (resized,) = resize2d(settings, np.moveaxis(matte, channel, 3), shape=(*sides, 1))
+        matte = np.moveaxis(resized, 3, channel)
+    return [back + matte.astype(np.float64) * (front.astype(np.float64) - back)]
 
 
 def _unfold(s: float, size: int, padding: int, align_corners: int) -> float:
