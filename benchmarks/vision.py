@@ -42,6 +42,12 @@ class Run(nn.Module):
         return self.function(self, *inputs)
 
 
+def mix_in_steps(_: Run, frame: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
+    """Return the composition, written so that the compiler does not see one: signs are turned around."""
+    matte = nn.functional.interpolate(alpha, frame.shape[2:], mode="bilinear")
+    return background - matte * (background - frame)
+
+
 def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]:
     """Return by name a function of a `Run` and its inputs, and the inputs."""
     frame, alpha = torch.rand(1, 3, HEIGHT, WIDTH), torch.rand(1, 1, 144, 256)
@@ -61,6 +67,7 @@ def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple
             lambda _, x, a, y: vision.composite(x, a, y),
             (frame, alpha, frame.flip(3)),
         ),
+        "the same in four steps": (mix_in_steps, (frame, alpha, frame.flip(3))),
         f"blur of {BLUR} pixels": (lambda _, x: vision.blur(x, BLUR), (frame,)),
         "guided filter, gray guide": (lambda run, x, a: run.gray(x[:, :1], a), (frame, frame[:, :1].flip(3))),
         "guided filter, colors, smaller by 4": (lambda run, x, a: run.colors(x, a), (frame, alpha)),
@@ -80,18 +87,19 @@ def make_cases(*, with_large: bool) -> dict[str, tuple[Callable[..., Any], tuple
 def main() -> int:
     """Time and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vision", description=__doc__)
-    parser.add_argument("--runs", type=int, default=20, help="of each; the median counts (20)")
+    parser.add_argument("--runs", type=int, default=20, help="of each; median and least are shown (20)")
     parser.add_argument("--large", action="store_true", help="also a photo of 12 megapixels")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     torch.manual_seed(0)
-    rows, table = [], Table("case", "ms")
+    rows, table = [], Table("case", "ms", "least ms")
     for name, (function, inputs) in make_cases(with_large=options.large).items():
         session = load(bytes(export(Run(function).eval(), inputs))).session()
         marks = session.timestamps(tuple(each.numpy() for each in inputs), options.runs)
-        took_ms = float(np.median(marks[:, -1] - marks[:, 0])) / 1e6
-        rows.append({"case": name, "ms": took_ms})
-        table.add_row(name, f"{took_ms:.1f}")
+        took_ms = (marks[:, -1] - marks[:, 0]) / 1e6
+        usual_ms, least_ms = float(np.median(took_ms)), float(took_ms.min())
+        rows.append({"case": name, "ms": usual_ms, "least_ms": least_ms})
+        table.add_row(name, f"{usual_ms:.1f}", f"{least_ms:.1f}")
     Console().print(table)
     write_json(options.json, rows)
     return 0
