@@ -112,6 +112,7 @@ _FEATURES = {
     "noise_suppression": ("alcove.features.noise_suppression.contract", "NoiseSuppression"),
     "photo_enhance": ("alcove.features.photo_enhance.contract", "PhotoEnhance"),
     "scene_tags": ("alcove.features.scene_tags.contract", "SceneTags"),
+    "style_transfer": ("alcove.features.style_transfer.contract", "StyleTransfer"),
 }
 
 

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["COLUMNS", "CONFIGS", "ROWS", "STYLES", "ModelConfig"]
+__all__ = ["COLUMNS", "CONFIGS", "DEFAULT_VERSION", "ROWS", "STYLES", "ModelConfig"]
+
+DEFAULT_VERSION: Final = "1.0.0"
+"""Of the program that ships."""
 
 ROWS: Final = 360
 """Rows of a frame that a program takes."""
@@ -30,6 +33,6 @@ class ModelConfig:
 CONFIGS: Final = {"1.0.0": ModelConfig(width=32, blocks=5)}
 """By version; chosen by speed before anything was trained (`python -m alcove.features.style_transfer.speed`).
 
-A frame of 640 x 360 on one core with AVX-512, in int8: 14 ms at width 16, 22 ms at 32 (0.49 MB; 45 ms in float32),
+A frame of 640 x 360 on one core with AVX-512, in int8: 14 ms at width 16, 27 ms at 32 (0.50 MB; 54 ms in float32),
 31 ms at 40, 42 ms at 48 (1.02 MB).  All reach 20 frames a second there; 32 leaves half of the time to slower cores.
 """
