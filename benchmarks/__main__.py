@@ -27,6 +27,7 @@ from benchmarks import (
     private_reports,
     scene_tags,
     sizes,
+    style_transfer,
     sync,
     tree,
 )
@@ -46,6 +47,7 @@ GROUPS: Final[dict[str, tuple[str, Callable[[], list[Figure]]]]] = {
     "photo_enhance": ("Photo enhancement", photo_enhance.measure),
     "cutouts": ("Cutouts", cutouts.measure),
     "background": ("Background", background.measure),
+    "style_transfer": ("Style transfer", style_transfer.measure),
     "sizes": ("Sizes of what an app carries", sizes.measure),
     "sync": ("A device's check-ins", sync.measure),
     "tree": ("The signed tree", tree.measure),

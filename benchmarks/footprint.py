@@ -26,6 +26,7 @@ FEATURES: Final = (
     "scene_tags",
     "cutouts",
     "background",
+    "style_transfer",
 )
 INSTALLERS: Final = frozenset({"pip", "setuptools", "wheel"})
 GOAL_BYTES: Final = 110_000_000

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 unset PIP_CONSTRAINT  # an app has its own versions
-features=(language_id bandwidth feed_ranking noise_suppression photo_enhance scene_tags cutouts background)
+features=(language_id bandwidth feed_ranking noise_suppression photo_enhance scene_tags cutouts background style_transfer)
 names=("${features[@]/#/alcove-feature-}")
 folder=build/wheel-test
 rm -rf "$folder"

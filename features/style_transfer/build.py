@@ -73,9 +73,7 @@ def certified(program: Program, module: StyleModule) -> Program:
         )
         for seed in range(SAMPLES)
     ]
-    certificate = certify(
-        bytes(program), module, shown, licence="procedural", tolerance="standard"
-    )
+    certificate = certify(bytes(program), module, shown, licence="procedural", tolerance="standard")
     return Program(embed_certificate(bytes(program), certificate))
 
 

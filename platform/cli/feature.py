@@ -83,7 +83,7 @@ def list_features(
 
 
 @app.command("run")
-def run_feature(  # noqa: PLR0917 - typer makes options of them
+def run_feature(
     name: Annotated[str, typer.Argument(help="The feature, e.g. language_id.")],
     source: Annotated[
         str,
@@ -98,34 +98,43 @@ def run_feature(  # noqa: PLR0917 - typer makes options of them
             help="Where what a feature makes of one file goes: a picture, or a sound (- for standard output).",
         ),
     ] = "",
+    *,
+    style: Annotated[
+        str | None, typer.Option(help="Whose manner a picture is painted in, with --output; of style_transfer.")
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Of the style, 0 the picture as it is to 1, with --output.")
+    ] = None,
     rate: Annotated[
         int, typer.Option(help="Samples a second of raw 16-bit samples, with --output; a WAV says its own.")
     ] = 16000,
     mode: Annotated[
-        str,
+        str | None,
         typer.Option(help="What becomes of the background, with --output: blur, replace or stage; of `background`."),
-    ] = "",
+    ] = None,
     picture: Annotated[
-        str,
+        Path | None,
         typer.Option(metavar="FILE", help="The background or stage, with --mode replace or stage; of `background`."),
-    ] = "",
+    ] = None,
     as_json: Annotated[  # noqa: ARG001 - the lines are JSON either way
         bool, typer.Option("--json", help="Print JSON, a line for each input, as it does without this option.")
     ] = False,
 ) -> None:
     """Answer each line of a file with one line of JSON, by the committed version; a picture by itself is one input.
 
-    With --output one file is written: an enhanced photo, a frame with another background (of a folder of frames, a
-    folder), or a sound (WAV or raw 16-bit samples) without its noise.
+    With --output one file is written: an enhanced or painted photo, a frame with another background (of a folder of
+    frames, a folder), or a sound (WAV or raw 16-bit samples) without its noise.
     Exits with 1 where not one line could be answered, or the file not be read.
     """
     _require_known(name, catalogue())
     if output:
         convert = getattr(catalogue()[name], "convert", None)
+        given = {"mode": mode, "picture": picture, "style": style, "strength": strength}
+        choices = _choices_of(name, convert, given)
         if convert is None:
             convert_sound(name, source, output, rate)
         else:
-            _convert(name, convert, source, Path(output), _choices_of(name, convert, mode, picture))
+            _convert(name, convert, source, Path(output), choices)
         return
     if source != "-" and not Path(source).is_file():
         raise typer.BadParameter(f"{source} is not a file", param_hint="--input")
@@ -140,17 +149,16 @@ def run_feature(  # noqa: PLR0917 - typer makes options of them
         raise typer.Exit(FAILED)
 
 
-def _choices_of(name: str, convert: Callable[..., Any], mode: str, picture: str) -> dict[str, Any]:
+def _choices_of(name: str, convert: Callable[..., Any] | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was chosen of `convert`'s own parameters.
 
     Raises:
         typer.BadParameter: the feature has no such choice.
     """
-    given: dict[str, Any] = {"mode": mode, "picture": Path(picture) if picture else None}
-    chosen = {key: value for key, value in given.items() if value}
+    chosen = {key: value for key, value in given.items() if value is not None}
     for key in chosen:
-        if key not in signature(convert).parameters:
-            raise typer.BadParameter(f"{name} has no such choice", param_hint=f"--{key}")
+        if convert is None or key not in signature(convert).parameters:
+            raise typer.BadParameter(f"{name} has no {key}", param_hint=f"--{key}")
     return chosen
 
 

@@ -21,6 +21,7 @@ def test_catalogue_lists_every_feature_with_its_shipped_program() -> None:
         "noise_suppression",
         "photo_enhance",
         "scene_tags",
+        "style_transfer",
     ]
     for name, feature in features.items():
         assert feature.name == name

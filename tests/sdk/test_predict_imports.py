@@ -48,6 +48,9 @@ elif name == "photo_enhance":
 elif name == "cutouts":
     from alcove.features.cutouts import Cutouts
     inputs = Cutouts().prepare(np.zeros((8, 8, 3), np.uint8))
+elif name == "style_transfer":
+    from alcove.features.style_transfer import StyleTransfer
+    inputs = StyleTransfer().prepare(np.zeros((8, 8, 3), np.uint8))
 else:
     shape, kind = {
         "background": ((144, 256, 3), np.uint8),

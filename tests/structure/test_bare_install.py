@@ -279,7 +279,7 @@ def test_removing_a_feature_leaves_the_others(own: Path) -> None:
     """Each file belongs to one distribution."""
     run(own, "python", "-m", "pip", "uninstall", "--yes", "alcove-feature-language-id", "alcove-platform")
     code = "import alcove; from alcove.features import catalogue; print(alcove.__version__, *catalogue())"
-    left = "background bandwidth cutouts feed_ranking noise_suppression photo_enhance scene_tags"
+    left = "background bandwidth cutouts feed_ranking noise_suppression photo_enhance scene_tags style_transfer"
     assert run(own, "python", "-c", code).stdout == f"0.1.0 {left}\n"
 
 

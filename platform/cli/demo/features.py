@@ -237,6 +237,29 @@ def _background(name: str) -> Shown:
     return _make_section(name, times, ("drawn", "of the frame", "IoU", "change of alpha a frame"), rows)
 
 
+def _style_transfer(name: str) -> Shown:
+    """A picture drawn by rules in each style: its mean color, and how far the slider moves it."""
+    # With its drawing, which an app has no use for.
+    from alcove.features.photo_enhance.drawn import scene  # noqa: PLC0415
+    from alcove.features.style_transfer import STYLES, Look, StyleTransfer  # noqa: PLC0415
+
+    feature = StyleTransfer()
+    session = load(feature.default_program).session()
+    drawn = scene()
+    rows, times = [], []
+    for style in STYLES:
+        changes = []
+        for strength in (HALF, 1.0):
+            began_ns = time.perf_counter_ns()
+            answer = feature.decode(session(*feature.prepare(drawn, Look(style=style, strength=strength))))
+            painted = answer.apply(drawn)
+            times.append(time.perf_counter_ns() - began_ns)
+            changes.append(float(np.abs(painted.astype(np.float32) - drawn).mean()) / 255)
+        colors = f"{answer.red:.0%}, {answer.green:.0%}, {answer.blue:.0%}"
+        rows.append((style, colors, f"{changes[0]:.1%}", f"{changes[1]:.1%}"))
+    return _make_section(name, times, ("style", "red, green, blue", "change at strength 0.5", "at 1"), rows)
+
+
 def _make_section(
     name: str, times_ns: Sequence[int], columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
 ) -> Shown:
@@ -252,4 +275,5 @@ SHOWS: Final[Mapping[str, Callable[[str], Shown]]] = {
     "photo_enhance": _photo_enhance,
     "cutouts": _cutouts,
     "background": _background,
+    "style_transfer": _style_transfer,
 }
