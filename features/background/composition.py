@@ -88,10 +88,10 @@ class Blur:
         """Return the frame with its background out of focus, of its own size; `Scene.show`."""
         height, width = frame.shape[:2]
         own = to_bytes(inside(matte, height, width))
-        small = resize(frame, *own.shape)
-        behind = LEVELS - own
-        weight = np.repeat(behind[..., None], 3, axis=2)
-        taps = *_blur_taps(own.shape[0], self._deviation()), *_blur_taps(own.shape[1], self._deviation())
+        # Half the matte's size: what is lost is finer than the blur.
+        rows, columns = (max(1, each // 2) for each in own.shape)
+        small, weight = resize(frame, rows, columns), LEVELS - grow(own, rows, columns)
+        taps = *_blur_taps(rows, self._deviation()), *_blur_taps(columns, self._deviation())
         sums = _native.resample(mix(small, weight, np.zeros_like(small)), *taps).astype(np.uint32)
         shares = _native.resample(weight, *taps).astype(np.uint32)
         # Where next to nothing of the background is near, the frame's own pixels stand in: they are hidden.
@@ -100,7 +100,7 @@ class Blur:
         return mix(frame, grow(own, height, width), background)
 
     def _deviation(self) -> float:
-        return max(0.3, self.strength * BLUR_SHARE * HEIGHT)
+        return max(0.3, self.strength * BLUR_SHARE * HEIGHT / 2)
 
 
 @dataclass(slots=True, eq=False)

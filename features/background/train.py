@@ -1,6 +1,7 @@
 """Trains the decoder on photos whose license allows it; DeepLab's layers stay as published.
 
     python -m alcove.features.background.train --weights FOLDER --photos FOLDER --run RUN --minutes 30
+    python -m alcove.features.background.train ... --run RUN2 --start RUN          # go on with another run's weights
 
 One thread.  Every few steps make a new frame, so the pool of frames changes while the decoder learns.  The matte of the
 frame before is nothing, or the decoder's own answer moved by a few pixels, or the truth with a part missing or added:
@@ -31,6 +32,8 @@ POOL: Final = 3000
 FIRST: Final = 120
 """Frames before the first step."""
 RATE: Final = 3e-3
+GO_ON_RATE: Final = 1.5e-3
+"""Of a run that goes on with weights."""
 DECAY: Final = 0.995
 """Of the running mean of the weights, a step."""
 SAVED_EVERY_S: Final = 60.0
@@ -178,16 +181,33 @@ def keep_channels_last(decoder: Decoder) -> None:
             layer.register_forward_pre_hook(lambda _, given: (given[0].contiguous(memory_format=torch.channels_last),))
 
 
-def train(network: BackgroundNetwork, maker: FrameMaker, run: Path, seconds: float, seed: int) -> None:
-    """Train until the time is over; write the weights and the record of their making to `run`."""
+def train(  # noqa: PLR0917 - what a run is made of
+    network: BackgroundNetwork, maker: FrameMaker, run: Path, seconds: float, seed: int, start: Path | None = None
+) -> None:
+    """Train until the time is over; write the weights and the record of their making to `run`.
+
+    Args:
+        network: whose decoder learns.
+        maker: of frames.
+        run: folder that is written to.
+        seconds: of training.
+        seed: of what is drawn.
+        start: folder of a run whose weights the decoder begins with, at a lower rate; or None.
+    """
     rng = np.random.default_rng(seed)
     decoder = network.decoder
     keep_channels_last(decoder)
     pool = Pool(network, maker)
     for _ in range(FIRST):
         pool.grow()
-    scale_layers(decoder, pool.draw(rng))
-    optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=0.01)
+    before = {"steps": 0, "minutes": 0.0}
+    if start is None:
+        scale_layers(decoder, pool.draw(rng))
+    else:
+        decoder.load_state_dict(torch.load(start / "last.pt", weights_only=True))
+        before = json.loads((start / "run.json").read_text(encoding="utf-8"))
+    rate = RATE if start is None else GO_ON_RATE
+    optimizer = torch.optim.AdamW(decoder.parameters(), rate, weight_decay=0.01)
     mean = {name: value.detach().clone() for name, value in decoder.state_dict().items()}
     began = saved = time.monotonic()
     steps, shown, ious = 0, 0.0, 0.0
@@ -195,7 +215,7 @@ def train(network: BackgroundNetwork, maker: FrameMaker, run: Path, seconds: flo
         if steps % FRESH == 0:
             pool.grow()
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min(1.0, steps / 100 + 0.01) * (0.5 + 0.5 * np.cos(np.pi * spent / seconds))
+            group["lr"] = rate * min(1.0, steps / 100 + 0.01) * (0.5 + 0.5 * np.cos(np.pi * spent / seconds))
         batch = pool.draw(rng)
         x, alpha, maps = batch
         logits = decoder(x, maps, matte_before(decoder, batch, rng))
@@ -217,12 +237,12 @@ def train(network: BackgroundNetwork, maker: FrameMaker, run: Path, seconds: flo
             shown = ious = 0.0
         if time.monotonic() - saved > SAVED_EVERY_S:
             saved = time.monotonic()
-            save(run, mean, steps, spent)
-    save(run, mean, steps, time.monotonic() - began)
+            save(run, mean, before["steps"] + steps, 60 * before["minutes"] + spent)
+    save(run, mean, before["steps"] + steps, 60 * before["minutes"] + time.monotonic() - began)
 
 
 def save(run: Path, mean: dict[str, Tensor], steps: int, seconds: float) -> None:
-    """Write the decoder's weights, and the record of their making."""
+    """Write the decoder's weights, and the record of their making, with that of the runs before."""
     torch.save(mean, run / "new.pt")
     (run / "new.pt").replace(run / "last.pt")
     record = {"steps": steps, "batch": BATCH, "minutes": round(seconds / 60, 1), "threads": 1}
@@ -237,13 +257,14 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True, help="folder for the weights")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="folder of a run to go on with")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
     arguments.run.mkdir(parents=True, exist_ok=True)
     network = BackgroundNetwork(load_deep_lab(arguments.weights))
     maker = FrameMaker(free_stills(arguments.photos), arguments.seed)
-    train(network, maker, arguments.run, arguments.minutes * 60, arguments.seed)
+    train(network, maker, arguments.run, arguments.minutes * 60, arguments.seed, arguments.start)
 
 
 if __name__ == "__main__":

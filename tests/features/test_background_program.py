@@ -21,7 +21,7 @@ from alcove.features.cutouts.metrics import iou
 from alcove.features.cutouts.picture import read_picture
 from alcove.features.errors import FieldError
 from alcove.platform.cli.feature import answers
-from alcove.platform.cli.main import app
+from alcove.platform.cli.main import app_of
 from alcove.runtime import InputError, Model, load
 from alcove.runtime.certificate import check_certificate
 from alcove.sdk import Client
@@ -193,7 +193,7 @@ def test_command_writes_a_picture_and_a_folder_of_frames(tmp_path: Path, clip: l
 
     def run(source: Path, target: str, *options: str) -> Any:
         command = ["feature", "run", "background", "--input", str(source), "--output", str(tmp_path / target), *options]
-        return CliRunner().invoke(app, command)
+        return CliRunner().invoke(app_of("feature"), command)
 
     assert run(frames / "0.png", "blurred.png").exit_code == 0
     assert read_picture(tmp_path / "blurred.png").shape == (90, 160, 3)
@@ -208,7 +208,7 @@ def test_another_feature_has_no_mode(tmp_path: Path) -> None:
     """The option is refused by name."""
     (tmp_path / "photo.png").write_bytes(png_of(draw_slide()))
     command = ["feature", "run", "photo_enhance", "--input", str(tmp_path / "photo.png"), "--output", "o.png"]
-    refused = CliRunner().invoke(app, [*command, "--mode", "blur"])
+    refused = CliRunner().invoke(app_of("feature"), [*command, "--mode", "blur"])
     assert refused.exit_code == 2
     assert "no such choice" in refused.output
 
