@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from alcove.features.background.config import HEIGHT
-from alcove.features.background.frames import check_frame, grow, inside, resize, to_bytes
+from alcove.features.background.frames import check_frame, grow, grow_part, inside, part_of, resize, to_bytes
 from alcove.features.errors import FieldError
 from alcove.runtime import _native
 from numpy.typing import NDArray
 
-__all__ = ["Blur", "Replacement", "Scene", "Stage", "mix"]
+__all__ = ["Blur", "Replacement", "Scene", "Stage", "mix", "put"]
 
 ROWS: Final = 16
 """That are mixed together: 16 rows of 1280 pixels and what is computed of them stay in a processor's cache."""
@@ -38,13 +38,34 @@ class Scene(Protocol):
         ...
 
 
-def mix(frame: NDArray[np.uint8], alpha: NDArray[np.uint8], background: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def put(frame: NDArray[np.uint8], own: NDArray[np.uint8], background: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Write people on a background, in place, and return it; where alpha is 0 nothing is computed.
+
+    Args:
+        frame: uint8 [height, width, 3].
+        own: its alpha at the size of the matte, uint8 [rows, columns]; spread over the frame, linear.
+        background: uint8, of the frame's shape.
+    """
+    height, width = frame.shape[:2]
+    part = part_of(own, height, width)
+    if part is not None:
+        mix(frame[part], grow_part(own, height, width, part), background[part], background[part])
+    return background
+
+
+def mix(
+    frame: NDArray[np.uint8],
+    alpha: NDArray[np.uint8],
+    background: NDArray[np.uint8],
+    out: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
     """Return alpha * frame + (1 - alpha) * background, rounded to the nearest level, of arrays of one shape.
 
     Args:
         frame: uint8 [height, width, 3].
         alpha: uint8, 255 where only the frame counts.
         background: uint8.
+        out: uint8 of that shape, where the result goes; may be the background itself.
 
     Raises:
         ValueError: the shapes differ.
@@ -54,14 +75,20 @@ def mix(frame: NDArray[np.uint8], alpha: NDArray[np.uint8], background: NDArray[
     """
     if not frame.shape == alpha.shape == background.shape:
         raise ValueError(f"arrays of one shape, not {frame.shape}, {alpha.shape} and {background.shape}")
-    found = np.empty_like(frame)
-    for first in range(0, frame.shape[0], ROWS):
+    found = np.empty_like(frame) if out is None else out
+    space = np.empty((3, min(ROWS, len(frame)), *frame.shape[1:]), np.uint16)
+    for first in range(0, len(frame), ROWS):
         rows = slice(first, first + ROWS)
-        share = alpha[rows].astype(np.uint16)
-        mixed = np.multiply(frame[rows], share, dtype=np.uint16)
-        mixed += np.multiply(background[rows], LEVELS - share, dtype=np.uint16)
-        mixed += 128
-        mixed += mixed >> 8
+        mixed, behind, share = space[:, : len(frame[rows])]
+        mixed[...], behind[...], share[...] = frame[rows], background[rows], alpha[rows]
+        # alpha * (frame - background) + 255 * background: below 0 on the way, which 16 bits without a sign carry.
+        mixed -= behind
+        mixed *= share
+        behind *= LEVELS
+        mixed += behind
+        mixed += LEVELS // 2 + 1
+        np.right_shift(mixed, 8, out=behind)
+        mixed += behind
         mixed >>= 8
         found[rows] = mixed
     return found
@@ -97,7 +124,7 @@ class Blur:
         # Where next to nothing of the background is near, the frame's own pixels stand in: they are hidden.
         soft = np.where(shares > 8, np.minimum(LEVELS, (sums * LEVELS + shares // 2) // np.maximum(shares, 1)), small)
         background = resize(soft.astype(np.uint8), height, width)
-        return mix(frame, grow(own, height, width), background)
+        return put(frame, own, background)
 
     def _deviation(self) -> float:
         return max(0.3, self.strength * BLUR_SHARE * HEIGHT / 2)
@@ -125,7 +152,7 @@ class Replacement:
         height, width = frame.shape[:2]
         if self._fitted is None or self._fitted.shape != frame.shape:
             self._fitted = cover(self.picture, height, width)
-        return mix(frame, grow(to_bytes(inside(matte, height, width)), height, width), self._fitted)
+        return put(frame, to_bytes(inside(matte, height, width)), self._fitted.copy())
 
 
 @dataclass(slots=True, eq=False)
@@ -161,10 +188,11 @@ class Stage:
         left = round(self.across * self.picture.shape[1] - columns / 2)
         first, last = max(0, left), min(self.picture.shape[1], left + columns)
         part = slice(first - left, last - left)
-        own = resize(frame, rows, columns)[:, part]
-        alpha = grow(to_bytes(inside(matte, *frame.shape[:2])), rows, columns)[:, part]
         found = self.picture.copy()
-        found[-rows:, first:last] = mix(own, alpha, self.picture[-rows:, first:last])
+        whole = np.zeros((rows, columns, 3), np.uint8)
+        whole[:, part] = found[-rows:, first:last]
+        put(resize(frame, rows, columns), to_bytes(inside(matte, *frame.shape[:2])), whole)
+        found[-rows:, first:last] = whole[:, part]
         return found
 
 

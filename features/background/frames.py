@@ -5,15 +5,17 @@ filled with its border pixels, and is cut away from the matte.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from alcove.features.background.config import HEIGHT, WIDTH
 from alcove.features.cutouts.picture import check_pixels
 from alcove.features.photo_enhance.picture import resize
+from alcove.runtime import _native
 from numpy.typing import NDArray
 
-__all__ = ["Place", "check_frame", "grow", "place_of", "shrink", "to_bytes"]
+__all__ = ["Place", "check_frame", "grow", "grow_part", "inside", "part_of", "place_of", "shrink", "to_bytes"]
 
 LEVELS: Final = 255
 
@@ -79,6 +81,49 @@ def inside(matte: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 def to_bytes(matte: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return alpha of [0, 1] as 0 to 255."""
     return np.rint(np.clip(matte, 0, 1) * LEVELS).astype(np.uint8)
+
+
+def part_of(own: NDArray[np.uint8], height: int, width: int) -> tuple[slice, slice] | None:
+    """Return the rows and columns of a frame outside of which alpha, spread over it, is 0; None where all of it is.
+
+    Args:
+        own: alpha uint8 [rows, columns].
+        height: of the frame.
+        width: of the frame.
+    """
+    rows, columns = (np.flatnonzero(own.any(axis=axis)) for axis in (1, 0))
+    if not len(rows):
+        return None
+    return _spread(rows, own.shape[0], height), _spread(columns, own.shape[1], width)
+
+
+def _spread(covered: NDArray[np.intp], length: int, size: int) -> slice:
+    """Return the pixels of `size` to which the cells of `length` give something: half a cell beyond their edges."""
+    first, last = (int(covered[0]) - 0.5) * size / length, (int(covered[-1]) + 1.5) * size / length
+    return slice(max(0, int(first)), min(size, int(np.ceil(last))))
+
+
+def grow_part(own: NDArray[np.uint8], height: int, width: int, part: tuple[slice, slice]) -> NDArray[np.uint8]:
+    """Return what `grow` does, of some rows and columns alone."""
+    if height < own.shape[0] or width < own.shape[1]:
+        return grow(own, height, width)[part]
+    taps = [
+        each[slice_]
+        for length, size, slice_ in ((own.shape[0], height, part[0]), (own.shape[1], width, part[1]))
+        for each in _between(length, size)
+    ]
+    colors = np.repeat(own[..., None], 3, axis=2)
+    return _native.resample(colors, taps[0], taps[1], taps[2], taps[3])
+
+
+@lru_cache(maxsize=32)
+def _between(length: int, size: int) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+    """Return the cell before the middle of each of `size` pixels, and what it and the next one count."""
+    middle = np.clip((np.arange(size) + 0.5) * (length / size) - 0.5, 0, length - 1)
+    first = np.minimum(middle.astype(np.int64), max(0, length - 2))
+    share = middle - first
+    weights = np.stack([1 - share, share], axis=1) if length > 1 else np.ones((size, 1))
+    return first.astype(np.uint32), weights.astype(np.float32)
 
 
 def grow(alpha: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 from alcove.features.background import Background, Blur, Replacement, Stage
-from alcove.features.background.composition import cover, mix
+from alcove.features.background.composition import cover, mix, put
 from alcove.features.background.config import HEIGHT, WIDTH
 from alcove.features.background.drawn import draw_clip
-from alcove.features.background.frames import place_of, shrink
+from alcove.features.background.frames import grow, place_of, shrink
 from alcove.features.cutouts.picture import PictureError
 from alcove.features.errors import FieldError
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ def test_mixing_rounds_to_the_nearest_level_for_all_bytes() -> None:
     arrays = [each[:whole].astype(np.uint8).reshape(rows, -1, 3) for each in (front, alpha, behind)]
     exact = front[:whole] * alpha[:whole] + behind[:whole] * (255 - alpha[:whole])
     np.testing.assert_array_equal(mix(arrays[0], arrays[1], arrays[2]).ravel(), (2 * exact + 255) // 510)
+
+
+@pytest.mark.parametrize("shape", [(288, 512), (200, 300), (90, 160), (720, 1280)])
+def test_people_are_put_as_if_the_whole_frame_were_mixed(shape: tuple[int, int]) -> None:
+    """Nothing is lost at the edges of the part that is computed, and nothing is written outside of it."""
+    own = np.zeros((HEIGHT, WIDTH), np.uint8)
+    own[40:90, 100:131] = np.random.default_rng(1).integers(0, 256, (50, 31))
+    frame, behind = picture(*shape, 1), picture(*shape, 2)
+    np.testing.assert_array_equal(put(frame, own, behind.copy()), mix(frame, grow(own, *shape), behind))
+    np.testing.assert_array_equal(put(frame, 0 * own, behind.copy()), behind)
 
 
 def test_mixing_arrays_of_different_shapes_is_refused() -> None:
