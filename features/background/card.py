@@ -20,7 +20,7 @@ Result = Mapping[str, Any]
 
 TILE: Final = (128, 72)
 """Columns and rows of a picture on the sheet."""
-SHOWN: Final = 4
+SHOWN: Final = 2
 """Frames of a clip before the one that is shown."""
 KINDS: Final = {
     "webcam, people": "webcam-like frames of COCO's people",

@@ -28,12 +28,15 @@ REACH: Final = 2.5
 class Scene(Protocol):
     """What a frame becomes."""
 
-    def show(self, frame: NDArray[np.uint8], matte: NDArray[np.float32]) -> NDArray[np.uint8]:
+    def show(
+        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the frame with another background, uint8 [rows, columns, 3].
 
         Args:
             frame: of `check_frame`.
             matte: f32 [HEIGHT, WIDTH] in [0, 1], of the program.
+            small: what `shrink` made of the frame, where it is there already.
         """
         ...
 
@@ -111,18 +114,21 @@ class Blur:
         if not 0 < self.strength <= 1:
             raise FieldError("strength", "above 0, at most 1", self.strength)
 
-    def show(self, frame: NDArray[np.uint8], matte: NDArray[np.float32]) -> NDArray[np.uint8]:
+    def show(
+        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the frame with its background out of focus, of its own size; `Scene.show`."""
         height, width = frame.shape[:2]
         own = to_bytes(inside(matte, height, width))
         # Half the matte's size: what is lost is finer than the blur.
         rows, columns = (max(1, each // 2) for each in own.shape)
-        small, weight = resize(frame, rows, columns), LEVELS - grow(own, rows, columns)
+        whole = frame if small is None else np.ascontiguousarray(inside(small, height, width))
+        little, weight = resize(whole, rows, columns), LEVELS - grow(own, rows, columns)
         taps = *_blur_taps(rows, self._deviation()), *_blur_taps(columns, self._deviation())
-        sums = _native.resample(mix(small, weight, np.zeros_like(small)), *taps).astype(np.uint32)
+        sums = _native.resample(mix(little, weight, np.zeros_like(little)), *taps).astype(np.uint32)
         shares = _native.resample(weight, *taps).astype(np.uint32)
         # Where next to nothing of the background is near, the frame's own pixels stand in: they are hidden.
-        soft = np.where(shares > 8, np.minimum(LEVELS, (sums * LEVELS + shares // 2) // np.maximum(shares, 1)), small)
+        soft = np.where(shares > 8, np.minimum(LEVELS, (sums * LEVELS + shares // 2) // np.maximum(shares, 1)), little)
         background = resize(soft.astype(np.uint8), height, width)
         return put(frame, own, background)
 
@@ -147,7 +153,9 @@ class Replacement:
     def __post_init__(self) -> None:
         self.picture = check_frame(self.picture)
 
-    def show(self, frame: NDArray[np.uint8], matte: NDArray[np.float32]) -> NDArray[np.uint8]:
+    def show(
+        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the people before the picture, of the frame's size; `Scene.show`."""
         height, width = frame.shape[:2]
         if self._fitted is None or self._fitted.shape != frame.shape:
@@ -181,7 +189,9 @@ class Stage:
         if not 0 <= self.across <= 1:
             raise FieldError("across", "0 to 1", self.across)
 
-    def show(self, frame: NDArray[np.uint8], matte: NDArray[np.float32]) -> NDArray[np.uint8]:
+    def show(
+        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the picture with the people on it, of the picture's size; `Scene.show`."""
         rows = max(1, round(self.height * self.picture.shape[0]))
         columns = max(1, round(rows * frame.shape[1] / frame.shape[0]))

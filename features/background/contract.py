@@ -64,18 +64,21 @@ class BackgroundAnswer:
         height, width = check_frame(frame).shape[:2]
         return grow(to_bytes(inside(self._own(), height, width)), height, width)[..., 0]
 
-    def show(self, frame: NDArray[np.uint8], scene: "Scene") -> NDArray[np.uint8]:
+    def show(
+        self, frame: NDArray[np.uint8], scene: "Scene", small: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the frame with another background.
 
         Args:
             frame: uint8 [height, width, 3], that was given.
             scene: `composition.Blur`, `Replacement` or `Stage`.
+            small: the program's input for the frame, where it is there still: saves the blur some time.
 
         Raises:
             PictureError: it is no frame.
             ValueError: the answer comes without a matte.
         """
-        return scene.show(check_frame(frame), self._own())
+        return scene.show(check_frame(frame), self._own(), small)
 
     def _own(self) -> NDArray[np.float32]:
         matte: NDArray[np.float32] | None = getattr(self, "_matte", None)

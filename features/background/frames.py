@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 __all__ = ["Place", "check_frame", "grow", "grow_part", "inside", "part_of", "place_of", "shrink", "to_bytes"]
 
 LEVELS: Final = 255
+CERTAIN: Final = 0.04
+"""What is nearer than this to nobody or somebody counts as that: no trace of a hidden room, nothing to mix there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ def inside(matte: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 
 
 def to_bytes(matte: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return alpha of [0, 1] as 0 to 255."""
-    return np.rint(np.clip(matte, 0, 1) * LEVELS).astype(np.uint8)
+    """Return alpha of [0, 1] as 0 to 255, with values near the ends as the ends."""
+    return np.rint(np.clip((matte - CERTAIN) / (1 - 2 * CERTAIN), 0, 1) * LEVELS).astype(np.uint8)
 
 
 def part_of(own: NDArray[np.uint8], height: int, width: int) -> tuple[slice, slice] | None:

@@ -49,8 +49,9 @@ class BackgroundStream:
             self.resets += 1
             self._session.reset()
         self._size = size
-        self.answer = self._feature.decode(self._session(shrink(pixels)))
-        return self.answer.show(pixels, self.scene)
+        small = shrink(pixels)
+        self.answer = self._feature.decode(self._session(small))
+        return self.answer.show(pixels, self.scene, small)
 
     def reset(self) -> None:
         """Forget the frames so far, as after a pause."""

@@ -8,7 +8,7 @@ from alcove.features.background import Background, Blur, Replacement, Stage
 from alcove.features.background.composition import cover, mix, put
 from alcove.features.background.config import HEIGHT, WIDTH
 from alcove.features.background.drawn import draw_clip
-from alcove.features.background.frames import grow, place_of, shrink
+from alcove.features.background.frames import grow, place_of, shrink, to_bytes
 from alcove.features.cutouts.picture import PictureError
 from alcove.features.errors import FieldError
 from numpy.typing import NDArray
@@ -45,6 +45,19 @@ def test_people_are_put_as_if_the_whole_frame_were_mixed(shape: tuple[int, int])
     frame, behind = picture(*shape, 1), picture(*shape, 2)
     np.testing.assert_array_equal(put(frame, own, behind.copy()), mix(frame, grow(own, *shape), behind))
     np.testing.assert_array_equal(put(frame, 0 * own, behind.copy()), behind)
+
+
+def test_matte_near_its_ends_is_its_ends() -> None:
+    """A hundredth of the hidden room is not shown; a half stays a half."""
+    assert to_bytes(np.array([0.0, 0.04, 0.5, 0.96, 1.0, -0.001, 1.001], np.float32)).tolist() == [
+        0,
+        0,
+        128,
+        255,
+        255,
+        0,
+        255,
+    ]
 
 
 def test_mixing_arrays_of_different_shapes_is_refused() -> None:

@@ -14,7 +14,7 @@ from alcove.features.background.config import DEFAULT_VERSION, HEIGHT, WIDTH
 from alcove.features.background.contract import PROGRAMS, BackgroundAnswer
 from alcove.features.background.drawn import LOOKS, DrawnFrame, draw_clip, draw_slide
 from alcove.features.background.example import CallCamera
-from alcove.features.background.frames import shrink
+from alcove.features.background.frames import shrink, to_bytes
 from alcove.features.card_figures import replace_figures
 from alcove.features.cutouts.matte import png_of
 from alcove.features.cutouts.metrics import iou
@@ -246,9 +246,7 @@ def test_stream_of_the_sdk_answers_as_the_session_does(tmp_path: Path, model: Mo
     assert first.is_fresh
     for answer, matte in zip([first, *rest], expected, strict=True):
         assert answer.value is not None
-        np.testing.assert_array_equal(
-            answer.value.alpha(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), np.rint(np.clip(matte, 0, 1) * 255)
-        )
+        np.testing.assert_array_equal(answer.value.alpha(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), to_bytes(matte))
 
 
 def test_feature_is_in_the_catalogue_under_its_name() -> None:
