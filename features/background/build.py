@@ -10,7 +10,7 @@ of photos whose license allows it, each twice, so that the second has a matte be
 import argparse
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -154,12 +154,15 @@ def main() -> None:
     run: Path | None = arguments.run
     committed = program_path(DEFAULT_VERSION)
     committed.parent.mkdir(exist_ok=True)
-    state = kept_state(DEFAULT_VERSION) if run is None else torch.load(run / "last.pt", weights_only=True)
+    state: dict[str, Tensor] = (
+        kept_state(DEFAULT_VERSION) if run is None else torch.load(run / "last.pt", weights_only=True)
+    )
     network = network_of(arguments.weights, state)
     _write(compile_network(network, arguments.photos, "int8"), committed)
     if run is not None:
         _write(compile_network(network, arguments.photos, "f32"), run / f"{committed.stem}-f32.alc")
-        np.savez(weights_path(DEFAULT_VERSION), **{name: value.contiguous().numpy() for name, value in state.items()})
+        arrays: dict[str, Any] = {name: value.contiguous().numpy() for name, value in state.items()}
+        np.savez(weights_path(DEFAULT_VERSION), **arrays)
         record = {"version": DEFAULT_VERSION} | json.loads((run / "run.json").read_text(encoding="utf-8"))
         committed.with_suffix(".run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 

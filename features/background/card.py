@@ -106,13 +106,15 @@ def times(result: Result) -> str:
     spent = result["times_ms"]
     rows = []
     for key, size in (("144", "256 x 144"), ("360", "640 x 360"), ("720", "1280 x 720")):
-        values = [spent[f"{name} {key}"] for name in ("shrink", "blur", "replace", "stage")]
-        rows.append([size, *(f"{value:.1f}" for value in values), f"{1000 / values[1]:.0f}"])
+        names = [f"{name} {key}" for name in ("shrink", "blur", "replace", "stage")]
+        values = [f"{spent[name]:.1f} ({spent[f'{name} least']:.1f})" for name in names]
+        rows.append([size, *values, f"{1000 / spent[names[1]]:.0f}"])
     head = ["frame", "made smaller", "blurred", "replaced", "on a stage", "blurred frames a second"]
     return (
-        "### Times of whole frames, ms of one thread\n\n"
+        "### Times of whole frames, ms of one thread: median (least)\n\n"
         + table(head, rows)
-        + f"\n\nThe program takes {spent['program']:.1f} ms of each but the first column."
+        + f"\n\nThe program takes {spent['program']:.1f} ({spent['program least']:.1f}) ms of all but the first column. "
+        "Times are processor time on a machine that did other work."
     )
 
 

@@ -204,7 +204,8 @@ def resize_mask(mask: NDArray[np.bool_], box: tuple[float, float, float, float])
     from PIL import Image  # noqa: PLC0415 - not a dependency of the feature
 
     image = Image.fromarray(mask.astype(np.float32))
-    return np.clip(np.array(image.resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR, box=box)), 0, 1)
+    resized = np.asarray(image.resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR, box=box), np.float32)
+    return resized.clip(0, 1)
 
 
 def blurred(pixels: NDArray[Any], deviation: float) -> NDArray[np.float32]:
@@ -218,4 +219,4 @@ def blurred(pixels: NDArray[Any], deviation: float) -> NDArray[np.float32]:
         wide = np.pad(found, pad, mode="edge")
         parts = [np.take(wide, np.arange(at, at + found.shape[axis]), axis=axis) for at in range(2 * reach + 1)]
         found = np.sum([part * weight for part, weight in zip(parts, weights, strict=True)], axis=0, dtype=np.float32)
-    return found
+    return np.asarray(found, np.float32)

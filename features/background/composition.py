@@ -129,7 +129,8 @@ class Blur:
         shares = _native.resample(weight, *taps).astype(np.uint32)
         # Where next to nothing of the background is near, the frame's own pixels stand in: they are hidden.
         soft = np.where(shares > 8, np.minimum(LEVELS, (sums * LEVELS + shares // 2) // np.maximum(shares, 1)), little)
-        background = resize(soft.astype(np.uint8), height, width)
+        # Each row twice: half the rows are computed.
+        background = np.repeat(resize(soft.astype(np.uint8), -(-height // 2), width), 2, axis=0)[:height]
         return put(frame, own, background)
 
     def _deviation(self) -> float:
@@ -154,7 +155,10 @@ class Replacement:
         self.picture = check_frame(self.picture)
 
     def show(
-        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+        self,
+        frame: NDArray[np.uint8],
+        matte: NDArray[np.float32],
+        small: NDArray[np.uint8] | None = None,  # noqa: ARG002 - as `Scene.show`
     ) -> NDArray[np.uint8]:
         """Return the people before the picture, of the frame's size; `Scene.show`."""
         height, width = frame.shape[:2]
@@ -190,7 +194,10 @@ class Stage:
             raise FieldError("across", "0 to 1", self.across)
 
     def show(
-        self, frame: NDArray[np.uint8], matte: NDArray[np.float32], small: NDArray[np.uint8] | None = None
+        self,
+        frame: NDArray[np.uint8],
+        matte: NDArray[np.float32],
+        small: NDArray[np.uint8] | None = None,  # noqa: ARG002 - as `Scene.show`
     ) -> NDArray[np.uint8]:
         """Return the picture with the people on it, of the picture's size; `Scene.show`."""
         rows = max(1, round(self.height * self.picture.shape[0]))

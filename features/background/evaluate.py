@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,8 +44,10 @@ SAME: Final = 2.5
 """Levels of 255 by which a place may change and still count as unchanged: the light changes a little."""
 WHOLE: Final = 513
 """Longer side of the picture that DeepLab sees."""
-TIMED: Final = 60
-LARGE: Final = (720, 1280)
+ROUNDS: Final = 15
+"""Of measuring times; in each,"""
+TIMED: Final = 5
+"""calls of one kind in a row, after one that is not counted, as a stream runs one kind alone."""
 SIZES: Final = ((144, 256), (360, 640), (720, 1280))
 """Rows and columns of the frames that times are measured with."""
 SEED: Final = 2026
@@ -141,21 +144,21 @@ def clips_of(stills: Sequence[Still], empty: Sequence[Still]) -> dict[str, list[
 
 
 def times(path: Path) -> dict[str, float]:
-    """Return median times in milliseconds of a thread's processor time: the program, and frames of three sizes."""
+    """Return times in milliseconds of a thread's processor time: the program, and frames of three sizes."""
     model = load(path)
     session, feature = model.session(), Background()
     clip = [frame.pixels for frame in draw_clip(next(iter(LOOKS)), 12, sway=6)]
     given = [feature.prepare(frame) for frame in clip]
-    found = {"program": _median_ms([lambda one=one: session(*one) for one in given])}
+    calls: dict[str, list[Callable[[], object]]] = {"program": [partial(session, *each) for each in given]}
     for height, width in SIZES:
         large = [_enlarge(frame, height, width) for frame in clip]
-        found[f"shrink {height}"] = _median_ms([lambda one=one: feature.prepare(one) for one in large])
+        calls[f"shrink {height}"] = [partial(feature.prepare, each) for each in large]
         picture = np.ascontiguousarray(large[0][:, ::-1])
         scenes: dict[str, Scene] = {"blur": Blur(), "replace": Replacement(picture), "stage": Stage(picture)}
         for name, scene in scenes.items():
             stream = BackgroundStream(model, scene)
-            found[f"{name} {height}"] = _median_ms([lambda one=one, stream=stream: stream.show(one) for one in large])
-    return found
+            calls[f"{name} {height}"] = [partial(stream.show, each) for each in large]
+    return _medians_ms(calls)
 
 
 def _enlarge(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
@@ -164,16 +167,18 @@ def _enlarge(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.u
     return np.ascontiguousarray(pixels[rows][:, columns])
 
 
-def _median_ms(calls: Sequence[Callable[[], object]]) -> float:
-    """Return the median time of calls, by turns; the first of each is left out."""
-    for call in calls:
-        call()
-    spent = []
-    for number in range(TIMED):
-        began = time.thread_time_ns()
-        calls[number % len(calls)]()
-        spent.append((time.thread_time_ns() - began) / 1e6)
-    return float(np.median(spent))
+def _medians_ms(calls: dict[str, list[Callable[[], object]]]) -> dict[str, float]:
+    """Return the median and the least time of each kind of call, in rounds, so that a busy moment meets all kinds."""
+    spent: dict[str, list[float]] = {name: [] for name in calls}
+    for each in range(ROUNDS):
+        for name, kind in calls.items():
+            for number in range(TIMED + 1):
+                began = time.thread_time_ns()
+                kind[(each + number) % len(kind)]()
+                if number:
+                    spent[name].append((time.thread_time_ns() - began) / 1e6)
+    least = {f"{name} least": float(np.min(values)) for name, values in spent.items()}
+    return {name: float(np.median(values)) for name, values in spent.items()} | least
 
 
 def _mean(values: Any) -> float:

@@ -30,7 +30,7 @@ DEADLINE_MS: Final = 33.0
 class Handle(Protocol):
     """What is used of `alcove.sdk.FeatureHandle`."""
 
-    def stream(self, **options: Any) -> Any:
+    def stream(self, *, deadline_ms: float | None, on_answer: Callable[[Any], object]) -> Any:
         """Return an `alcove.sdk.FeatureStream`, whose answers are `BackgroundAnswer`s."""
         ...
 

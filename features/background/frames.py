@@ -15,7 +15,7 @@ from alcove.features.photo_enhance.picture import resize
 from alcove.runtime import _native
 from numpy.typing import NDArray
 
-__all__ = ["Place", "check_frame", "grow", "grow_part", "inside", "part_of", "place_of", "shrink", "to_bytes"]
+__all__ = ["Place", "check_frame", "grow", "grow_part", "inside", "part_of", "place_of", "resize", "shrink", "to_bytes"]
 
 LEVELS: Final = 255
 CERTAIN: Final = 0.04
@@ -82,7 +82,8 @@ def inside(matte: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 
 def to_bytes(matte: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return alpha of [0, 1] as 0 to 255, with values near the ends as the ends."""
-    return np.rint(np.clip((matte - CERTAIN) / (1 - 2 * CERTAIN), 0, 1) * LEVELS).astype(np.uint8)
+    found: NDArray[np.uint8] = np.rint(np.clip((matte - CERTAIN) / (1 - 2 * CERTAIN), 0, 1) * LEVELS).astype(np.uint8)
+    return found
 
 
 def part_of(own: NDArray[np.uint8], height: int, width: int) -> tuple[slice, slice] | None:
@@ -109,13 +110,10 @@ def grow_part(own: NDArray[np.uint8], height: int, width: int, part: tuple[slice
     """Return what `grow` does, of some rows and columns alone."""
     if height < own.shape[0] or width < own.shape[1]:
         return grow(own, height, width)[part]
-    taps = [
-        each[slice_]
-        for length, size, slice_ in ((own.shape[0], height, part[0]), (own.shape[1], width, part[1]))
-        for each in _between(length, size)
-    ]
+    down, down_weights = _between(own.shape[0], height)
+    across, across_weights = _between(own.shape[1], width)
     colors = np.repeat(own[..., None], 3, axis=2)
-    return _native.resample(colors, taps[0], taps[1], taps[2], taps[3])
+    return _native.resample(colors, down[part[0]], down_weights[part[0]], across[part[1]], across_weights[part[1]])
 
 
 @lru_cache(maxsize=32)

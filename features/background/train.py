@@ -200,12 +200,13 @@ def train(  # noqa: PLR0917 - what a run is made of
     pool = Pool(network, maker)
     for _ in range(FIRST):
         pool.grow()
-    before = {"steps": 0, "minutes": 0.0}
+    steps_before, seconds_before = 0, 0.0
     if start is None:
         scale_layers(decoder, pool.draw(rng))
     else:
         decoder.load_state_dict(torch.load(start / "last.pt", weights_only=True))
-        before = json.loads((start / "run.json").read_text(encoding="utf-8"))
+        record = json.loads((start / "run.json").read_text(encoding="utf-8"))
+        steps_before, seconds_before = record["steps"], 60 * record["minutes"]
     rate = RATE if start is None else GO_ON_RATE
     optimizer = torch.optim.AdamW(decoder.parameters(), rate, weight_decay=0.01)
     mean = {name: value.detach().clone() for name, value in decoder.state_dict().items()}
@@ -237,8 +238,8 @@ def train(  # noqa: PLR0917 - what a run is made of
             shown = ious = 0.0
         if time.monotonic() - saved > SAVED_EVERY_S:
             saved = time.monotonic()
-            save(run, mean, before["steps"] + steps, 60 * before["minutes"] + spent)
-    save(run, mean, before["steps"] + steps, 60 * before["minutes"] + time.monotonic() - began)
+            save(run, mean, steps_before + steps, seconds_before + spent)
+    save(run, mean, steps_before + steps, seconds_before + time.monotonic() - began)
 
 
 def save(run: Path, mean: dict[str, Tensor], steps: int, seconds: float) -> None:
