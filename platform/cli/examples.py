@@ -123,6 +123,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "experiment simulate-rating": (
             "alcove experiment simulate-rating --preference 0.56 --ties 0.2",
             "alcove experiment simulate-rating --good 0.80,0.84 --answering 0.3",
+            "alcove experiment simulate-rating --calls features/noise_suppression/calls.csv",
         ),
         "experiment watch": ("alcove experiment watch ex-0123456789ab --for 8h",),
         "experiment start": ("alcove experiment start ex-0123456789ab",),

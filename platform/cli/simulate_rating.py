@@ -1,5 +1,6 @@
 """`alcove experiment simulate-rating`: simulates an experiment by what people prefer or how they rate."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,7 @@ from alcove.platform.cli.plans import AskedMechanism
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alcove.platform.simulation.calls import OutcomeRun
     from alcove.platform.simulation.own_metric import OwnMetricRun, OwnMetricScenario
 
 __all__ = ["simulate_rating_command"]
@@ -28,6 +30,19 @@ def simulate_rating_command(
         str,
         typer.Option(help="Part of the rating devices whose calls are good, of control and treatment: 0.80,0.82."),
     ] = "",
+    calls: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Table of calls that both versions heard, with quality and frame times."
+        ),
+    ] = None,
+    good_from: Annotated[
+        float, typer.Option(help="Quality of what is heard from which a call of the table is rated good, dB.")
+    ] = 12.0,
+    frame_budget_ms: Annotated[float, typer.Option(help="Time for a frame of a call of the table, ms.")] = 16.0,
+    slowdown: Annotated[
+        float, typer.Option(help="How many times as long a frame takes on a device as in the table of calls.")
+    ] = 1.0,
     answering: Annotated[float, typer.Option(help="Part of the devices that compare or rate in one window.")] = 0.3,
     devices: Annotated[int, typer.Option(help="Number of devices that take part, half of them in each arm.")] = 100_000,
     windows: Annotated[int, typer.Option(help="Days that are simulated, in each of which a device may report.")] = 1,
@@ -38,21 +53,26 @@ def simulate_rating_command(
     seed: Annotated[int, typer.Option(help="Seed of the random numbers, a whole number.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate an experiment by preferences (--preference) or by ratings (--good), such as of two noise suppressors.
+    """Simulate an experiment by preferences (--preference), ratings (--good) or measured calls (--calls FILE).
 
-    Virtual devices go through the real assignment, task, noise and statistics.
+    Such as of two noise suppressors. Virtual devices go through the real assignment, task, noise and statistics.
     """
     from alcove.platform.domain.errors import InvalidFieldError  # noqa: PLC0415 - others need no simulation
     from alcove.platform.simulation import own_metric  # noqa: PLC0415
+    from alcove.platform.simulation.calls import read_calls, simulate_calls  # noqa: PLC0415
     from alcove.platform.stats import Mechanism  # noqa: PLC0415
     from alcove.registry.policy.metric import MetricKind  # noqa: PLC0415
     from pydantic import ValidationError  # noqa: PLC0415
 
-    if (preference is None) == (not good):
-        raise typer.BadParameter("give one of --preference and --good")
+    if (preference is not None) + bool(good) + (calls is not None) != 1:
+        raise typer.BadParameter("give one of --preference and --good and --calls")
     is_shared = mechanism == "prio3"
     try:
-        if preference is None:
+        table = None if calls is None else read_calls(calls)
+        if table is not None:
+            rated = table.good_shares(good_from)
+            kind, parts = MetricKind.SHARE, own_metric.share_parts(*rated)
+        elif preference is None:
             kind, parts = MetricKind.SHARE, own_metric.share_parts(*_pair(good))
         else:
             kind = MetricKind.PREFERENCE
@@ -70,8 +90,13 @@ def simulate_rating_command(
             seed=seed,
         )
         with show_progress() as progress:
-            task = progress.add_task("runs", total=runs)
-            found = list(own_metric.simulate_own_metric(scenario, lambda _: progress.advance(task)))
+            task = progress.add_task("runs", total=runs if table is None else 2 * runs)
+            if table is None:
+                outcomes, found = [], list(own_metric.simulate_own_metric(scenario, lambda _: progress.advance(task)))
+            else:
+                in_time = table.in_time_shares(frame_budget_ms * 1000.0, slowdown)
+                outcomes = list(simulate_calls(scenario, rated, in_time, lambda _: progress.advance(task)))
+                found = [each.run for each in outcomes]
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         raise typer.BadParameter(f"{'.'.join(map(str, fault['loc'])) or 'experiment'}: {fault['msg']}") from None
@@ -80,7 +105,10 @@ def simulate_rating_command(
     if as_json:
         from dataclasses import asdict  # noqa: PLC0415
 
-        print_json([asdict(run) for run in found])
+        print_json([asdict(run) for run in outcomes or found])
+        return
+    if outcomes:
+        _show_calls(scenario, outcomes)
         return
     _show(scenario, found)
 
@@ -105,6 +133,47 @@ def _show(scenario: "OwnMetricScenario", found: "Sequence[OwnMetricRun]") -> Non
         won = share_part(sum(each is not None for each in windows), len(windows))
         say(f"the {name} won in {won.share:.1%} of {len(found)} runs ({won.low:.1%} to {won.high:.1%})")
     say(f"by {scenario.devices:,} devices in {scenario.windows} {'window' if scenario.windows == 1 else 'windows'}")
+
+
+_OUTCOMES = {"call_good": "rated good", "frame_budget_kept": "without a missed frame budget"}
+
+
+def _show_calls(scenario: "OwnMetricScenario", found: "Sequence[OutcomeRun]") -> None:
+    for outcome, words in _OUTCOMES.items():
+        runs = [each for each in found if each.outcome == outcome]
+        control, treatment = runs[0].shares
+        say(f"calls {words}: {treatment:.1%} with the treatment, {control:.1%} with the control in the table")
+        first = runs[0].run
+        if first.difference is None:
+            say("  first run: noise hides the size of an arm")
+        else:
+            ends = "any" if first.low is None or first.high is None else f"{first.low:+.1%} to {first.high:+.1%}"
+            better = {(True, False): "the treatment is better", (False, True): "the control is better"}.get(
+                (first.won_window is not None, first.lost_window is not None), "neither is known to be better"
+            )
+            say(f"  first run: the treatment has {first.difference:+.1%} ({ends}) more of them: {better}")
+        answering = scenario.answering if outcome == "call_good" else 1.0
+        for name, windows in (
+            ("treatment", [each.run.won_window for each in runs]),
+            ("control", [each.run.lost_window for each in runs]),
+        ):
+            say(f"  the {name} won in {sum(each is not None for each in windows)} of {len(runs)} runs")
+        say(f"  {_needed(scenario, (control, treatment), answering)}")
+    say(f"by {scenario.devices:,} devices in {scenario.windows} {'window' if scenario.windows == 1 else 'windows'}")
+
+
+def _needed(scenario: "OwnMetricScenario", shares: tuple[float, float], answering: float) -> str:
+    from fractions import Fraction  # noqa: PLC0415
+
+    from alcove.platform.simulation.calls import calls_needed  # noqa: PLC0415 - loads statistics
+
+    if shares[0] == shares[1]:
+        return "the two are alike in the table: there is nothing to find"
+    devices = calls_needed(shares, answering, scenario.mechanism, Fraction(scenario.epsilon))
+    if devices is None:
+        return "no number of calls finds this difference"
+    rated = "" if answering == 1.0 else f", {round(devices * answering):,} of them rated"
+    return f"{devices:,} calls, one a device{rated}, find this difference in 80 % of experiments"
 
 
 def _pair(text: str) -> tuple[float, float]:

@@ -106,7 +106,8 @@ class OwnMetricRun:
 
     Attributes:
         reports: that came by the end.
-        difference: of the arms' means at the end, treatment minus control; None: noise hides it.
+        difference: of the arms' means at the end, treatment minus control, of a share that of the parts that are true;
+            None: noise hides it.
         low, high: its always-valid interval; None: unbounded.
         preference: what people prefer, of the kind `preference`; None as `difference`.
         won_window: the window at whose end the treatment first won, from 1; None: never.
@@ -162,13 +163,16 @@ def _run(
     if compared is None:
         raise ValueError(f"a run has one window or more, not {scenario.windows}")
     (pair,) = compared.primary_pairs
-    low, high = (None, None) if pair.interval is None else pair.interval
+    # A share's two bins stand in their middles, 1/4 and 3/4: a part that is true counts as half of what it is.
+    unit = 0.5 if scenario.kind is MetricKind.SHARE else 1.0
+    difference = None if pair.value is None else pair.value / unit
+    low, high = (None, None) if pair.interval is None else (pair.interval[0] / unit, pair.interval[1] / unit)
     found = None
     if scenario.kind is MetricKind.PREFERENCE and pair.value is not None:
         means = [(arm.own_mean, arm.own_interval) for arm in compared.arms]
         known = tuple((mean, interval) for mean, interval in means if mean is not None)
         found = read_preference((pair.value, pair.interval), known if len(known) == len(means) else None)
-    return OwnMetricRun(compared.reports, pair.value, low, high, found, first_win(winners, 1), first_win(winners, 0))
+    return OwnMetricRun(compared.reports, difference, low, high, found, first_win(winners, 1), first_win(winners, 0))
 
 
 def _record_of(scenario: OwnMetricScenario) -> ExperimentRecord:

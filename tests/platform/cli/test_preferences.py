@@ -53,12 +53,28 @@ def test_a_simulation_says_what_an_experiment_would(options: tuple[str, ...], wo
     assert [run["won_window"] for run in runs] == [1, 1]
 
 
+def test_measured_calls_say_in_words_which_version_is_better_and_how_many_calls_that_takes(tmp_path: Path) -> None:
+    """The better sound wins by ratings, the slower frames lose by budgets; JSON has every run of both outcomes."""
+    table = tmp_path / "calls.csv"
+    table.write_text("control_db,treatment_db,control_us,treatment_us\n11,13,200,400\n5,13,200,200\n13,13,200,200\n")
+    options = ("--calls", table, "--devices", "9000", "--runs", "1", "--slowdown", "50", "--answering", "0.8")
+    words = " ".join(alcove("experiment", "simulate-rating", *options).out.split())
+    assert "calls rated good: 100.0% with the treatment, 33.3% with the control in the table" in words
+    assert "more of them: the treatment is better the treatment won in 1 of 1 runs" in words
+    assert "of them rated, find this difference in 80 % of experiments" in words
+    assert "more of them: the control is better the treatment won in 0 of 1 runs the control won in 1 of 1" in words
+    runs = json.loads(alcove("experiment", "simulate-rating", *options, "--json").out)
+    assert [run["outcome"] for run in runs] == ["call_good", "frame_budget_kept"]
+    assert runs[0]["run"]["difference"] == pytest.approx(2 / 3, abs=0.15)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ((), "one of --preference and --good"),
         (("--preference", "0.5", "--good", "0.5,0.6"), "one of --preference and --good"),
         (("--good", "0.5"), "0.80,0.82"),
+        (("--calls", "nowhere.csv"), "does not exist"),
         (("--preference", "0.9", "--ties", "0.5"), "cannot be"),
         (("--good", "0.5,1.5"), "of sum 1"),
     ],
