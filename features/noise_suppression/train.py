@@ -76,10 +76,10 @@ def loss_of(network: NoiseNetwork, batch: Batch, window: Tensor) -> tuple[Tensor
     return total, {name: float(part.detach()) for name, part in parts.items()}
 
 
-def rate_at(share: float, step: int) -> float:
+def rate_at(share: float, step: int, highest: float = RATE) -> float:
     """Return the learning rate after a share of the time, 0 to 1: a cosine to a hundredth, with a warm-up."""
     cosine = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
-    return RATE * cosine * min((step + 1) / WARM_UP_STEPS, 1.0)
+    return highest * cosine * min((step + 1) / WARM_UP_STEPS, 1.0)
 
 
 class Training:
@@ -88,11 +88,12 @@ class Training:
     Args:
         network: to begin with.
         mixer: of what it hears.
+        rate: the highest learning rate.
     """
 
-    def __init__(self, network: NoiseNetwork, mixer: Mixer) -> None:
-        self.network, self.mixer = network.train(), mixer
-        self.optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
+    def __init__(self, network: NoiseNetwork, mixer: Mixer, rate: float = RATE) -> None:
+        self.network, self.mixer, self.rate = network.train(), mixer, rate
+        self.optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
         self.mean = {name: value.detach().clone() for name, value in network.state_dict().items()}
         self.window = hann_root()
         self.step = 0
@@ -107,7 +108,7 @@ class Training:
             count: mixtures of the step.
         """
         for group in self.optimizer.param_groups:
-            group["lr"] = rate_at(share, self.step)
+            group["lr"] = rate_at(share, self.step, self.rate)
         loss, parts = loss_of(self.network, self.mixer.batch(count), self.window)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -183,6 +184,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, required=True, help="folder that checkpoints go to")
     parser.add_argument("--start", type=Path, help="folder of a run to go on from, instead of the published weights")
     parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--rate", type=float, default=RATE, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -190,7 +192,7 @@ def main() -> None:
     speech = read_clips(arguments.data, "speech", "train", arguments.cache)
     noise = read_clips(arguments.data, "noise", "train", arguments.cache)
     network, before = start(arguments.weights, arguments.start)
-    training = Training(network, Mixer(speech, noise, SECONDS, arguments.seed))
+    training = Training(network, Mixer(speech, noise, SECONDS, arguments.seed), arguments.rate)
     training.before = before
     train(training, CONFIGS[arguments.version], arguments.run, arguments.minutes, arguments.seed)
 

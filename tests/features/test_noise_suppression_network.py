@@ -201,3 +201,14 @@ def test_training_step_lowers_its_loss_and_can_be_kept(tmp_path: Path) -> None:
     assert state["step"] == 4
     assert state["network"]["speaking.weight"].shape[1] == 16 * COARSE
     assert rate_at(1.0, 500) < rate_at(0.5, 500) < rate_at(0.0, 500)
+
+
+def test_the_mean_of_runs_is_that_of_each_tensor_and_other_shapes_are_refused() -> None:
+    """Half way between two networks; a network with other tensors has no mean with them."""
+    from alcove.features.noise_suppression.average import average_weights
+
+    first, second = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
+    assert average_weights([first, second])["a"].tolist() == [2.0, 4.0]
+    for states in ([], [first, {"b": first["a"]}]):
+        with pytest.raises(ValueError, match="same tensors"):
+            average_weights(states)
