@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from alcove.features.background.config import DEFAULT_VERSION, HEIGHT, WIDTH
 from alcove.features.background.frames import check_frame, grow, inside, shrink, to_bytes
-from alcove.features.cutouts.picture import MissingPictureError, read_picture
 from alcove.features.errors import FieldError
+from alcove.features.picture import MissingPictureError, read_picture
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:

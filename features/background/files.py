@@ -7,9 +7,8 @@ import numpy as np
 from alcove.features.background.composition import Blur, Replacement, Scene, Stage
 from alcove.features.background.contract import Background, BackgroundAnswer
 from alcove.features.background.stream import BackgroundStream
-from alcove.features.cutouts.picture import MissingPictureError, PictureError, read_picture
 from alcove.features.errors import FieldError
-from alcove.features.photo_enhance.picture import write_picture
+from alcove.features.picture import MissingPictureError, PictureError, read_picture, write_picture
 from alcove.runtime import load
 from numpy.typing import NDArray
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from alcove.features.background.config import HEIGHT, WIDTH
-from alcove.features.cutouts.picture import check_pixels
-from alcove.features.photo_enhance.picture import resize
+from alcove.features.picture import check_pixels, resize
 from alcove.runtime import _native
 from numpy.typing import NDArray
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from alcove.features.scene_tags.picture import (
+from alcove.features.picture import (
     MAX_PIXELS,
     MissingPictureError,
     NotAPictureError,

@@ -58,9 +58,9 @@ def suppress_boxes(
 
     Source: kernels/microkernels/non_maximum_suppression/non_maximum_suppression.h.
     """
-    arrays = [each.detach().contiguous().numpy() for each in (boxes, scores)]
+    places, rates = (each.detach().contiguous().numpy() for each in (boxes, scores))
     labels = None if classes is None else classes.detach().contiguous().numpy()
-    indices, counts = _native.non_maximum_suppression(*arrays, labels, iou_threshold, score_threshold, max_output)
+    indices, counts = _native.non_maximum_suppression(places, rates, labels, iou_threshold, score_threshold, max_output)
     return torch.from_numpy(indices), torch.from_numpy(counts)
 
 

@@ -9,8 +9,8 @@ from alcove.features.background.composition import cover, mix, put
 from alcove.features.background.config import HEIGHT, WIDTH
 from alcove.features.background.drawn import draw_clip
 from alcove.features.background.frames import grow, place_of, shrink, to_bytes
-from alcove.features.cutouts.picture import PictureError
 from alcove.features.errors import FieldError
+from alcove.features.picture import PictureError
 from numpy.typing import NDArray
 
 

@@ -18,8 +18,8 @@ from alcove.features.background.frames import shrink, to_bytes
 from alcove.features.card_figures import replace_figures
 from alcove.features.cutouts.matte import png_of
 from alcove.features.cutouts.metrics import iou
-from alcove.features.cutouts.picture import read_picture
 from alcove.features.errors import FieldError
+from alcove.features.picture import read_picture
 from alcove.platform.cli.feature import answers
 from alcove.platform.cli.main import app_of
 from alcove.runtime import InputError, Model, load

@@ -20,7 +20,8 @@ CLOCK = ManualClock(int(time.time()))
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
     """A provider in this process."""
-    async with TestServer(create_provider()) as made:
+    made = TestServer(create_provider())
+    async with made:
         yield made
 
 
