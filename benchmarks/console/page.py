@@ -47,7 +47,7 @@ def as_markdown(found: Measured, sizes: Sizes) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _failed(rounds: Sequence[Round]) -> int:
+def _count_failures(rounds: Sequence[Round]) -> int:
     return sum(one.failed for one in rounds)
 
 
@@ -61,8 +61,8 @@ def _viewer_lines(seen: ViewerFigures) -> list[str]:
         f"[{low:.2f}, {high:.2f}] times that without them (geometric mean of {len(seen.ratios)} pairs of rounds, 95 % "
         f"by Student's t; {calls:,} calls on each side). Of {seen.viewers * len(seen.ratios)} streams {seen.live} "
         f"stayed open to the end; {seen.events:,} times they told a change, {seen.loads:,} pages were read, and "
-        f"{seen.failed} streams or pages failed; of the calls, {_failed(seen.without)} failed without viewers and "
-        f"{_failed(seen.with_viewers)} with them."
+        f"{seen.failed} streams or pages failed; of the calls, {_count_failures(seen.without)} failed without viewers "
+        f"and {_count_failures(seen.with_viewers)} with them."
     )
     rows = [
         [

@@ -36,7 +36,7 @@ class StagedWatches:
     news: asyncio.Queue[str | ClientError | None] = field(default_factory=asyncio.Queue)
     open: int = 0
     asked: int = 0
-    judged: int = 0
+    judgements: int = 0
 
     def watches(self, _token: str) -> "StagedWatches":
         """As `Calls` does."""
@@ -48,7 +48,7 @@ class StagedWatches:
 
         class Client:
             def caller(self, *, is_idle: bool = False) -> CallerInfo:
-                watches.judged += 1
+                watches.judgements += 1
                 return CallerInfo(role="reader", principal="p", name="anna", session_id=token, expires_at_s=1 << 40)
 
         return work(Client())
@@ -124,10 +124,10 @@ async def test_an_open_stream_answers_for_its_session_when_its_own_page_loads_ag
     async with console(monkeypatch) as (client, staged):
 
         async def is_judged(session: str = "one", path: str = "/rollouts/x", *, by_itself: bool = True) -> bool:
-            before = staged.judged
+            before = staged.judgements
             headers = {"Cookie": f"alcove-session={session}"} | ({"X-Alcove-Idle": "1"} if by_itself else {})
             async with client.get(path, headers=headers):
-                return staged.judged > before
+                return staged.judgements > before
 
         assert await is_judged()
         async with await open_stream(client) as answer:

@@ -66,7 +66,7 @@ async def test_axe_finds_no_barrier_on_any_page_with_its_data(
             assert one.complaints == []
 
 
-async def framed(one: Tab) -> Frame:
+async def frame_of(one: Tab) -> Frame:
     """The frame with the program of the version's page that is open, once it has drawn its graph.
 
     The frame is in what is folded, and loads when it is seen: waiting for it before that never ends. Its page comes
@@ -91,7 +91,7 @@ async def test_the_framed_graph_of_a_version_is_drawn_and_has_no_barrier(
     for width in (1280, 320):
         async with tab(made.world, served, scheme=scheme, width=width) as one:
             await one.open(path)
-            frame = await framed(one)
+            frame = await frame_of(one)
             assert frame.url == f"{one.url}{path}/programs/f32"
             assert await frame.evaluate("origin") == "null"
             assert await frame.locator("#operator-table tr").count() > 1
