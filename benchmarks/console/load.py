@@ -32,7 +32,8 @@ __all__ = ["CHANGE_S", "Round", "ViewerFigures", "cookie_of", "measure_viewers",
 VIEWERS: Final = 100
 VIEWERS_OF_TOKEN: Final = 25  # a token has at most 32 sessions and 32 streams
 PATH: Final = "/rollouts/{rollout}"
-ARRIVED_S: Final = 15.0  # after which all viewers have their pages, and until which the last one has ended
+SETTLED_S: Final = 5.0  # between the last arrival and the first call
+LATER_S: Final = 15.0  # for which viewers stay after the calls, which a process makes that starts first
 CHANGE_S: Final = 20.0  # between two changes of the rollout: analyses and people make a few a minute
 VIEWERS_NICE: Final = 15  # the caller measures; what viewers compute must not be in its times
 CPU_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -125,7 +126,7 @@ def measure_viewers(seeded: Seeded, served: Served, *, rounds: int, seconds: flo
     module = [sys.executable, "-m", "benchmarks.console.viewers"]
     calling = [*module, "call", served.grpc_address, seeded.world.token("reader"), seeded.rollout_id, str(seconds)]
     watching = ["nice", "-n", str(VIEWERS_NICE), *module, "watch", url, PATH.format_map(seeded.things)]
-    watching.append(str(seconds + 2 * ARRIVED_S))
+    watching.append(str(seconds + SETTLED_S + LATER_S))
     found: dict[bool, list[Round]] = {False: [], True: []}
     seen: Counter[str] = Counter()
     for number in range(rounds):
@@ -136,7 +137,9 @@ def measure_viewers(seeded: Seeded, served: Served, *, rounds: int, seconds: flo
                 if watcher.stdin is not None:
                     watcher.stdin.write("\n".join(cookies))
                     watcher.stdin.close()
-                time.sleep(ARRIVED_S)
+                if watcher.stdout is None or watcher.stdout.readline() != "ready\n":
+                    raise RuntimeError("the viewers did not come")
+                time.sleep(SETTLED_S)
             found[has_viewers].append(_call(calling, seeded, served, seconds))
             if watcher is not None and watcher.stdout is not None:
                 seen.update(json.loads(watcher.stdout.read()))

@@ -22,19 +22,38 @@ __all__ = ["call", "watch"]
 
 ARRIVE_S: Final = 8.0  # within which all viewers open their pages
 SPREAD_S: Final = 1.0  # of loads after a change, as `assets/live.js` spreads them
+LOOK_S: Final = 5.0  # between two looks at whether it is over
 CALLS_PER_S: Final = 50.0  # steady, so that a slow answer does not thin them out
+
+
+class _Arrivals:
+    """Who is there; `until_s` is when it is over, set once everybody is."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self.until_s = float("inf")
+        self._seconds = seconds
+        self._missing = set(range(count))
+
+    def note(self, number: int) -> None:
+        """Note that one is there, or will not be; say so when all are."""
+        self._missing.discard(number)
+        if not self._missing and self.until_s == float("inf"):
+            self.until_s = time.monotonic() + self._seconds
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
 
 
 async def watch(url: str, cookies: Sequence[str], path: str, seconds: float) -> dict[str, int]:
     """Keep a live page open for each cookie, as a browser does; return what they saw.
 
     Each loads the page, keeps its stream of events open, and loads the page again when an event says that it changed.
+    A line "ready" is written when all have loaded what the first event told, or have failed; `seconds` begin then.
 
     Returns:
         "live": streams that stayed open to the end; "failed": those that did not, and pages that were refused;
         "events": changes told; "loads": pages read.
     """
-    until_s = time.monotonic() + seconds
+    arrivals = _Arrivals(len(cookies), seconds)
     counts: Counter[str] = Counter()
 
     async def load(http: aiohttp.ClientSession, *, by_itself: bool = True) -> None:
@@ -44,21 +63,22 @@ async def watch(url: str, cookies: Sequence[str], path: str, seconds: float) -> 
             counts["loads"] += 1
             counts["failed"] += answer.status >= 400
 
-    async def listen(http: aiohttp.ClientSession) -> bool:
+    async def listen(http: aiohttp.ClientSession, number: int) -> bool:
         async with http.get(f"{url}{path}/live", headers={"Accept": "text/event-stream"}) as stream:
             if stream.status != 200 or stream.content_type != "text/event-stream":
                 return False
-            while (left_s := until_s - time.monotonic()) > 0:
+            while (left_s := arrivals.until_s - time.monotonic()) > 0:
                 try:
-                    line = await asyncio.wait_for(stream.content.readline(), left_s)
+                    line = await asyncio.wait_for(stream.content.readline(), min(left_s, LOOK_S))
                 except TimeoutError:
-                    break
+                    continue
                 if not line:
                     return False
                 if line.startswith(b"event: changed"):
                     counts["events"] += 1
                     await asyncio.sleep(random.random() * SPREAD_S)
                     await load(http)
+                    arrivals.note(number)
                 elif line.startswith(b"event: end"):
                     return False
             return True
@@ -69,9 +89,10 @@ async def watch(url: str, cookies: Sequence[str], path: str, seconds: float) -> 
             await asyncio.sleep(number * ARRIVE_S / len(cookies))
             try:
                 await load(http, by_itself=False)
-                counts["live" if await listen(http) else "failed"] += 1
+                counts["live" if await listen(http, number) else "failed"] += 1
             except (aiohttp.ClientError, OSError):  # the console cut it, or is away
                 counts["failed"] += 1
+            arrivals.note(number)
 
     await asyncio.gather(*(view(number, cookie) for number, cookie in enumerate(cookies)))
     return {name: counts[name] for name in ("live", "failed", "events", "loads")}
