@@ -23,7 +23,7 @@ def measure() -> list[Figure]:
     frame, photo = (rng.integers(0, 256, (*size, 3)).astype(np.uint8) for size in ((ROWS, COLUMNS), LARGE))
     given = feature.prepare(frame)
     answer = feature.decode(session(*given))
-    frame_us, photo_us = median_us([partial(session, *given), partial(answer.apply, photo)])
+    frame_us, photo_us = median_us([partial(session, *given), partial(answer.apply, photo)], per_repeat=5)
     what = f"style_transfer {DEFAULT_VERSION} int8"
     return [
         Figure(f"{what}: a frame of {COLUMNS} x {ROWS}, p50", frame_us, "µs", f"{1e6 / frame_us:.0f} frames a second"),
