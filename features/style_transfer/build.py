@@ -23,7 +23,7 @@ from alcove.runtime.compiler.certify import certify
 from alcove.runtime.program import Program
 from torch import Tensor
 
-__all__ = ["calibration", "certified", "module_of"]
+__all__ = ["calibration", "certify_program", "module_of"]
 
 RECIPE: Final = Quantization("int8", clipping="mse", equalize=True, correct_bias=True)
 PHOTOS: Final = 12
@@ -53,7 +53,7 @@ def calibration(photos: Path) -> list[tuple[Tensor, Tensor, Tensor]]:
     ]
 
 
-def certified(program: Program, module: StyleModule) -> Program:
+def certify_program(program: Program, module: StyleModule) -> Program:
     """Return a program with its parity certificate, on frames made by rules, at strength 0.
 
     Bytes of a frame allow no tolerance, and an int8 network's are not torch's own: what is promised to the bit is the
@@ -94,7 +94,7 @@ def main() -> None:
             program = export(module, given[0], quantize=RECIPE, calibration=given)
         else:
             program = export(module, given[0], growth_bytes=0)
-        program = certified(program, module)
+        program = certify_program(program, module)
         path = committed if variant == "int8" else arguments.run / f"{committed.stem}-f32.alc"
         program.save(path)
         print(f"{path.name}: {len(bytes(program)):,} bytes, sha256 {program.digest}")  # noqa: T201 (what the command is for)

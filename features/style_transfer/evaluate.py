@@ -75,11 +75,11 @@ def measure_boil(ways: dict[str, Paint], photos: Sequence[Pixels]) -> dict[str, 
     for number, photo in enumerate(photos):
         noisy = [_with_noise(photo, rng) for _ in range(2)]
         motion = camera_motion(1, generator, shift=0.02, zoom=0.01)
-        moved = _moved(photo, motion)[0]
+        moved = _move_photo(photo, motion)[0]
         for name, paint in ways.items():
             style = number % len(STYLES)
             standing = np.abs(paint(noisy[0], style).astype(np.float32) - paint(noisy[1], style)).mean()
-            expected, is_seen = _moved(paint(photo, style), motion)
+            expected, is_seen = _move_photo(paint(photo, style), motion)
             difference = np.abs(paint(moved, style).astype(np.float32) - expected)[is_seen]
             changes[name].append((float(standing), float(difference.mean())))
     return {
@@ -93,7 +93,7 @@ def _with_noise(photo: Pixels, rng: np.random.Generator) -> Pixels:
     return noisy
 
 
-def _moved(photo: Pixels, motion: Tensor) -> tuple[Pixels, NDArray[np.bool_]]:
+def _move_photo(photo: Pixels, motion: Tensor) -> tuple[Pixels, NDArray[np.bool_]]:
     moved, is_seen = move(to_tensor(photo), motion)
     pixels = (moved[0].permute(1, 2, 0).clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
     return pixels, is_seen[0, 0].numpy() > 0
