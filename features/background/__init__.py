@@ -10,15 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alcove.features.background.answer import BackgroundAnswer
     from alcove.features.background.composition import Blur, Replacement, Stage
-    from alcove.features.background.contract import Background, BackgroundAnswer
+    from alcove.features.background.contract import Background
     from alcove.features.background.stream import BackgroundStream
 
 __all__ = ["Background", "BackgroundAnswer", "BackgroundStream", "Blur", "Replacement", "Stage"]
 
 _HOMES = {
     "Background": "contract",
-    "BackgroundAnswer": "contract",
+    "BackgroundAnswer": "answer",
     "BackgroundStream": "stream",
     "Blur": "composition",
     "Replacement": "composition",

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from alcove.features.background.answer import program_path
 from alcove.features.background.composites import FrameMaker
 from alcove.features.background.config import DEFAULT_VERSION, HEIGHT, WIDTH
-from alcove.features.background.contract import program_path
 from alcove.features.background.dataset import free_stills
 from alcove.features.background.model import BackgroundNetwork
 from alcove.features.background.program import BackgroundModule

@@ -113,8 +113,8 @@ def times(result: Result) -> str:
     return (
         "### Times of whole frames, ms of one thread: median (least)\n\n"
         + table(head, rows)
-        + f"\n\nThe program takes {spent['program']:.1f} ({spent['program least']:.1f}) ms of all but the first column."
-        " Times are processor time on a machine that did other work."
+        + f"\n\nThe program takes {spent['program']:.1f} ({spent['program least']:.1f}) ms. "
+        "Times are processor time on a machine that did other work."
     )
 
 

@@ -85,7 +85,7 @@ class FrameMaker:
         rng = self._rng
         pixels, alpha = self.background().astype(np.float32), np.zeros((HEIGHT, WIDTH), np.float32)
         if rng.random() < 0.25:
-            pixels = blurred(pixels, float(rng.uniform(0.6, 2.5)))
+            pixels = gaussian_blur(pixels, float(rng.uniform(0.6, 2.5)))
         for _ in range(1 if rng.random() < 0.88 else 2):
             drawn, left, top = self.person()
             paste(pixels, alpha, drawn, left, top)
@@ -134,7 +134,9 @@ class FrameMaker:
             pixels = np.clip(((pixels - middle) * contrast + middle) * light, 0, 255).astype(np.uint8)
         kind = rng.random()
         if kind < 0.1:
-            return np.clip(blurred(pixels.astype(np.float32), float(rng.uniform(0.4, 1.1))), 0, 255).astype(np.uint8)
+            return np.clip(gaussian_blur(pixels.astype(np.float32), float(rng.uniform(0.4, 1.1))), 0, 255).astype(
+                np.uint8
+            )
         if kind < 0.35:
             noise = rng.normal(0, rng.uniform(1, 9), pixels.shape)
             return np.clip(pixels + noise, 0, 255).astype(np.uint8)
@@ -151,7 +153,9 @@ def cut_out(still: Still) -> Layer:
     down, across = np.nonzero(still.person)
     rows, columns = slice(down.min(), down.max() + 1), slice(across.min(), across.max() + 1)
     mask = still.person[rows, columns].astype(np.float32)[..., None] * 255
-    soft = np.clip(blurred(np.pad(mask, ((2, 2), (2, 2), (0, 0)), mode="edge"), 0.8)[2:-2, 2:-2] * 1.3 - 48, 0, 255)
+    soft = np.clip(
+        gaussian_blur(np.pad(mask, ((2, 2), (2, 2), (0, 0)), mode="edge"), 0.8)[2:-2, 2:-2] * 1.3 - 48, 0, 255
+    )
     return Layer(np.dstack([still.pixels[rows, columns], soft.astype(np.uint8)]))
 
 
@@ -208,7 +212,7 @@ def resize_mask(mask: NDArray[np.bool_], box: tuple[float, float, float, float])
     return resized.clip(0, 1)
 
 
-def blurred(pixels: NDArray[Any], deviation: float) -> NDArray[np.float32]:
+def gaussian_blur(pixels: NDArray[Any], deviation: float) -> NDArray[np.float32]:
     """Return a picture [rows, columns, channels] out of focus by so many pixels."""
     reach = max(1, int(np.ceil(2.5 * deviation)))
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * deviation**2))

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from alcove.features.background.answer import BackgroundAnswer, program_path
 from alcove.features.background.composition import Blur, Replacement, Scene, Stage
-from alcove.features.background.contract import Background, BackgroundAnswer
+from alcove.features.background.config import DEFAULT_VERSION
 from alcove.features.background.stream import BackgroundStream
 from alcove.features.errors import FieldError
 from alcove.features.picture import MissingPictureError, PictureError, read_picture, write_picture
@@ -53,7 +54,7 @@ def convert(source: Path, target: Path, mode: str = "blur", picture: Path | None
         FieldError: the mode is none, or its picture is missing.
     """
     scene = make_scene(mode, None if picture is None else read_picture(picture))
-    stream = BackgroundStream(load(Background.default_program), scene)
+    stream = BackgroundStream(load(program_path(DEFAULT_VERSION)), scene)
     if not source.is_dir():
         write_picture(stream.show(read_picture(source)), target)
     else:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
+from alcove.features.background.answer import BackgroundAnswer, decode
 from alcove.features.background.composition import Scene
-from alcove.features.background.contract import Background, BackgroundAnswer
 from alcove.features.background.frames import check_frame, shrink
 from alcove.runtime import Model
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ class BackgroundStream:
 
     def __init__(self, model: Model, scene: Scene) -> None:
         self._session = model.session()
-        self._feature = Background()
         self._size: tuple[int, int] | None = None
         self.scene = scene
         """May be changed between frames."""
@@ -50,7 +49,7 @@ class BackgroundStream:
             self._session.reset()
         self._size = size
         small = shrink(pixels)
-        self.answer = self._feature.decode(self._session(small))
+        self.answer = decode(self._session(small))
         return self.answer.show(pixels, self.scene, small)
 
     def reset(self) -> None:

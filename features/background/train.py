@@ -110,12 +110,12 @@ def matte_before(decoder: Decoder, batch: tuple[Tensor, Tensor, Maps], rng: np.r
         down, across = (int(each) for each in rng.integers(-SHIFT, SHIFT + 1, 2))
         given = torch.roll(given, (down, across), (1, 2))
         if kind < TRUTH or rng.random() < 0.2:
-            given = _spoiled(given, truth[int(rng.integers(len(x)))], rng)
+            given = _perturb(given, truth[int(rng.integers(len(x)))], rng)
         found[at] = given
     return found
 
 
-def _spoiled(given: Tensor, other: Tensor, rng: np.random.Generator) -> Tensor:
+def _perturb(given: Tensor, other: Tensor, rng: np.random.Generator) -> Tensor:
     """Return a matte [1, rows, columns] wider or narrower, with a box of another, and sometimes faint."""
     reach = int(rng.integers(0, 3))
     if reach:

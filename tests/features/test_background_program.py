@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from alcove.features import catalogue
 from alcove.features.background import Background, BackgroundStream, Blur
+from alcove.features.background.answer import PROGRAMS, BackgroundAnswer
 from alcove.features.background.card import figures, sheet
 from alcove.features.background.config import DEFAULT_VERSION, HEIGHT, WIDTH
-from alcove.features.background.contract import PROGRAMS, BackgroundAnswer
 from alcove.features.background.drawn import LOOKS, DrawnFrame, draw_clip, draw_slide
 from alcove.features.background.example import CallCamera
 from alcove.features.background.frames import shrink, to_bytes
@@ -125,7 +125,7 @@ def _small(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return shrink(np.repeat(truth[..., None] * np.uint8(255), 3, axis=2))[..., 0] >= 128
 
 
-def test_cut_begins_anew_by_itself(model: Model, clip: list[DrawnFrame]) -> None:
+def test_cut_resets_the_state_by_itself(model: Model, clip: list[DrawnFrame]) -> None:
     """After a picture of another scene nothing of the scene before is left, as after `reset`."""
     dark = np.zeros((180, 320, 3), np.uint8)
     session = model.session()
@@ -145,7 +145,7 @@ def test_reset_forgets_the_stream(model: Model, clip: list[DrawnFrame]) -> None:
     assert (first[1] != mattes(model, [clip[1].pixels])[0]).any()
 
 
-def test_another_size_in_the_middle_of_a_stream_begins_anew(model: Model, clip: list[DrawnFrame]) -> None:
+def test_another_size_in_the_middle_of_a_stream_resets_it(model: Model, clip: list[DrawnFrame]) -> None:
     """The frame is answered as the first of a stream, and counted; one that is refused changes nothing."""
     stream = BackgroundStream(model, Blur())
     stream.show(clip[0].pixels)
