@@ -75,7 +75,7 @@ def _replace(scene: Scene, node: Node, inputs: tuple[str, str, str], channel: in
         )
         batch, height, width, _ = scene.shape(resize.inputs[0])
         shape = (batch, height, width, 1) if channel == _LAST else (batch, 1, height, width)
-        matte = scene.reshape(nodes, _unshaped(scene, resize.inputs[0], shape), shape)
+        matte = scene.reshape(nodes, _skip_reshape(scene, resize.inputs[0], shape), shape)
     return (*nodes, Node("composite", (background, frame, matte), node.outputs, attributes, node.origin))
 
 
@@ -93,7 +93,7 @@ def _resize(scene: Scene, matte: str, channel: int) -> Node | None:
     return node
 
 
-def _unshaped(scene: Scene, key: str, shape: tuple[int, ...]) -> str:
+def _skip_reshape(scene: Scene, key: str, shape: tuple[int, ...]) -> str:
     """Return what a reshape has made `key` of, if it has this shape already."""
     node = scene.writers.get(key)
     if node is not None and node.op == "reshape" and scene.shape(node.inputs[0]) == shape:

@@ -58,9 +58,15 @@ def suppress_boxes(
 
     Source: kernels/microkernels/non_maximum_suppression/non_maximum_suppression.h.
     """
-    places, rates = (each.detach().contiguous().numpy() for each in (boxes, scores))
     labels = None if classes is None else classes.detach().contiguous().numpy()
-    indices, counts = _native.non_maximum_suppression(places, rates, labels, iou_threshold, score_threshold, max_output)
+    indices, counts = _native.non_maximum_suppression(
+        boxes.detach().contiguous().numpy(),
+        scores.detach().contiguous().numpy(),
+        labels,
+        iou_threshold,
+        score_threshold,
+        max_output,
+    )
     return torch.from_numpy(indices), torch.from_numpy(counts)
 
 
