@@ -7,7 +7,7 @@ import numpy as np
 from alcove.features.background.answer import BackgroundAnswer, decode, program_path
 from alcove.features.background.config import DEFAULT_VERSION
 from alcove.features.background.frames import check_frame, shrink
-from alcove.features.cutouts.picture import MissingPictureError, read_picture
+from alcove.features.picture import MissingPictureError, read_picture
 from numpy.typing import NDArray
 
 __all__ = ["Background", "BackgroundAnswer", "FrameShrinker", "program_path"]

@@ -88,8 +88,8 @@ def test_a_mask_keeps_its_largest_piece_the_one_under_a_tap_or_those_of_some_siz
     mask = draw("##..#", "##...", "....#", ".#.##", "....#")
     assert show(vision.keep_largest(mask)) == ["##...", "##...", ".....", ".....", "....."]
     assert show(vision.remove_small(mask, 2)) == ["##...", "##...", "....#", "...##", "....#"]
-    three = torch.tensor(3)
-    assert show(vision.keep_touched(mask, three, three)) == [".....", ".....", "....#", "...##", "....#"]
+    place = torch.tensor(3)
+    assert show(vision.keep_touched(mask, place, place)) == [".....", ".....", "....#", "...##", "....#"]
     for row, column in ((3, 0), (-1, 0), (0, -1), (5, 4), (4, 5)):
         assert not vision.keep_touched(mask, torch.tensor(row), torch.tensor(column)).any()
     assert not vision.keep_largest(torch.zeros(2, 3, 4, dtype=torch.bool)).any()
