@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,8 +21,12 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from benchmarks.__main__ import machine
 from benchmarks.options import write_json
+from benchmarks.sections import Section, table_lines
 
+SECTION: Final = Section("sound", "python -m benchmarks.sound --write docs/performance.md")
+COLUMNS: Final = ("case", "µs", "of real time")
 RATE = 16_000
 GEOMETRIES = ((64, 32), (128, 64), (256, 128), (320, 160), (400, 160), (512, 128), (512, 256), (1024, 512))
 RATES = ((48_000, 16_000), (44_100, 16_000), (16_000, 48_000), (16_000, 44_100), (8_000, 16_000))
@@ -105,16 +110,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sound", description=__doc__)
     parser.add_argument("--runs", type=int, default=2000, help="of each; the median counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    rows, table = [], Table("case", "µs", "of real time")
+    rows, cells, table = [], [], Table(*COLUMNS)
     for name, (make, shape, seconds) in make_cases().items():
         took = time_hop(make(), torch.randn(shape), options.runs)
         rows.append({"case": name, "us": took, "hop_s": None if math.isnan(seconds) else seconds})
-        table.add_row(name, f"{took:.1f}", "" if math.isnan(seconds) else f"{took / seconds / 1e4:.3f} %")
+        cells.append((name, f"{took:.1f}", "" if math.isnan(seconds) else f"{took / seconds / 1e4:.3f} %"))
+        table.add_row(*cells[-1])
     Console().print(table)
     write_json(options.json, rows)
+    if options.write:
+        page = ["## Sound in programs", "", f"On {machine()}.", "", "A hop of a stream, on one core.", ""]
+        SECTION.write(options.write, "\n".join([*page, *table_lines(COLUMNS, cells)]), {})
     return 0
 
 

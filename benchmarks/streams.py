@@ -3,17 +3,25 @@
 The program is the shipped one of `bandwidth`, small and with state: what remains is the stream's own.  Medians.
 """
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import numpy as np
 from alcove.features.bandwidth import Bandwidth
 from alcove.runtime import load
 from alcove.sdk import Client
 
+from benchmarks.__main__ import machine
+from benchmarks.options import write_json
+from benchmarks.sections import Section, table_lines
+
+SECTION: Final = Section("streams", "python -m benchmarks.streams --write docs/performance.md")
+ABOUT: Final = "The shipped program of `bandwidth`, small and with state, in a stream of the SDK: medians of a frame."
 RUNS = 2000
 
 
@@ -28,8 +36,8 @@ def measure_us(action: Callable[[], object]) -> float:
     return median(spent) / 1000
 
 
-def main() -> None:
-    """Measure and print."""
+def measure() -> dict[str, float]:
+    """Return the microseconds of each way to run a frame."""
     tick = np.zeros((1, 150), np.float32)
     session = load(Bandwidth().default_program).session()
     with (
@@ -51,8 +59,23 @@ def main() -> None:
                 "process, with a deadline": lambda: timed.process(tick),
                 "submit, until its answer is taken": submit,
             }
-            for name, action in rows.items():
-                print(f"{name:<36}{measure_us(action):8.1f} us")
+            return {name: measure_us(action) for name, action in rows.items()}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page")
+    options = parser.parse_args()
+    found = measure()
+    for name, took_us in found.items():
+        print(f"{name:<36}{took_us:8.1f} us")
+    write_json(options.json, [{"case": name, "us": took_us} for name, took_us in found.items()])
+    if options.write:
+        lines = table_lines(("case", "a frame"), [(name, f"{took_us:.1f} µs") for name, took_us in found.items()])
+        page = ["## Frames of a stream", "", f"On {machine()}.", "", ABOUT, "", *lines]
+        SECTION.write(options.write, "\n".join(page), {})
 
 
 if __name__ == "__main__":

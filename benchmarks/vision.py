@@ -15,8 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from benchmarks.__main__ import machine
 from benchmarks.options import write_json
+from benchmarks.sections import Section, table_lines
 
+SECTION: Final = Section("vision", "python -m benchmarks.vision --write docs/performance.md")
 HEIGHT, WIDTH = 720, 1280
 LARGE: Final = (3000, 4000)
 COLORS: Final = 33
@@ -90,6 +93,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20, help="of each; median and least are shown (20)")
     parser.add_argument("--large", action="store_true", help="also a photo of 12 megapixels")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the figures into a page")
     options = parser.parse_args()
     torch.manual_seed(0)
     rows, table = [], Table("case", "ms", "least ms")
@@ -102,6 +106,11 @@ def main() -> int:
         table.add_row(name, f"{usual_ms:.1f}", f"{least_ms:.1f}")
     Console().print(table)
     write_json(options.json, rows)
+    if options.write:
+        lines = table_lines(("case", "a frame"), [(str(row["case"]), f"{row['ms']:.1f} ms") for row in rows])
+        size = f"Frames of {WIDTH} x {HEIGHT} pixels, on one core."
+        page = ["## Frames of cameras in programs", "", f"On {machine()}.", "", size, "", *lines]
+        SECTION.write(options.write, "\n".join(page), {})
     return 0
 
 

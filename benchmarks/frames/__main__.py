@@ -51,7 +51,7 @@ def main() -> int:
         console.print(sentence, soft_wrap=True)
     write_json(options.json, [row.as_json() for row in rows])
     if options.write:
-        SECTION.write(options.write, as_markdown(rows, absent, machine()), plots(rows))
+        SECTION.write(options.write, as_markdown(rows, absent, f"On {machine()}."), plots(rows))
     return 0
 
 
