@@ -93,7 +93,7 @@ bench: $(INSTALLED) ## Print the figures that the documents quote
 	@$(BIN)/python -m benchmarks.models
 	@$(BIN)/python -m benchmarks.scale
 	@$(BIN)/python -m benchmarks.zoo
-	@$(BIN)/python -m benchmarks.frames
+	@$(BIN)/python -m benchmarks.frames --anew
 	@$(BIN)/python -m benchmarks.kernels
 	@$(BIN)/python -m benchmarks.checkins
 	@$(BIN)/python -m benchmarks.rpc
@@ -140,7 +140,7 @@ docs: $(INSTALLED) ## Write the documents that commands print
 	@$(BIN)/python -m benchmarks.models --write docs/performance.md
 	@$(BIN)/python -m benchmarks.scale --write docs/performance.md
 	@$(BIN)/python -m benchmarks.zoo --write docs/performance.md
-	@$(BIN)/python -m benchmarks.frames --write docs/performance.md
+	@$(BIN)/python -m benchmarks.frames --anew --write docs/performance.md
 	@$(BIN)/python -m benchmarks.checkins --write docs/performance.md
 	@$(BIN)/python -m benchmarks.rpc --write docs/performance.md
 	@$(BIN)/python -m benchmarks.console --write docs/performance.md

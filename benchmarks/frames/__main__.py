@@ -2,7 +2,7 @@
 
 Peers are ONNX Runtime and LiteRT, in the environments that `../shared/peers/setup.sh` makes (BASE names their folder);
 what is missing is named, and the others are timed.  Programs and the peers' files are kept in build/bench/frames;
-`--anew` makes them again.
+`--anew` makes them again, as after a change of the compiler or a network.
 """
 
 import os
