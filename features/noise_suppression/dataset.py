@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
-from alcove.features.noise_suppression.config import PERMITTED, SAMPLE_RATE, SPEECH_SOURCES
+from alcove.features.noise_suppression.config import HOP, PERMITTED, SAMPLE_RATE, SNRS_DB, SPEECH_SOURCES
 from numpy.typing import NDArray
 
 Split = Literal["train", "dev"]
 Sound = NDArray[np.float32]
 
 FRACTION_OF_HALF: Final = 0.5
+LONGEST: Final = 3 * SAMPLE_RATE // HOP * HOP
+"""Samples of a development mixture, at most."""
 
 
 @dataclass(frozen=True)
@@ -105,3 +107,13 @@ def mix(speech: Sound, noise: Sound, snr_db: float) -> Sound:
     repeated = np.resize(noise, len(speech))
     ratio = np.sqrt(np.sum(speech**2, dtype=np.float64) / max(np.sum(repeated**2, dtype=np.float64), 1e-9))
     return (speech + repeated * np.float32(ratio * 10 ** (-snr_db / 20))).astype(np.float32)
+
+
+def mixtures(speech: list[Clip], noise: list[Clip]) -> list[tuple[str, float, Sound, Sound]]:
+    """Return kind of noise, SNR in dB, speech and mixture for every noise at every level; speech goes by turns."""
+    found = []
+    for number, clip in enumerate(noise):
+        sound = speech[number % len(speech)].sound
+        sound = sound[: min(len(sound) // HOP * HOP, LONGEST)]
+        found += [(clip.kind, snr, sound, mix(sound, clip.sound, snr)) for snr in SNRS_DB]
+    return found

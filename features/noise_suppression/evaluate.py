@@ -20,7 +20,7 @@ import torch
 from alcove.features.noise_suppression.baselines import load_dtln
 from alcove.features.noise_suppression.config import DEFAULT_VERSION, DELAY_SAMPLES, HOP, SAMPLE_RATE, SNRS_DB
 from alcove.features.noise_suppression.contract import program_path
-from alcove.features.noise_suppression.dataset import Clip, Sound, mix, read_clips
+from alcove.features.noise_suppression.dataset import LONGEST, Clip, Sound, mix, mixtures, read_clips
 from alcove.features.noise_suppression.made import chords
 from alcove.features.noise_suppression.metrics import perceptual, si_sdr_db
 from alcove.features.noise_suppression.mixtures import speaking_frames
@@ -32,8 +32,6 @@ logger: Final = logging.getLogger("alcove.features.noise_suppression.evaluate")
 RESULTS: Final = Path(__file__).parent / "evaluation.json"
 OWN: Final = "noise_suppression"
 NOISY: Final = "as it is"
-LONGEST: Final = 3 * SAMPLE_RATE // HOP * HOP
-"""Samples of a mixture, at most."""
 VOICE_EVERY: Final = 7
 """Of the mixtures, one in so many has PESQ and STOI measured: 46 of 320."""
 
@@ -65,16 +63,6 @@ def torch_system(network: torch.nn.Module) -> System:
         return clean[0].numpy(), None
 
     return run
-
-
-def mixtures(speech: list[Clip], noise: list[Clip]) -> list[tuple[str, float, Sound, Sound]]:
-    """Return kind of noise, SNR in dB, speech and mixture for every noise at every level; speech goes by turns."""
-    found = []
-    for number, clip in enumerate(noise):
-        sound = speech[number % len(speech)].sound
-        sound = sound[: min(len(sound) // HOP * HOP, LONGEST)]
-        found += [(clip.kind, snr, sound, mix(sound, clip.sound, snr)) for snr in SNRS_DB]
-    return found
 
 
 def measure_noise(system: System, speech: list[Clip], noise: list[Clip]) -> dict[str, Any]:

@@ -158,11 +158,11 @@ def _show_calls(scenario: "OwnMetricScenario", found: "Sequence[OutcomeRun]") ->
             ("control", [each.run.lost_window for each in runs]),
         ):
             say(f"  the {name} won in {sum(each is not None for each in windows)} of {len(runs)} runs")
-        say(f"  {_needed(scenario, (control, treatment), answering)}")
+        say(f"  {_spell_calls(scenario, (control, treatment), answering)}")
     say(f"by {scenario.devices:,} devices in {scenario.windows} {'window' if scenario.windows == 1 else 'windows'}")
 
 
-def _needed(scenario: "OwnMetricScenario", shares: tuple[float, float], answering: float) -> str:
+def _spell_calls(scenario: "OwnMetricScenario", shares: tuple[float, float], answering: float) -> str:
     from fractions import Fraction  # noqa: PLC0415
 
     from alcove.platform.simulation.calls import calls_needed  # noqa: PLC0415 - loads statistics
