@@ -64,10 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.needs("postgresql"))
     if text := config.getoption("--part"):
         part = Part.read(str(text))
-        kept = [item for item in items if part.has(item.location[0])]
-        taken = set(kept)
-        config.hook.pytest_deselected(items=[item for item in items if item not in taken])
-        items[:] = kept
+        others = [item for item in items if not part.has(item.location[0])]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if part.has(item.location[0])]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from alcove.features.background.config import HEIGHT, WIDTH
-from alcove.features.picture import check_pixels, resize
+from alcove.features.picture import check_colors, resize
 from alcove.runtime import _native
 from numpy.typing import NDArray
 
@@ -47,7 +47,7 @@ def check_frame(pixels: Any) -> NDArray[np.uint8]:
     Raises:
         PictureError: grey, with alpha, of another type, without pixels or with too many.
     """
-    check_pixels(pixels)
+    check_colors(pixels)
     found: NDArray[np.uint8] = np.ascontiguousarray(pixels)
     return found
 

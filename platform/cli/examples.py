@@ -122,8 +122,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "experiment simulate": ("alcove experiment simulate --devices 20000 --base-rate 0.3 --effect 0.05",),
         "experiment simulate-rating": (
             "alcove experiment simulate-rating --preference 0.56 --ties 0.2",
-            "alcove experiment simulate-rating --good 0.80,0.84 --answering 0.3",
-            "alcove experiment simulate-rating --calls features/noise_suppression/calls.csv",
+            "alcove experiment simulate-rating --calls calls.csv --slowdown 5",
         ),
         "experiment watch": ("alcove experiment watch ex-0123456789ab --for 8h",),
         "experiment start": ("alcove experiment start ex-0123456789ab",),

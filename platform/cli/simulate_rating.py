@@ -69,8 +69,8 @@ def simulate_rating_command(
     is_shared = mechanism == "prio3"
     try:
         table = None if calls is None else read_calls(calls)
-        if table is not None:
-            rated = table.good_shares(good_from)
+        rated = None if table is None else table.good_shares(good_from)
+        if rated is not None:
             kind, parts = MetricKind.SHARE, own_metric.share_parts(*rated)
         elif preference is None:
             kind, parts = MetricKind.SHARE, own_metric.share_parts(*_pair(good))
@@ -91,7 +91,7 @@ def simulate_rating_command(
         )
         with show_progress() as progress:
             task = progress.add_task("runs", total=runs if table is None else 2 * runs)
-            if table is None:
+            if table is None or rated is None:
                 outcomes, found = [], list(own_metric.simulate_own_metric(scenario, lambda _: progress.advance(task)))
             else:
                 in_time = table.in_time_shares(frame_budget_ms * 1000.0, slowdown)

@@ -44,6 +44,7 @@ def test_an_example_is_understood_by_its_command(name: str, monkeypatch: pytest.
     """Its options exist, its values are of their types, and nothing that is required is missing; it does not run."""
     monkeypatch.chdir(tmp_path)
     Path("mobilenet.onnx").touch()  # what an option looks for as it is read
+    Path("calls.csv").touch()
     Path("photos").mkdir()
     for variable in ("ALCOVE_SERVER", "ALCOVE_TOKEN_FILE", "ALCOVE_DATABASE"):
         monkeypatch.delenv(variable, raising=False)

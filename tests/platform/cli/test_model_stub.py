@@ -163,7 +163,7 @@ def test_a_stub_answers_and_a_program_of_another_signature_does_not(repository: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("absent", "-o", "x.py"), "neither FEATURE@VERSION nor a .alc file; installed features: bandwidth"),
+        (("absent", "-o", "x.py"), "neither FEATURE@VERSION nor a .alc file; installed features: background"),
         (("bandwidth", "-o", "x.txt"), "name a .py file in a folder that is there"),
         (("bandwidth", "-o", "nowhere/x.py"), "name a .py file in a folder that is there"),
     ],

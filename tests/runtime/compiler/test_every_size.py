@@ -68,9 +68,10 @@ def check_at(module: nn.Module, dims: dict[int, Any], example: Tensor, inputs: S
         np.testing.assert_allclose(seen, expected.numpy(), TOLERANCE, TOLERANCE, err_msg=str(tuple(x.shape)))
 
 
-@pytest.mark.parametrize(
-    ("tokens", "low", "high"), quick_every([(1, 3, 50), (1, 1, 33), (2, 2, 40), (5, 7, 90), (0, 1, 35)], 2)
-)
+RANGES = [pytest.param(*each) for each in ((1, 3, 50), (1, 1, 33), (2, 2, 40), (5, 7, 90), (0, 1, 35))]
+
+
+@pytest.mark.parametrize(("tokens", "low", "high"), quick_every(RANGES, 2))
 def test_tokens_before_a_sequence_run_at_every_length(tokens: int, low: int, high: int) -> None:
     """The room that attention works in rounds the length with its tokens up to 16, and not the length without."""
     dims = {1: Dim("n", min=low, max=high)}

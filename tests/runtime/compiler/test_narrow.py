@@ -206,9 +206,10 @@ def test_an_output_stays_whole_though_a_part_of_it_is_read_too() -> None:
             np.testing.assert_allclose(seen, expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "is_causal"), quick_every(product(["first", "last", "two from the middle"], [False, True]), 3)
-)
+READ = [pytest.param(*each) for each in product(["first", "last", "two from the middle"], [False, True])]
+
+
+@pytest.mark.parametrize(("name", "is_causal"), quick_every(READ, 3))
 def test_a_length_that_varies_is_narrowed_at_every_size(name: str, is_causal: bool) -> None:
     """From where what is read is all of it."""
     module = Read(PICKS[name][0], is_causal=is_causal)
