@@ -18,7 +18,7 @@ ROUTED = re.compile(r"\{(\w+)[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
 class NoPages:
     """Stands for what areas make their routes with; asks nobody."""
 
-    def routes(self, path: str, page: object, *, is_live: bool = False) -> list[object]:  # noqa: ARG002
+    def routes(self, path: str, page: object, *, is_live: bool = False) -> list[object]:
         """Return a page's path in the place of its routes."""
         return [path]
 
