@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import pytest
@@ -44,6 +45,19 @@ def quick_among(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
 def quick_every(values: Iterable[Any], step: int) -> list[Any]:
     """Return parameters of which all but each `step`-th, from the first on, are thorough."""
     return [_thorough(value) if number % step else value for number, value in enumerate(values)]
+
+
+def thin_out(items: Iterable[pytest.Item], folder: Path, step: int) -> None:
+    """Mark as thorough, of each function in a folder that has `step` cases or more, all but each `step`-th."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and folder in item.path.parents:
+            cases.setdefault((item.path, item.originalname), []).append(item)
+    for found in cases.values():
+        if len(found) >= step:
+            for number, item in enumerate(found):
+                if number % step:
+                    item.add_marker(pytest.mark.thorough)
 
 
 def _thorough(value: Any) -> Any:

@@ -18,7 +18,7 @@ mount -t tmpfs tmpfs "$ALCOVE_LAYER"
 mkdir "$ALCOVE_LAYER/upper" "$ALCOVE_LAYER/work"
 mount -t overlay overlay -o "lowerdir=/usr,upperdir=$ALCOVE_LAYER/upper,workdir=$ALCOVE_LAYER/work" /usr
 rm -rf /usr/bin/aarch64-linux-gnu-* /usr/bin/qemu-* /usr/bin/valgrind* /usr/bin/faketime /usr/lib/postgresql /usr/sbin/nginx \
-  /usr/bin/chromium* /usr/bin/psql /usr/bin/promtool /usr/bin/systemd-analyze
+  /usr/bin/chromium* /usr/bin/psql /usr/bin/promtool /usr/bin/prometheus /usr/bin/systemd-analyze
 unset ALCOVE_INSIDE ALCOVE_LAYER
 if python3 "$(dirname "$0")/test_packages.py" --list | grep -P '\tfound\t'; then
   echo "alcove: these are still found" >&2

@@ -1,7 +1,8 @@
-"""Models that the exporter's tests share."""
+"""Models that the exporter's tests share, and which of their cases `make test` runs."""
 
 import logging
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,10 +10,17 @@ import torch.nn.functional as F  # noqa: N812 - torch's own custom
 from alcove.runtime.ops import LabelledTopK, NgramHash, Ranked
 from torch import Tensor, nn
 
+from tests.selection import thin_out
+
 # Pytest listens to all that a logger records that does not propagate, so torch would record every step of every trace.
 logging.getLogger("torch.__trace").propagate = True
 
 LABELS = ("de", "en", "fr", "nl", "sv")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave two cases of three to `make thorough`: an export takes a tenth of a second, and there are thousands."""
+    thin_out(items, Path(__file__).parent, 3)
 
 
 class TextModel(nn.Module):
