@@ -5,13 +5,16 @@ is done in native code, and gives the same bits everywhere.
 """
 
 import io
+import json
 import re
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from alcove.features.errors import FieldError
 from alcove.runtime import _native
 from numpy.typing import NDArray
 
@@ -131,6 +134,38 @@ def _ppm(data: bytes) -> NDArray[np.uint8]:
     if there < wanted:
         raise TruncatedPictureError(f"{width} x {height} pixels are {wanted:,} bytes; there are {there:,}")
     return np.frombuffer(data, np.uint8, wanted, header.end()).reshape(height, width, 3)
+
+
+def read_photo_line(line: bytes, fields: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """Return the path in a line of input and what else it says: a path alone, or JSON with a `photo` and other fields.
+
+    Args:
+        line: without its end.
+        fields: that JSON may have beside `photo`.
+
+    Raises:
+        FieldError: `photo` is missing or no path, or a field is unknown.
+        ValueError: the line is empty, not UTF-8, or begins like JSON and is none.
+    """
+    try:
+        text = line.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise ValueError("a line holds the path of a picture or JSON, in UTF-8") from None
+    if not text:
+        raise ValueError("a line holds the path of a picture or JSON; this one is empty")
+    if not text.startswith("{"):
+        return Path(text), {}
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the line begins like JSON and is none: {error}") from None
+    for name in given:
+        if name not in ("photo", *fields):
+            raise FieldError(name, f"a field of {', '.join(('photo', *fields))}", given[name])
+    photo = given.pop("photo", None)
+    if not isinstance(photo, str) or not photo:
+        raise FieldError("photo", "the path of a picture", photo)
+    return Path(photo), given
 
 
 def write_picture(pixels: NDArray[np.uint8], path: Path) -> None:

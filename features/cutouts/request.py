@@ -1,6 +1,5 @@
 """Defines what an app says of a cutout: taps and a box, as shares of the picture; and lines of text that say so."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +8,11 @@ from typing import Any, Final
 import numpy as np
 from alcove.features.cutouts.config import TAPS
 from alcove.features.errors import FieldError
+from alcove.features.picture import read_photo_line
 from alcove.features.region import Region, is_share
 from numpy.typing import NDArray
 
-FIELDS: Final = ("photo", "add", "remove", "box")
+FIELDS: Final = ("add", "remove", "box")
 """Of a line in JSON."""
 POINT: Final = 2
 EDGES: Final = 4
@@ -97,28 +97,11 @@ def read_line(line: bytes) -> tuple[Path, Request]:
         FieldError: a field is missing, unknown or not as it must be.
         ValueError: the line is empty, not UTF-8, or begins like JSON and is none.
     """
-    try:
-        text = line.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        raise ValueError("a line holds the path of a picture or JSON, in UTF-8") from None
-    if not text:
-        raise ValueError("a line holds the path of a picture or JSON; this one is empty")
-    if not text.startswith("{"):
-        return Path(text), Request()
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the line begins like JSON and is none: {error}") from None
-    for name in given:
-        if name not in FIELDS:
-            raise FieldError(name, f"a field of {', '.join(FIELDS)}", given[name])
-    photo = given.get("photo")
-    if not isinstance(photo, str) or not photo:
-        raise FieldError("photo", "the path of a picture", photo)
+    photo, given = read_photo_line(line, FIELDS)
     taps = [Tap(across, down) for across, down in _points(given, "add")]
     taps += [Tap(across, down, adds=False) for across, down in _points(given, "remove")]
     box = given.get("box")
-    return Path(photo), Request(taps=tuple(taps), box=None if box is None else Box(*_numbers("box", box, EDGES)))
+    return photo, Request(taps=tuple(taps), box=None if box is None else Box(*_numbers("box", box, EDGES)))
 
 
 def _points(given: dict[str, Any], field: str) -> list[tuple[float, float]]:

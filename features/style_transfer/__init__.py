@@ -11,19 +11,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from alcove.features.picture import PictureError
     from alcove.features.style_transfer.config import STYLES
     from alcove.features.style_transfer.contract import StyleAnswer, StyleTransfer
-    from alcove.features.style_transfer.frames import PictureError
     from alcove.features.style_transfer.look import Look
 
 __all__ = ["STYLES", "Look", "PictureError", "StyleAnswer", "StyleTransfer"]
 
 _HOMES = {
-    "Look": "look",
-    "PictureError": "frames",
-    "STYLES": "config",
-    "StyleAnswer": "contract",
-    "StyleTransfer": "contract",
+    "Look": ".look",
+    "PictureError": "..picture",
+    "STYLES": ".config",
+    "StyleAnswer": ".contract",
+    "StyleTransfer": ".contract",
 }
 
 
@@ -31,6 +31,6 @@ def __getattr__(name: str) -> Any:
     """Load the contract, and numpy with it, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"alcove.features.style_transfer.{_HOMES[name]}"), name)
+    value = getattr(import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value

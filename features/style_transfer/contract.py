@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 from alcove.features.errors import FieldError
+from alcove.features.picture import read_picture, write_picture
 from alcove.features.style_transfer.config import COLUMNS, DEFAULT_VERSION, ROWS, STYLES
-from alcove.features.style_transfer.frames import fit_frame, read_picture, repaint, write_picture
+from alcove.features.style_transfer.frames import fit_frame, repaint
 from alcove.features.style_transfer.look import Look, read_line
 from numpy.typing import NDArray
 

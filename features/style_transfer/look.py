@@ -1,6 +1,5 @@
 """Defines what an app says of a look: a style or a mix of styles, and a strength; and lines of text that say so."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 from alcove.features.errors import FieldError
+from alcove.features.picture import read_photo_line
 from alcove.features.style_transfer.config import STYLES
 from numpy.typing import NDArray
 
 __all__ = ["Look", "read_line"]
 
-FIELDS: Final = ("photo", "style", "strength")
+FIELDS: Final = ("style", "strength")
 """Of a line in JSON."""
 
 
@@ -72,22 +72,5 @@ def read_line(line: bytes) -> tuple[Path, Look]:
         FieldError: a field is missing, unknown or not as it must be.
         ValueError: the line is empty, not UTF-8, or begins like JSON and is none.
     """
-    try:
-        text = line.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        raise ValueError("a line holds the path of a picture or JSON, in UTF-8") from None
-    if not text:
-        raise ValueError("a line holds the path of a picture or JSON; this one is empty")
-    if not text.startswith("{"):
-        return Path(text), Look()
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the line begins like JSON and is none: {error}") from None
-    for name in given:
-        if name not in FIELDS:
-            raise FieldError(name, f"a field of {', '.join(FIELDS)}", given[name])
-    photo = given.pop("photo", None)
-    if not isinstance(photo, str) or not photo:
-        raise FieldError("photo", "the path of a picture", photo)
-    return Path(photo), Look(**given)
+    photo, given = read_photo_line(line, FIELDS)
+    return photo, Look(**given)
